@@ -1,0 +1,85 @@
+"""Every error DPXPlain raises on purpose.
+
+    DPXPlainError
+    ├── BadRequest                 the caller can mend it (CLI exit code 2)
+    │   ├── SchemaError            the declared schema is wrong or contradicts the source
+    │   ├── SourceError            the data cannot be opened
+    │   ├── QueryRefused           the SQL is not one we answer; carries its position
+    │   ├── QuestionError          the question does not fit the answer
+    │   ├── ExplanationError       k, attributes or predicates do not fit the question
+    │   └── CuratorOnly            a true value was asked for without being the curator
+    ├── BudgetExhausted            the data set's budget does not cover the request (exit code 3)
+    └── InternalError              a bug in DPXPlain (exit code 1)
+
+A message says what is wrong, where, and how to mend it. It never carries a value of the data.
+"""
+
+from __future__ import annotations
+
+
+class DPXPlainError(Exception):
+    """The root: catch this to catch everything DPXPlain raises on purpose."""
+
+    def __init__(self, problem: str, *, remedy: str = "") -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{problem} {remedy}".strip())
+
+    def to_dict(self) -> dict[str, object]:
+        """One shape for every error, as shown by `--json` and by the server."""
+        return {"error": type(self).__name__, "problem": self.problem, "remedy": self.remedy}
+
+
+class BadRequest(DPXPlainError):
+    """Something the caller can mend; nothing was spent."""
+
+
+class SchemaError(BadRequest):
+    """The declared schema is malformed or contradicts the source."""
+
+
+class SourceError(BadRequest):
+    """The data cannot be opened."""
+
+
+class QueryRefused(BadRequest):
+    """The SQL is outside what can be answered privately. `line` and `column` count from 1."""
+
+    def __init__(
+        self, problem: str, *, remedy: str = "", sql: str = "", start: int | None = None, end: int | None = None
+    ) -> None:
+        self.sql = sql
+        self.start = start
+        self.end = end
+        self.line: int | None = None
+        self.column: int | None = None
+        if start is not None:
+            before = sql[:start]
+            self.line = before.count("\n") + 1
+            self.column = start - (before.rfind("\n") + 1) + 1
+            problem = f"line {self.line}, column {self.column}: {problem}"
+        super().__init__(problem, remedy=remedy)
+
+    def to_dict(self) -> dict[str, object]:
+        position = {"line": self.line, "column": self.column, "start": self.start, "end": self.end}
+        return super().to_dict() | {"position": position if self.start is not None else None}
+
+
+class QuestionError(BadRequest):
+    """The question does not fit the released answer."""
+
+
+class ExplanationError(BadRequest):
+    """The explanation asked for does not fit the question."""
+
+
+class CuratorOnly(BadRequest):
+    """A true value was asked for by someone who is not the curator."""
+
+
+class BudgetExhausted(DPXPlainError):
+    """The remaining budget does not cover the request; nothing was spent."""
+
+
+class InternalError(DPXPlainError):
+    """A bug in DPXPlain. Carries no data, so it is safe to report."""

@@ -1,0 +1,75 @@
+"""Privacy budgets as exact amounts.
+
+ρ is kept in whole trillionths, so that ten times 0.1 is exactly 1 and a limit can be met to the last
+digit; floats would drift by a rounding error that is either a refusal or an overspend.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from dpxplain.errors import BadRequest
+
+UNITS_PER_RHO = 10**12
+LARGEST_RHO = 1_000_000
+
+
+def check_rho(rho: float, name: str = "rho") -> float:
+    """A usable ρ, or a clear refusal.
+
+    >>> check_rho(0.1)
+    0.1
+    """
+    if isinstance(rho, bool) or not isinstance(rho, int | float) or not math.isfinite(rho) or rho <= 0:
+        raise BadRequest(f"{name} must be a positive number, not {rho!r}.", remedy="Try rho=0.1.")
+    if not 1 / UNITS_PER_RHO <= rho <= LARGEST_RHO:
+        raise BadRequest(
+            f"{name} must lie between {1 / UNITS_PER_RHO:g} and {LARGEST_RHO:,}, not {rho!r}.",
+            remedy="Try rho=0.1.",
+        )
+    return float(rho)
+
+
+def spend_units(rho: float) -> int:
+    """ρ in units, rounded up: a spend is never recorded as less than it is.
+
+    >>> spend_units(0.1) * 10 == limit_units(1.0)
+    True
+    """
+    return int((Decimal(repr(rho)) * UNITS_PER_RHO).to_integral_value(ROUND_CEILING))
+
+
+def limit_units(rho: float) -> int:
+    """ρ in units, rounded down: a limit never allows more than it says."""
+    return int((Decimal(repr(rho)) * UNITS_PER_RHO).to_integral_value(ROUND_FLOOR))
+
+
+def rho_of_units(units: int) -> float:
+    return units / UNITS_PER_RHO
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One mechanism's share of a charge, as planned and as written into the ledger."""
+
+    mechanism: str
+    rho: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The data set's budget at one moment.
+
+    >>> Budget(limit=5.0, spent=0.5, delta=1e-6).remaining
+    4.5
+    """
+
+    limit: float
+    spent: float
+    delta: float
+
+    @property
+    def remaining(self) -> float:
+        return rho_of_units(max(0, limit_units(self.limit) - spend_units(self.spent)))

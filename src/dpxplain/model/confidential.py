@@ -1,0 +1,64 @@
+"""A true value on its way from an engine to a mechanism.
+
+It cannot be printed, compared, pickled or turned into text by accident. `map` computes on it without
+opening it; only `privacy/mechanisms` and the curator's view call `reveal` (tests/test_architecture.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NoReturn, TypeVar
+
+from dpxplain.errors import InternalError
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Confidential(Generic[T]):
+    """Wraps a true value.
+
+    >>> secret = Confidential(42)
+    >>> secret
+    <Confidential>
+    >>> f"{secret.map(lambda n: n + 1)}"
+    '<Confidential>'
+    """
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: T) -> None:
+        self.__value = value
+
+    def map(self, function: Callable[[T], U]) -> Confidential[U]:
+        """Compute on the value without opening it.
+
+        An exception inside `function` could carry the value in its message or its arguments, so it is
+        replaced by one that carries nothing.
+        """
+        try:
+            return Confidential(function(self.__value))
+        except Exception:
+            failed = True
+        if failed:  # raised outside the handler so that no traceback context keeps the value
+            raise InternalError("A computation on confidential values failed.", remedy="Please report it.")
+        raise AssertionError
+
+    def reveal(self) -> T:
+        """The true value. Only for `privacy/mechanisms` and the curator's view."""
+        return self.__value
+
+    def __repr__(self) -> str:
+        return "<Confidential>"
+
+    __str__ = __repr__
+
+    def __format__(self, _spec: str) -> str:
+        return "<Confidential>"
+
+    def _refuse(self, *_args: object) -> NoReturn:
+        raise InternalError("A confidential value was about to be compared, tested, iterated or stored.")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+    __bool__ = __len__ = __iter__ = __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
