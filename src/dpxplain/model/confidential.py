@@ -59,6 +59,6 @@ class Confidential(Generic[T]):
     def _refuse(self, *_args: object) -> NoReturn:
         raise InternalError("A confidential value was about to be compared, tested, iterated or stored.")
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
-    __bool__ = __len__ = __iter__ = __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __bool__ = __len__ = __iter__ = __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse
+    __hash__ = _refuse

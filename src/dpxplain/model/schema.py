@@ -1,0 +1,255 @@
+"""What the curator declares in public: the table, its columns' domains, and the privacy budget.
+
+Domains come from here and never from the data (SPEC section 2, item 6). A column is discrete
+(`values` or `edges`), numeric (`bounds`), or both; only discrete ones can be grouped or explained by,
+only numeric ones summed or averaged.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from dpxplain.errors import SchemaError
+
+Scalar = str | int | bool | None
+
+# Values are kept as whole multiples of `step`, at most this many, so that sums over 2^31 rows stay
+# exact in 64 bits with room for doubling them (docs/proofs/sensitivity.md).
+LARGEST_UNITS = 2**30
+
+
+@dataclass(frozen=True)
+class Bin:
+    """One interval of a binned column, open below and closed above.
+
+    >>> str(Bin(40, 50))
+    '(40, 50]'
+    """
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"({self.low:.15g}, {self.high:.15g}]"
+
+
+DomainValue = str | int | bool | Bin | None
+
+
+def label(value: DomainValue) -> str:
+    """How people read a declared value."""
+    return "NULL" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The fixed-point grid of a numeric column: value = units × step, low ≤ units ≤ high."""
+
+    step: Fraction
+    low: int
+    high: int
+
+    @property
+    def range(self) -> int:
+        return self.high - self.low
+
+    @property
+    def unit(self) -> float:
+        return float(self.step)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class Column(_Strict):
+    """One declared column.
+
+    >>> Column(edges=[0, 10, 20]).domain
+    (Bin(low=0.0, high=10.0), Bin(low=10.0, high=20.0))
+    """
+
+    values: tuple[Scalar, ...] | None = None
+    edges: tuple[float, ...] | None = None
+    bounds: tuple[float, float] | None = None
+    step: float | None = Field(default=None, gt=0)
+    null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
+    description: str = ""
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _plain_values(cls, values: Any) -> Any:
+        if values is None:
+            return None
+        if not isinstance(values, list | tuple) or not values:
+            raise ValueError("must be a list of at least one value")
+        if any(not isinstance(v, str | int | bool | None) for v in values):
+            raise ValueError("may hold text, whole numbers, true or false; for other numbers use edges")
+        if len({type(v) for v in values if v is not None}) > 1:
+            raise ValueError("must all be of one type")
+        if len(set(values)) != len(values):
+            raise ValueError("must not repeat a value")
+        return tuple(values)
+
+    @field_validator("edges")
+    @classmethod
+    def _increasing(cls, edges: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if edges is not None:
+            if len(edges) < 2 or not all(math.isfinite(e) for e in edges):
+                raise ValueError("must be at least two finite numbers")
+            if any(a >= b for a, b in pairwise(edges)):
+                raise ValueError("must increase from one to the next")
+        return edges
+
+    @field_validator("bounds")
+    @classmethod
+    def _ordered(cls, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+        if bounds is not None and not (
+            math.isfinite(bounds[0]) and math.isfinite(bounds[1]) and bounds[0] < bounds[1]
+        ):
+            raise ValueError("must be two finite numbers, the lower one first")
+        return bounds
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Column:
+        if self.values is not None and (self.edges is not None or self.bounds is not None):
+            raise ValueError("values cannot stand beside edges or bounds")
+        if self.values is None and self.edges is None and self.bounds is None:
+            raise ValueError("needs values (categories), edges (bins) or bounds (a numeric range)")
+        if self.step is not None:
+            if self.bounds is None:
+                raise ValueError("step needs bounds")
+            if self.grid.range < 1:
+                raise ValueError("step must be smaller than the range of the bounds")
+            if max(abs(self.grid.low), abs(self.grid.high)) > LARGEST_UNITS:
+                raise ValueError(f"step is too fine: the bounds span more than {LARGEST_UNITS:,} steps")
+        return self
+
+    @cached_property
+    def domain(self) -> tuple[DomainValue, ...] | None:
+        """The declared values or bins, in order, or None for a purely numeric column."""
+        listed: tuple[DomainValue, ...]
+        if self.values is not None:
+            listed = self.values
+        elif self.edges is not None:
+            listed = tuple(Bin(a, b) for a, b in pairwise(self.edges))
+        else:
+            return None
+        return (*listed, None) if self.null and None not in listed else listed
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The declared step, or the finest power of two that keeps sums exact (SPEC 2, item 9)."""
+        if self.bounds is None:
+            raise SchemaError("A column without bounds has no grid.")
+        low, high = (Fraction(Decimal(repr(b))) for b in self.bounds)
+        if self.step is not None:
+            step = Fraction(Decimal(repr(self.step)))
+        else:
+            exponent = math.floor(math.log2(LARGEST_UNITS / max(abs(low), abs(high))))
+            step = Fraction(2) ** -exponent
+        return Grid(step, math.ceil(low / step), math.floor(high / step))
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.values is None
+
+
+class Table(_Strict):
+    name: str = Field(min_length=1)
+    source: str | None = None
+    version: str = ""  # change it when the data change: stored releases belong to one version
+
+
+class Privacy(_Strict):
+    rho: float = Field(gt=0, allow_inf_nan=False)
+    delta: float = Field(default=1e-6, gt=0, lt=1)
+    unit: str = "row"
+    max_rows: int = Field(default=1, ge=1, le=1_000_000)
+
+    @model_validator(mode="after")
+    def _rows(self) -> Privacy:
+        if self.unit == "row" and self.max_rows != 1:
+            raise ValueError('max_rows needs unit = "<column of the person id>"')
+        return self
+
+
+class Schema(_Strict):
+    """The whole declaration. Everything in it is public.
+
+    >>> schema = Schema.load({
+    ...     "table": {"name": "people"}, "privacy": {"rho": 1.0},
+    ...     "columns": {"sex": {"values": ["F", "M"]}, "pay": {"bounds": [0, 100]}}})
+    >>> schema.columns["sex"].domain
+    ('F', 'M')
+    """
+
+    table: Table
+    privacy: Privacy
+    columns: dict[str, Column] = Field(min_length=1)
+
+    @classmethod
+    def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:
+        """From a TOML file or a dict of the same shape; errors name the key."""
+        if isinstance(source, Schema):
+            return source
+        where = "the schema"
+        raw: Mapping[str, Any]
+        if isinstance(source, Mapping):
+            raw = source
+        else:
+            where = str(source)
+            try:
+                raw = tomllib.loads(Path(source).read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                raise SchemaError(
+                    f"There is no schema file {where}.",
+                    remedy="Draft one with: dpxplain schema init DATA_FILE",
+                ) from None
+            except (OSError, UnicodeDecodeError) as error:
+                raise SchemaError(f"{where} cannot be read: {type(error).__name__}.") from None
+            except tomllib.TOMLDecodeError as error:
+                raise SchemaError(f"{where} is not valid TOML: {error}.") from None
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            raise SchemaError(f"In {where}: {'; '.join(_explain(e) for e in error.errors())}.") from None
+
+    def column(self, name: str) -> Column:
+        return self.columns[name]
+
+    def domain(self, name: str) -> tuple[DomainValue, ...]:
+        """The declared values of a discrete column."""
+        domain = self.columns[name].domain
+        if domain is None:
+            raise SchemaError(f"Column {name} has no declared values or edges.")
+        return domain
+
+    def discrete(self) -> Iterator[str]:
+        """Names of the columns that can be grouped or explained by, in the declared order."""
+        return (name for name, column in self.columns.items() if column.domain is not None)
+
+
+def _explain(error: Any) -> str:
+    """One validation error as `key: what is wrong`."""
+    key = ".".join(str(part) for part in error["loc"]) or "schema"
+    kinds: dict[str, str] = {
+        "missing": "is missing",
+        "extra_forbidden": "is not a known key",
+    }
+    message = kinds.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    return f"{key}: {message[0].lower() + message[1:]}"
+
+
+AggregateKind = Literal["count", "sum", "avg"]
