@@ -1,0 +1,28 @@
+"""Data to start with: the bundled Adult table and its schema, and a generator of census-like tables.
+
+Nothing here is private or needs to be: Adult is published, the census rows are made up. CREDITS.md says
+whom to thank.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpxplain.errors import BadRequest
+
+_FOLDER = Path(__file__).parent
+_BUNDLED = ("adult.parquet", "adult.toml")
+
+
+def path(name: str) -> Path:
+    """Where a bundled file lies.
+
+    >>> path("adult.toml").name
+    'adult.toml'
+    >>> path("iris.toml")
+    Traceback (most recent call last):
+    dpxplain.errors.BadRequest: There is no bundled file 'iris.toml'. Bundled are adult.parquet, adult.toml.
+    """
+    if name not in _BUNDLED:
+        raise BadRequest(f"There is no bundled file {name!r}.", remedy=f"Bundled are {', '.join(_BUNDLED)}.")
+    return _FOLDER / name

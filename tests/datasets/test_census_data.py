@@ -1,0 +1,74 @@
+"""The generated census: its shape, its declared domains and how closely it follows the survey's marginals."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpxplain.datasets import census
+
+ROWS = 1_146_552
+SIZES = {"relate": 22, "sex": 3, "race": 29, "marst": 8, "citizen": 6, "classwkr": 15, "educ": 36, "age": 8}
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    return census.generate(ROWS).to_pandas()
+
+
+def test_census_has_the_papers_shape(people):
+    columns = census.schema()["columns"]
+    assert people.shape == (ROWS, 9)
+    assert list(people.columns) == list(columns)
+    assert {name: len(column["values"]) for name, column in columns.items() if "values" in column} == SIZES
+
+
+def test_every_generated_value_lies_within_the_declared_domain(people):
+    columns = census.schema()["columns"]
+    assert not people.isna().any().any()
+    for name in SIZES:
+        assert people[name].cat.categories.to_list() == columns[name]["values"]
+    assert people["income"].dtype == np.int64
+    assert people["income"].between(*columns["income"]["bounds"]).all()
+
+
+def test_every_marginal_parameter_is_of_a_declared_value():
+    columns = census.schema()["columns"]
+    for name, of_value in census.marginals().items():
+        assert set(of_value) <= set(columns[name]["values"])
+        assert sum(rows for rows, _ in of_value.values()) == ROWS
+
+
+def test_rows_and_mean_incomes_follow_the_surveys_marginals(people):
+    for name, of_value in census.marginals().items():
+        incomes = people.groupby(name, observed=True)["income"].agg(["size", "mean"])
+        for value, (rows, mean_income) in of_value.items():
+            assert abs(incomes["size"].get(value, 0) - rows) < 5 * sqrt(rows), (name, value)
+            if rows >= 1_000:
+                assert incomes["mean"][value] == pytest.approx(mean_income, rel=0.03), (name, value)
+
+
+def test_attributes_depend_on_each_other_and_many_conjunctions_are_active(people):
+    codes = {name: people[name].cat.codes.to_numpy(np.int64) for name in SIZES}
+    active = total = 0
+    for names in combinations(SIZES, 3):
+        active += len(np.unique(np.ravel_multi_index([codes[n] for n in names], [SIZES[n] for n in names])))
+        total += np.prod([SIZES[n] for n in names])
+    assert total == 178_469
+    assert 30_000 < active < total / 2
+    graduates = people["educ"].isin(["Bachelor's degree", "Master's degree", "Doctorate degree"])
+    assert graduates[people["sex"] == "Male"].mean() > graduates[people["sex"] == "Female"].mean() + 0.05
+
+
+def test_same_seed_same_table_other_seed_other_table():
+    assert census.generate(500, seed=3).equals(census.generate(500, seed=3))
+    assert not census.generate(500, seed=3).equals(census.generate(500, seed=4))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7])
+def test_small_tables_can_be_generated(rows):
+    assert census.generate(rows).num_rows == rows
