@@ -1,0 +1,64 @@
+"""The other process of the ledger tests: `python ledger_worker.py attempt|loop ADDRESS`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dpxplain.errors import BudgetExhausted
+from dpxplain.ledger.base import Ledger
+from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.model.budget import Spend
+
+ALLOWED = 40
+RHO = 0.1
+LIMIT = 4.0  # = ALLOWED * RHO
+LOOP_RHO = 0.0025  # about what 25 short lives spend: the last of them meet the limit
+
+
+def open_ledger(address: str) -> Ledger:
+    return SQLiteLedger(Path(address))
+
+
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+def charge(ledger: Ledger, rho: float) -> int:
+    return ledger.reserve("adult", "query", "k", "SELECT", rho, [Spend("gaussian", rho)])
+
+
+def attempt(ledger: Ledger) -> None:
+    """Try twenty charges and say which were made."""
+    ledger.open_dataset("adult", LIMIT, 1e-6)
+    for _ in range(20):
+        try:
+            entry = charge(ledger, RHO)
+        except BudgetExhausted:
+            continue
+        ledger.release(entry, "{}")
+        say(entry)
+
+
+def loop(ledger: Ledger) -> None:
+    """Charge and release until killed, saying what was done after it was done."""
+    ledger.open_dataset("adult", LIMIT, 1e-6)
+    while True:
+        try:
+            entry = charge(ledger, LOOP_RHO)
+        except BudgetExhausted:
+            say("exhausted")
+            continue
+        say("reserved", entry)
+        ledger.release(entry, f'"answer {entry}"')
+        say("released", entry)
+
+
+if __name__ == "__main__":
+    _, task, address = sys.argv
+    say("ready")
+    sys.stdin.readline()
+    ledger = open_ledger(address)
+    {"attempt": attempt, "loop": loop}[task](ledger)
+    ledger.close()
