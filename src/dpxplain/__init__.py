@@ -1,0 +1,72 @@
+"""DPXPlain: differentially private answers that explain themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpxplain.errors import (
+    BadRequest,
+    BudgetExhausted,
+    CuratorOnly,
+    DPXPlainError,
+    ExplanationError,
+    InternalError,
+    QueryRefused,
+    QuestionError,
+    SchemaError,
+    SourceError,
+)
+from dpxplain.model.question import Verdict
+
+if TYPE_CHECKING:
+    from dpxplain.answer import Answer
+    from dpxplain.model.schema import Schema
+    from dpxplain.question import Question
+    from dpxplain.session import Session, connect, example
+    from dpxplain.table import Explanation
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "BadRequest",
+    "BudgetExhausted",
+    "CuratorOnly",
+    "DPXPlainError",
+    "Explanation",
+    "ExplanationError",
+    "InternalError",
+    "QueryRefused",
+    "Question",
+    "QuestionError",
+    "Schema",
+    "SchemaError",
+    "Session",
+    "SourceError",
+    "Verdict",
+    "connect",
+    "example",
+]
+
+# OpenDP, DuckDB and friends take most of a second to import, so they wait until they are needed.
+_HOMES = {
+    "Answer": "dpxplain.answer",
+    "Explanation": "dpxplain.table",
+    "Question": "dpxplain.question",
+    "Schema": "dpxplain.model.schema",
+    "Session": "dpxplain.session",
+    "connect": "dpxplain.session",
+    "example": "dpxplain.session",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dpxplain' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -46,7 +46,13 @@ class QueryRefused(BadRequest):
     """The SQL is outside what can be answered privately. `line` and `column` count from 1."""
 
     def __init__(
-        self, problem: str, *, remedy: str = "", sql: str = "", start: int | None = None, end: int | None = None
+        self,
+        problem: str,
+        *,
+        remedy: str = "",
+        sql: str = "",
+        start: int | None = None,
+        end: int | None = None,
     ) -> None:
         self.sql = sql
         self.start = start

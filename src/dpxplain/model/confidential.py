@@ -44,6 +44,10 @@ class Confidential(Generic[T]):
             raise InternalError("A computation on confidential values failed.", remedy="Please report it.")
         raise AssertionError
 
+    def zip(self, other: Confidential[U]) -> Confidential[tuple[T, U]]:
+        """Both values under one wrapper, to compute on them together."""
+        return Confidential((self.__value, other.reveal()))
+
     def reveal(self) -> T:
         """The true value. Only for `privacy/mechanisms` and the curator's view."""
         return self.__value

@@ -127,6 +127,8 @@ class Column(_Strict):
             raise ValueError("values cannot stand beside edges or bounds")
         if self.values is None and self.edges is None and self.bounds is None:
             raise ValueError("needs values (categories), edges (bins) or bounds (a numeric range)")
+        if self.null and self.values is None and self.edges is None:
+            raise ValueError("null needs values or edges; a NULL in a column with bounds only is left out")
         if self.step is not None:
             if self.bounds is None:
                 raise ValueError("step needs bounds")
@@ -138,15 +140,15 @@ class Column(_Strict):
 
     @cached_property
     def domain(self) -> tuple[DomainValue, ...] | None:
-        """The declared values or bins, in order, or None for a purely numeric column."""
+        """The declared values or bins, in order and NULL last, or None for a purely numeric column."""
         listed: tuple[DomainValue, ...]
         if self.values is not None:
-            listed = self.values
+            listed = tuple(v for v in self.values if v is not None)
         elif self.edges is not None:
             listed = tuple(Bin(a, b) for a, b in pairwise(self.edges))
         else:
             return None
-        return (*listed, None) if self.null and None not in listed else listed
+        return (*listed, None) if self.null or None in (self.values or ()) else listed
 
     @cached_property
     def grid(self) -> Grid:

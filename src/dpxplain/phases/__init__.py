@@ -1,0 +1,1 @@
+"""The three phases. Each file reads top-down: plan, reserve, measure, release."""

@@ -1,0 +1,1 @@
+"""How results look: terminal tables, notebook HTML, charts, reports, exports. Displaying never spends."""

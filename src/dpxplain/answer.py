@@ -1,0 +1,195 @@
+"""Phase 1's result as an analyst holds it: noisy values with intervals, and the way to ask why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpxplain.errors import QuestionError
+from dpxplain.model.budget import Spend
+from dpxplain.model.groups import Groups
+from dpxplain.model.query import Statement
+from dpxplain.model.question import Contrast
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import DomainValue, label
+from dpxplain.phases.answer_query import plan_query
+from dpxplain.phases.assess_question import group_estimate
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
+from dpxplain.question import Question
+from dpxplain.render.display import Displayed
+from dpxplain.render.tabular import Record, Tabular
+
+if TYPE_CHECKING:
+    from dpxplain.curator import Truth
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """One group's released value."""
+
+    group: tuple[DomainValue, ...]
+    label: str
+    estimate: float
+    interval: Interval
+    scale: float  # standard deviation of the privacy noise, to first order for averages
+
+
+class Answer(Displayed, Tabular):
+    """A noisy answer for every declared group.
+
+    >>> import dpxplain as dpx
+    >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.1)
+    >>> [row.label for row in answer]
+    ['Female', 'Male']
+    >>> abs(answer["Female"].estimate - 16_192) < 50
+    True
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        release: AnswerRelease,
+        dataset: OpenDataset,
+        *,
+        id: int,
+        free: bool,
+        confidence: float,
+    ) -> None:
+        self.statement = statement
+        self.release = release
+        self.id = id
+        self.free = free
+        self.confidence = check_confidence(confidence)
+        self._dataset = dataset
+        self.groups = Groups.of(statement.query, dataset.schema)
+        self.rows: tuple[AnswerRow, ...] = self._presented()
+
+    @property
+    def sql(self) -> str:
+        return self.statement.sql
+
+    @property
+    def rho(self) -> float:
+        return self.release.rho
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return self.release.private
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return plan_query(self.statement.query, self._dataset.schema, self.rho).spends
+
+    @property
+    def value_name(self) -> str:
+        """The name of the aggregate's column in the SELECT list."""
+        return next(o.name for o in self.statement.presentation.outputs if o.column is None)
+
+    def __iter__(self) -> Iterator[AnswerRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, group: object) -> AnswerRow:
+        """A group's value, by name; also of a group that LIMIT does not show."""
+        return self._row(self.groups.find(group))
+
+    def why(
+        self,
+        group: object,
+        other: object = None,
+        *,
+        at_least: float = 0.0,
+        confidence: float | None = None,
+        method: str = DEFAULT_METHOD,
+    ) -> Question:
+        """Why is `group` above `other`? Or, with a dict of weights, why is their sum at least so much?
+
+        Free: works on what was released already.
+        """
+        weights = group if isinstance(group, Mapping) else {group: 1.0}
+        if not isinstance(group, Mapping) and (other is not None or self._null_is_a_group()):
+            if self.groups.find(other) == self.groups.find(group):
+                raise QuestionError("A group cannot be compared with itself.", remedy="Name two groups.")
+            weights = {group: 1.0, other: -1.0}
+        return Question(
+            self._contrast(weights, at_least),
+            self,
+            self._dataset,
+            confidence=self.confidence if confidence is None else confidence,
+            method=method,
+        )
+
+    def truth(self) -> Truth:
+        """Curator only: the true values beside the released ones."""
+        from dpxplain.curator import require_curator
+
+        return require_curator(self._dataset).answer_truth(self)
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                **{
+                    output.name: (
+                        row.estimate
+                        if output.column is None
+                        else _plain(row.group[self.groups.columns.index(output.column)])
+                    )
+                    for output in self.statement.presentation.outputs
+                },
+                "low": row.interval[0],
+                "high": row.interval[1],
+                "noise_scale": row.scale,
+            }
+            for row in self.rows
+        ]
+
+    def _null_is_a_group(self) -> bool:
+        """`None` then names a group rather than the absence of one."""
+        return len(self.groups.columns) == 1 and None in self.groups.domains[0]
+
+    def _contrast(self, weights: Mapping[object, float], at_least: float) -> Contrast:
+        by_group: dict[int, float] = {}
+        for name, weight in weights.items():
+            index = self.groups.find(name)
+            number = isinstance(weight, int | float) and not isinstance(weight, bool)
+            if not number or not abs(weight) < 1e9 or index in by_group:
+                raise QuestionError(
+                    f"The weight of {name!r} must be one finite number.", remedy='Write {"A": 1, "B": -1}.'
+                )
+            if weight:
+                by_group[index] = float(weight)
+        if not by_group or not abs(at_least) < float("inf"):
+            raise QuestionError(
+                "A question needs at least one group with a weight, and a finite constant.",
+                remedy='Write answer.why("A", "B") or answer.why({"A": 1, "B": -10}, at_least=0).',
+            )
+        return Contrast(tuple(by_group), tuple(by_group.values()), float(at_least))
+
+    def _row(self, index: int) -> AnswerRow:
+        query, schema = self.statement.query, self._dataset.schema
+        estimate, interval, scale = group_estimate(self.release, query, schema, index, self.confidence)
+        return AnswerRow(self.groups.key(index), self.groups.label(index), estimate, interval, scale)
+
+    def _presented(self) -> tuple[AnswerRow, ...]:
+        """ORDER BY and LIMIT act on the released answer."""
+        rows = [self._row(index) for index in range(self.groups.size)]
+        presentation = self.statement.presentation
+        for key in reversed(presentation.order):
+            column = presentation.outputs[key.output].column
+            if column is None:
+                rows.sort(key=lambda row: row.estimate, reverse=key.descending)
+            else:
+                axis = self.groups.columns.index(column)
+                domain = self.groups.domains[axis]
+                rows.sort(key=lambda row: domain.index(row.group[axis]), reverse=key.descending)
+        return tuple(rows[: presentation.limit])
+
+
+def _plain(value: DomainValue) -> str | int | bool | None:
+    """A declared value as exports hold it: bins by their label, NULL as NULL."""
+    return value if isinstance(value, str | int | bool | None) else label(value)

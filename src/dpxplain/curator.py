@@ -1,0 +1,113 @@
+"""The curator's view: released values beside the true ones. Not private, and says so.
+
+Only a data set opened with `curator=True` carries it; an analyst's objects hold no way to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpxplain.errors import CuratorOnly
+from dpxplain.explanation.family import Family
+from dpxplain.explanation.influence import ranks
+from dpxplain.phases.answer_query import measured_grid
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_answer import true_influences
+from dpxplain.render.display import Displayed
+from dpxplain.render.tabular import Record, Tabular
+
+if TYPE_CHECKING:
+    from dpxplain.answer import Answer
+    from dpxplain.model.question import Contrast
+    from dpxplain.question import Question
+    from dpxplain.table import Explanation
+
+
+@dataclass(frozen=True)
+class Truth(Displayed, Tabular):
+    """True values. Never shown to an analyst; displaying it shows a warning too."""
+
+    title: str
+    rows: list[Record]
+
+    def records(self) -> list[Record]:
+        return self.rows
+
+
+class CuratorDataset(OpenDataset):
+    """An open data set that also reveals what is true."""
+
+    def answer_truth(self, answer: Answer) -> Truth:
+        """The true value of every group shown, and whether its interval covers it."""
+        query = answer.statement.query
+        totals = self.totals(query).reveal()
+        true: list[float | None]
+        if query.aggregate.kind == "count":
+            true = [float(n) for n in totals.count]
+        else:
+            unit = measured_grid(query, self.schema).unit
+            sums = totals.total * unit
+            true = [
+                float(s) if query.aggregate.kind == "sum" else (float(s / n) if n else None)
+                for s, n in zip(sums, totals.count, strict=True)
+            ]
+        rows = []
+        for released, row in zip(answer.records(), answer.rows, strict=True):
+            value = true[answer.groups.find(row.group)]
+            rows.append(released | {"true": value, "covered": _covers(row.interval, value)})
+        return Truth("True values beside the released ones", rows)
+
+    def question_truth(self, question: Question, family: Family) -> Truth:
+        """True influence and rank of every predicate of the family, the highest first."""
+        influence, rank = self._influences(question, family)
+        order = np.argsort(rank)
+        rows = [
+            {
+                "predicate": str(family.predicate(int(i))),
+                "influence": float(influence[i]),
+                "rank": int(rank[i]),
+            }
+            for i in order
+        ]
+        return Truth(f"True influence of {family.size:,} predicates", rows)
+
+    def table_truth(self, table: Explanation) -> Truth:
+        """True influence and rank of the predicates in the table, and what the intervals cover."""
+        influence, rank = self._influences(table.question, table.plan.family)
+        rows = [
+            released
+            | {
+                "true_influence": float(influence[row.index]),
+                "true_rank": int(rank[row.index]),
+                "influence_covered": _covers(row.influence, float(influence[row.index])),
+                "rank_covered": _covers(row.rank, int(rank[row.index])),
+            }
+            for released, row in zip(table.records(), table.rows, strict=True)
+        ]
+        return Truth("True influences and ranks beside the released intervals", rows)
+
+    def _influences(
+        self, question: Question, family: Family
+    ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        query = question.answer.statement.query
+        contrast: Contrast = question.contrast
+        in_units = true_influences(query, contrast, family, self).reveal()
+        unit = 1.0 if query.aggregate.kind == "count" else measured_grid(query, self.schema).unit
+        return in_units * unit, ranks(in_units)
+
+
+def require_curator(dataset: OpenDataset) -> CuratorDataset:
+    """The curator's data set, or a refusal."""
+    if isinstance(dataset, CuratorDataset):
+        return dataset
+    raise CuratorOnly(
+        "True values are for the curator only.",
+        remedy="Analysts work with released values; the curator opens the data with curator=True.",
+    )
+
+
+def _covers(interval: tuple[float, float], value: float | None) -> bool | None:
+    return None if value is None else bool(interval[0] <= value <= interval[1])

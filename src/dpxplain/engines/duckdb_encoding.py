@@ -1,0 +1,135 @@
+"""How declared columns become small integers when DuckDB opens a source.
+
+Everything here is total: a value of the wrong type, outside the domain, NaN or infinite is encoded like
+any other undeclared value or clamped, never an error (SPEC section 2, item 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+
+from dpxplain.errors import SchemaError
+from dpxplain.model.schema import Column, Schema
+from dpxplain.sql.render import code_column, units_column, value_column
+
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
+_TEXT = ("VARCHAR", "ENUM", "UUID", "DATE")
+
+
+def quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def check_columns(schema: Schema, types: dict[str, str], untyped: bool) -> None:
+    """Refuse a schema that the source's own column names and types contradict. Reads no values."""
+    unit = schema.privacy.unit
+    if unit != "row" and unit not in types:
+        raise SchemaError(
+            f"privacy.unit names the column {unit!r}, which the source does not have.",
+            remedy=f"The source has: {', '.join(types)}.",
+        )
+    for name, column in schema.columns.items():
+        if name not in types:
+            raise SchemaError(
+                f"columns.{name} is declared, but the source has no such column.",
+                remedy=f"The source has: {', '.join(types)}.",
+            )
+        declared = _declared_kind(column)
+        held = _kind(types[name])
+        if not untyped and declared != held and not {declared, held} <= {"numbers", "true or false"}:
+            raise SchemaError(
+                f"columns.{name} is declared with {declared}, but the source holds {held} there.",
+                remedy="Mend the schema, or convert the column in the source.",
+            )
+
+
+def _declared_kind(column: Column) -> str:
+    if column.is_numeric:
+        return "numbers"
+    sample = next((v for v in column.domain or () if v is not None), "")
+    if isinstance(sample, bool):
+        return "true or false"
+    return "numbers" if isinstance(sample, int) else "text"
+
+
+def _kind(type_name: str) -> str:
+    plain = type_name.removeprefix("U") if type_name != "UUID" else type_name
+    if type_name.endswith("]"):
+        return "lists"
+    if plain.startswith(_NUMBERS):
+        return "numbers"
+    if type_name == "BOOLEAN":
+        return "true or false"
+    return "text" if plain.startswith(_TEXT) else f"values of type {type_name.partition('(')[0].lower()}"
+
+
+def encoding(schema: Schema, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """SQL expressions of the encoded table's columns."""
+    for name, column in schema.columns.items():
+        if column.values is not None:
+            yield f"{_category_code(schema, name, connection)} AS {code_column(schema, name)}"
+            continue
+        number = f"CAST(TRY_CAST({quote(name)} AS DOUBLE) AS DOUBLE)"
+        missing = f"({number} IS NULL OR isnan({number}))"
+        if column.edges is not None:
+            yield f"{_bin_code(column, number, missing)} AS {code_column(schema, name)}"
+        if column.bounds is not None:
+            yield f"{_units(column, number, missing)} AS {units_column(schema, name)}"
+        else:
+            yield f"CASE WHEN {missing} THEN NULL ELSE {number} END AS {value_column(schema, name)}"
+
+
+def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnection) -> str:
+    """Position among the declared values, from 1; 0 for anything else."""
+    domain = schema.domain(name)
+    listed = [v for v in domain if v is not None]
+    kind = f"domain_{code_column(schema, name)}"
+    # Declared values travel as data, not as SQL text.
+    texts = [str(v).lower() if isinstance(v, bool) else str(v) for v in listed]
+    connection.register(
+        "declared", pa.table({"value": pa.array(texts, pa.string()), "code": range(len(texts))})
+    )
+    connection.execute(f"CREATE TYPE {kind} AS ENUM (SELECT value FROM declared ORDER BY code)")
+    connection.unregister("declared")
+    source = quote(name)
+    if listed and isinstance(listed[0], bool):
+        text = f"CAST(TRY_CAST({source} AS BOOLEAN) AS VARCHAR)"
+    elif listed and isinstance(listed[0], int):
+        # 3.7 is not the category 4: only whole numbers count.
+        number = f"TRY_CAST({source} AS DOUBLE)"
+        whole = f"TRY_CAST({source} AS BIGINT)"
+        text = f"CASE WHEN {number} = floor({number}) THEN CAST({whole} AS VARCHAR) END"
+    else:
+        text = f"CAST({source} AS VARCHAR)"
+    code = f"COALESCE(CAST(enum_code(TRY_CAST({text} AS {kind})) AS INTEGER) + 1, 0)"
+    if None in domain:
+        code = f"CASE WHEN {source} IS NULL THEN {len(domain)} ELSE {code} END"
+    return f"CAST({code} AS {_smallest_type(len(domain))})"
+
+
+def _bin_code(column: Column, number: str, missing: str) -> str:
+    """Bins are open below and closed above; 0 outside the edges."""
+    assert column.edges is not None
+    assert column.domain is not None
+    steps = " ".join(f"WHEN {number} <= {edge!r} THEN {i}" for i, edge in enumerate(column.edges))
+    null_code = len(column.domain) if column.null else 0
+    code = f"CASE WHEN {missing} THEN {null_code} {steps} ELSE 0 END"
+    return f"CAST({code} AS {_smallest_type(len(column.domain))})"
+
+
+def _units(column: Column, number: str, missing: str) -> str:
+    """Clamp, then round to the grid. NULL is kept apart first: least and greatest would ignore it."""
+    assert column.bounds is not None
+    grid = column.grid
+    low, high = column.bounds
+    clamped = f"least(greatest({number}, {low!r}), {high!r})"
+    rounded = f"CAST(round({clamped} / {grid.unit!r}) AS BIGINT)"
+    inside = f"least(greatest({rounded}, {grid.low}), {grid.high})"
+    return f"CASE WHEN {missing} THEN NULL ELSE CAST({inside} AS INTEGER) END"
+
+
+def _smallest_type(size: int) -> str:
+    return "UTINYINT" if size < 2**8 else "USMALLINT" if size < 2**16 else "UINTEGER"

@@ -1,0 +1,74 @@
+"""Explanation predicates as trees that print as SQL.
+
+A predicate is a conjunction of conditions `attribute = value`, each value from the declared domain.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dpxplain.model.schema import Bin, DomainValue, label
+
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+
+
+def sql_name(name: str) -> str:
+    """An identifier as SQL, quoted only where it must be.
+
+    >>> sql_name("native_country"), sql_name("hours per week")
+    ('native_country', '"hours per week"')
+    """
+    return name if _PLAIN_NAME.match(name) else '"' + name.replace('"', '""') + '"'
+
+
+def sql_literal(value: str | int | float | bool) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return f"{value:.15g}"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """attribute = value, where a bin stands for its interval and NULL for itself."""
+
+    column: str
+    value: DomainValue
+
+    def __str__(self) -> str:
+        name = sql_name(self.column)
+        if self.value is None:
+            return f"{name} IS NULL"
+        if isinstance(self.value, Bin):
+            return f"{name} > {sql_literal(self.value.low)} AND {name} <= {sql_literal(self.value.high)}"
+        return f"{name} = {sql_literal(self.value)}"
+
+    @property
+    def label(self) -> str:
+        """For people: `age in (40, 50]` rather than two comparisons."""
+        if isinstance(self.value, Bin):
+            return f"{self.column} in {self.value}"
+        return f"{self.column} = {label(self.value)}"
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A conjunction of conditions on different attributes.
+
+    >>> p = Predicate((Condition("education", "Bachelors"), Condition("age", Bin(40, 50))))
+    >>> print(p)
+    education = 'Bachelors' AND age > 40 AND age <= 50
+    >>> p.label
+    'education = Bachelors and age in (40, 50]'
+    """
+
+    conditions: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return " AND ".join(map(str, self.conditions))
+
+    @property
+    def label(self) -> str:
+        return " and ".join(c.label for c in self.conditions)

@@ -1,0 +1,68 @@
+"""What leaves the curator's side: released numbers only, with the noise they carry.
+
+These are stored in the ledger as JSON, so that a repeated request is answered from there for free.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class AnswerRelease:
+    """Phase 1: noisy parts per declared group. An AVG has both parts, its sum centred at mid."""
+
+    rho: float
+    noisy_count: tuple[float, ...] | None
+    count_scale: float | None
+    noisy_sum: tuple[float, ...] | None
+    sum_scale: float | None
+    private: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> AnswerRelease:
+        raw: dict[str, Any] = json.loads(text)
+        for part in ("noisy_count", "noisy_sum"):
+            raw[part] = None if raw[part] is None else tuple(raw[part])
+        return cls(**raw)
+
+
+@dataclass(frozen=True)
+class ExplanationLine:
+    """Phase 3, one predicate: its index in the family, influence and rank."""
+
+    predicate: int
+    influence: float
+    influence_interval: tuple[float, float]
+    rank: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ExplanationRelease:
+    """Phase 3: the k lines as the mechanism released them."""
+
+    rho: float
+    mechanism: str
+    confidence: float
+    influence_scale: float
+    lines: tuple[ExplanationLine, ...]
+    private: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> ExplanationRelease:
+        raw: dict[str, Any] = json.loads(text)
+        raw["lines"] = tuple(
+            ExplanationLine(
+                line["predicate"], line["influence"], tuple(line["influence_interval"]), tuple(line["rank"])
+            )
+            for line in raw["lines"]
+        )
+        return cls(**raw)

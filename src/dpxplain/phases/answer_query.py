@@ -1,0 +1,111 @@
+"""Phase 1: a noisy answer for every declared group (SPEC section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpxplain.model.budget import Spend, check_rho
+from dpxplain.model.groups import Groups
+from dpxplain.model.query import Query
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import Grid, Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.privacy.mechanisms.gaussian import add_gaussian
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """What an answer will cost and how noisy it will be, from public quantities only.
+
+    Sensitivities are whole numbers: rows for the count, grid units for the sum. An average's sum is
+    centred and doubled, Σ(2x − low − high), which keeps the middle of the bounds on the grid.
+    """
+
+    query: Query
+    rho: float
+    rho_count: float
+    rho_sum: float
+    count_sensitivity: int
+    sum_sensitivity: int
+    sum_unit: float
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        parts = (("counts (Gaussian)", self.rho_count), ("sums (Gaussian)", self.rho_sum))
+        return tuple(Spend(name, rho) for name, rho in parts if rho > 0)
+
+    @property
+    def count_scale(self) -> float | None:
+        return gaussian_scale(self.count_sensitivity, self.rho_count) if self.rho_count else None
+
+    @property
+    def sum_scale(self) -> float | None:
+        """σ of the released sum, in the unit of the column."""
+        return gaussian_scale(self.sum_sensitivity, self.rho_sum) * self.sum_unit if self.rho_sum else None
+
+
+def plan_query(query: Query, schema: Schema, rho: float) -> QueryPlan:
+    """Split ρ over what the aggregate needs: COUNT a count, SUM a sum, AVG half and half."""
+    check_rho(rho)
+    Groups.of(query, schema)
+    rows = schema.privacy.max_rows
+    kind = query.aggregate.kind
+    if kind == "count":
+        return QueryPlan(query, rho, rho, 0.0, rows, 0, 1.0)
+    grid = measured_grid(query, schema)
+    if kind == "sum":
+        return QueryPlan(query, rho, 0.0, rho, rows, rows * max(abs(grid.low), abs(grid.high)), grid.unit)
+    return QueryPlan(query, rho, rho / 2, rho - rho / 2, rows, rows * grid.range, grid.unit / 2)
+
+
+def measured_grid(query: Query, schema: Schema) -> Grid:
+    """The fixed-point grid of the aggregated column."""
+    assert query.aggregate.column is not None
+    return schema.column(query.aggregate.column).grid
+
+
+def query_key(query: Query, dataset: OpenDataset, rho: float) -> str:
+    """Identity of the request; how the answer is shown is not part of it."""
+    return dataset.request_key("query", query, float(rho))
+
+
+def answer_query(
+    query: Query, dataset: OpenDataset, rho: float, description: str
+) -> tuple[AnswerRelease, int, bool]:
+    """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
+    plan = plan_query(query, dataset.schema, rho)
+    key = query_key(query, dataset, rho)
+    if stored := dataset.ledger.find(dataset.name, key):
+        return AnswerRelease.from_json(stored[1]), stored[0].id, True
+    entry = dataset.ledger.reserve(dataset.name, "query", key, description, rho, plan.spends)
+    release = _measure(plan, dataset)
+    dataset.ledger.release(entry, release.to_json())
+    return release, entry, False
+
+
+def _measure(plan: QueryPlan, dataset: OpenDataset) -> AnswerRelease:
+    dataset.progress("Counting the groups")
+    totals = dataset.totals(plan.query)
+    count = total = None
+    if plan.rho_count:
+        count = add_gaussian(
+            totals.map(lambda t: t.count),
+            sensitivity=plan.count_sensitivity,
+            rho=plan.rho_count,
+            noise=dataset.noise,
+        )
+    if plan.rho_sum:
+        sums = totals.map(lambda t: t.total)
+        if plan.query.aggregate.kind == "avg":
+            grid = measured_grid(plan.query, dataset.schema)
+            sums = totals.map(lambda t: 2 * t.total - (grid.low + grid.high) * t.count)
+        total = add_gaussian(sums, sensitivity=plan.sum_sensitivity, rho=plan.rho_sum, noise=dataset.noise)
+    return AnswerRelease(
+        rho=plan.rho,
+        noisy_count=None if count is None else tuple(count.values.tolist()),
+        count_scale=None if count is None else count.scale,
+        noisy_sum=None if total is None else tuple((total.values * plan.sum_unit).tolist()),
+        sum_scale=None if total is None else total.scale * plan.sum_unit,
+        private=dataset.noise.private,
+    )

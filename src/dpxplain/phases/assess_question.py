@@ -1,0 +1,86 @@
+"""Phase 2: is the difference real, or could it be privacy noise? Post-processing, no budget (SPEC 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpxplain.model.query import Query
+from dpxplain.model.question import Contrast, Verdict, judge
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import Schema
+from dpxplain.privacy.intervals import (
+    Interval,
+    NoisyMean,
+    gaussian_interval,
+    mean_interval,
+    weighted_means_interval,
+    weighted_sum_interval,
+)
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What the released answer says about a question."""
+
+    estimate: float
+    interval: Interval
+    verdict: Verdict
+
+
+def group_estimate(
+    release: AnswerRelease, query: Query, schema: Schema, group: int, confidence: float
+) -> tuple[float, Interval, float]:
+    """One group's value, its interval and the scale of its noise.
+
+    For an average the scale is that of its sum divided by its count, the noise of the ratio to first
+    order; the interval does not rely on it.
+    """
+    if query.aggregate.kind == "avg":
+        mean = noisy_mean(release, query, schema, group)
+        offset = mean.estimate - (mean.low + mean.high) / 2
+        spread = (mean.sum_scale**2 + (offset * mean.count_scale) ** 2) ** 0.5
+        return mean.estimate, mean_interval(mean, confidence), spread / max(mean.noisy_count, 1.0)
+    value, scale = _plain_part(release, group)
+    return value, gaussian_interval(value, scale, confidence), scale
+
+
+def assess(
+    release: AnswerRelease, query: Query, schema: Schema, contrast: Contrast, confidence: float, method: str
+) -> Assessment:
+    """Estimate and interval of Σ w·value, and what they say about the constant."""
+    if query.aggregate.kind == "avg":
+        means = [noisy_mean(release, query, schema, group) for group in contrast.groups]
+        estimate = sum(w * mean.estimate for w, mean in zip(contrast.weights, means, strict=True))
+        interval = weighted_means_interval(means, contrast.weights, confidence, method)
+    else:
+        parts = [_plain_part(release, group) for group in contrast.groups]
+        values = [value for value, _ in parts]
+        estimate = sum(w * value for w, value in zip(contrast.weights, values, strict=True))
+        interval = weighted_sum_interval(values, contrast.weights, parts[0][1], confidence)
+    return Assessment(float(estimate), interval, judge(interval, contrast.at_least))
+
+
+def noisy_mean(release: AnswerRelease, query: Query, schema: Schema, group: int) -> NoisyMean:
+    assert query.aggregate.column is not None
+    assert release.noisy_sum is not None
+    assert release.noisy_count is not None
+    assert release.sum_scale is not None
+    assert release.count_scale is not None
+    grid = schema.column(query.aggregate.column).grid
+    return NoisyMean(
+        noisy_sum=release.noisy_sum[group],
+        noisy_count=release.noisy_count[group],
+        sum_scale=release.sum_scale,
+        count_scale=release.count_scale,
+        low=grid.low * grid.unit,
+        high=grid.high * grid.unit,
+    )
+
+
+def _plain_part(release: AnswerRelease, group: int) -> tuple[float, float]:
+    """The released COUNT or SUM of one group and its noise scale."""
+    if release.noisy_sum is not None and release.sum_scale is not None:
+        return release.noisy_sum[group], release.sum_scale
+    assert release.noisy_count is not None
+    assert release.count_scale is not None
+    return release.noisy_count[group], release.count_scale

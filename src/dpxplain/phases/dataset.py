@@ -1,0 +1,93 @@
+"""An open data set: its declared schema, its engine, its ledger and its source of noise.
+
+Grouped passes are kept, wrapped, for the life of the session, so that a second question on the same
+query scans nothing again. They are never written anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dpxplain.engines.base import Engine
+from dpxplain.explanation.cells import Cells, Totals, cells, totals
+from dpxplain.explanation.family import Family
+from dpxplain.ledger.base import Ledger
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.groups import Groups
+from dpxplain.model.query import Query, identity
+from dpxplain.model.schema import Schema
+from dpxplain.privacy.mechanisms.noise import NoiseSource
+
+T = TypeVar("T")
+Progress = Callable[[str], None]
+"""Told what is being worked on; shows it to a person."""
+
+_MOST_PASSES = 16  # kept per session; a pass over triples of a wide table can hold millions of cells
+
+
+def silent(_stage: str) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass
+class OpenDataset:
+    schema: Schema
+    engine: Engine
+    ledger: Ledger
+    noise: NoiseSource
+    progress: Progress = silent
+    _passes: dict[object, object] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        return self.schema.table.name
+
+    @property
+    def rows_per_unit(self) -> int:
+        """What one privacy unit may change: every sensitivity is multiplied by it (SPEC section 7)."""
+        return self.schema.privacy.max_rows
+
+    def totals(self, query: Query) -> Confidential[Totals]:
+        """Rows and sums of every declared group."""
+        groups = Groups.of(query, self.schema)
+
+        def scan() -> Confidential[Totals]:
+            grouped = self.engine.grouped(query, ((),))
+            return grouped.map(lambda columns: totals(columns, groups.columns, groups.shape))
+
+        return self._kept(("totals", query), scan)
+
+    def cells(self, query: Query, family: Family) -> Confidential[Cells]:
+        """Rows and sums of every (group, predicate) cell, from one grouped pass."""
+        groups = Groups.of(query, self.schema)
+
+        def scan() -> Confidential[Cells]:
+            grouped = self.engine.grouped(query, family.subsets)
+            return grouped.map(lambda columns: cells(columns, groups.columns, groups.shape, family))
+
+        return self._kept(("cells", query, family.attributes, family.conjuncts), scan)
+
+    def _kept(self, key: object, scan: Callable[[], T]) -> T:
+        with self._lock:
+            if key not in self._passes:
+                while len(self._passes) >= _MOST_PASSES:
+                    self._passes.pop(next(iter(self._passes)))
+                self._passes[key] = scan()
+            return self._passes[key]  # type: ignore[return-value]
+
+    def request_key(self, *parts: object) -> str:
+        """Identity of a request: equal requests on equal declarations have equal keys.
+
+        The data are not part of it, because whether a request is free must not depend on them; the
+        curator changes table.version when the data change.
+        """
+        seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request
+        content = [self.schema.model_dump(mode="json", exclude={"privacy": {"rho", "delta"}}), seed]
+        text = json.dumps([*content, *map(identity, parts)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()

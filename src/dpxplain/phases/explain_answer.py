@@ -1,0 +1,187 @@
+"""Phase 3: the k predicates that matter most, with private intervals of influence and rank (SPEC 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.family import Family
+from dpxplain.explanation.influence import FloatArray, influences, of_question, scores
+from dpxplain.model.budget import Spend, check_rho
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.query import Query
+from dpxplain.model.question import Contrast
+from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.phases.answer_query import measured_grid
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.calibration import two_sided_quantile
+from dpxplain.privacy.intervals import check_confidence
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, select_and_measure
+from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, influence_sensitivity
+
+MECHANISMS = ("one-shot",)
+Split = tuple[float, float, float]
+SensitivityChoice = Literal["tight", "paper"]
+
+
+@dataclass(frozen=True)
+class ExplanationPlan:
+    """What an explanation will cost and how precise it will be, from public quantities only."""
+
+    query: Query
+    contrast: Contrast
+    family: Family
+    rho: float
+    confidence: float
+    sensitivity: float  # of one influence, in grid units of the aggregated column (rows for COUNT)
+    unit: float  # what one grid unit is worth
+    one_shot: OneShotPlan
+    mechanism: str = "one-shot"
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.one_shot.spends
+
+    def key(self, dataset: OpenDataset) -> str:
+        """Identity of the request. The constant a question compares with moves no influence."""
+        return dataset.request_key(
+            "explain",
+            self.query,
+            (self.contrast.groups, self.contrast.weights),
+            (self.family.attributes, self.family.conjuncts),
+            (self.mechanism, self.rho, self.confidence, self.sensitivity, self.one_shot),
+        )
+
+    @property
+    def per_score(self) -> float:
+        """Influence per score, in the unit of the column."""
+        return self.sensitivity / SCORE_GRID * self.unit
+
+    @property
+    def influence_scale(self) -> float:
+        """σ of each influence."""
+        return self.one_shot.influence_scale * self.per_score
+
+    @property
+    def influence_margin(self) -> float:
+        """Half the width of each influence interval; the slack covers the rounding of scores."""
+        reach = two_sided_quantile(self.confidence) * self.one_shot.influence_scale + SCORE_SLACK
+        return reach * self.per_score
+
+    @property
+    def rank_resolution(self) -> float:
+        """Predicates whose influences differ by less are not told apart by the rank search."""
+        return self.one_shot.rank_resolution(self.confidence) * self.per_score
+
+
+def plan_explanation(
+    query: Query,
+    contrast: Contrast,
+    family: Family,
+    dataset: OpenDataset,
+    *,
+    k: int,
+    rho: float,
+    confidence: float,
+    mechanism: str = "auto",
+    split: Split = DEFAULT_SPLIT,
+    sensitivity: SensitivityChoice = "tight",
+) -> ExplanationPlan:
+    """Check the request and calibrate the mechanism; reads no data."""
+    if mechanism not in ("auto", *MECHANISMS):
+        raise ExplanationError(
+            f"There is no mechanism {mechanism!r}.",
+            remedy=f"Choose auto or one of: {', '.join(MECHANISMS)}.",
+        )
+    check_rho(rho)
+    check_confidence(confidence)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= family.size:
+        raise ExplanationError(
+            f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
+            remedy="Use k=5, or allow more attributes or conjuncts.",
+        )
+    if len(split) != 3 or not all(0 < part < float("inf") for part in split):
+        raise ExplanationError(
+            f"split must be three positive numbers (select, influence, rank), not {split!r}.",
+            remedy="Use split=(1, 1, 2).",
+        )
+    if sensitivity not in ("tight", "paper"):
+        raise ExplanationError(
+            f"sensitivity must be 'tight' or 'paper', not {sensitivity!r}.", remedy="Use 'tight'."
+        )
+    low, high, unit = 0, 1, 1.0
+    if query.aggregate.kind != "count":
+        grid = measured_grid(query, dataset.schema)
+        low, high, unit = grid.low, grid.high, grid.unit
+    per_row = influence_sensitivity(
+        query.aggregate.kind, contrast.weights, low, high, paper=sensitivity == "paper"
+    )
+    return ExplanationPlan(
+        query=query,
+        contrast=contrast,
+        family=family,
+        rho=rho,
+        confidence=confidence,
+        sensitivity=per_row * dataset.rows_per_unit,
+        unit=unit,
+        one_shot=OneShotPlan.share(
+            k=k, family_size=family.size, sensitivity=SCORE_GRID + SCORE_SLACK, rho=rho, split=split
+        ),
+    )
+
+
+def explain_answer(
+    plan: ExplanationPlan, dataset: OpenDataset, description: str
+) -> tuple[ExplanationRelease, int, bool]:
+    """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
+    key = plan.key(dataset)
+    if stored := dataset.ledger.find(dataset.name, key):
+        return ExplanationRelease.from_json(stored[1]), stored[0].id, True
+    entry = dataset.ledger.reserve(dataset.name, "explain", key, description, plan.rho, plan.spends)
+    release = _measure(plan, dataset)
+    dataset.ledger.release(entry, release.to_json())
+    return release, entry, False
+
+
+def true_influences(
+    query: Query, contrast: Contrast, family: Family, dataset: OpenDataset
+) -> Confidential[FloatArray]:
+    """Influence of every predicate, in grid units of the aggregated column."""
+    dataset.progress(f"Counting {family.size:,} predicates in one pass")
+    totals = dataset.totals(query)
+    cells = dataset.cells(query, family)
+    kind, weights = query.aggregate.kind, contrast.weights
+    laid_out = totals.zip(cells).map(lambda both: of_question(*both, contrast.groups, family.size))
+    return laid_out.map(lambda data: influences(kind, weights, data))
+
+
+def _measure(plan: ExplanationPlan, dataset: OpenDataset) -> ExplanationRelease:
+    influence = true_influences(plan.query, plan.contrast, plan.family, dataset)
+    dataset.progress("Selecting and measuring explanations under privacy")
+    selected = select_and_measure(
+        influence.map(lambda inf: scores(inf, plan.sensitivity)),
+        plan.one_shot,
+        plan.confidence,
+        dataset.noise,
+    )
+    lines = tuple(
+        ExplanationLine(
+            predicate=line.predicate,
+            influence=line.score * plan.per_score,
+            influence_interval=(
+                line.score * plan.per_score - plan.influence_margin,
+                line.score * plan.per_score + plan.influence_margin,
+            ),
+            rank=line.rank,
+        )
+        for line in selected
+    )
+    return ExplanationRelease(
+        rho=plan.rho,
+        mechanism=plan.mechanism,
+        confidence=plan.confidence,
+        influence_scale=plan.influence_scale,
+        lines=lines,
+        private=dataset.noise.private,
+    )

@@ -1,0 +1,55 @@
+"""Noise scales from sensitivities and budgets (zCDP).
+
+These formulas plan and predict. What a release costs is decided by OpenDP's own privacy map, which the
+mechanisms assert against the plan when they run.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import ndtri
+
+
+def gaussian_scale(sensitivity: float, rho: float) -> float:
+    """σ of the Gaussian mechanism: ρ = Δ²/(2σ²) (paper, Gaussian mechanism).
+
+    >>> gaussian_scale(1.0, 0.5)
+    1.0
+    """
+    return sensitivity / math.sqrt(2.0 * rho)
+
+
+def top_k_scale(sensitivity: float, k: int, rho: float) -> float:
+    """Gumbel scale of the one-shot top-k: 2Δ·√(k/(8ρ)) (SPEC section 6, paper algorithm Noisy Top-k).
+
+    >>> top_k_scale(1.0, 8, 1.0)
+    2.0
+    """
+    return 2.0 * sensitivity * math.sqrt(k / (8.0 * rho))
+
+
+def rank_probes(family_size: int) -> int:
+    """N = ⌈log2 |P|⌉: the most probes one binary search over the ranks may make.
+
+    >>> rank_probes(103), rank_probes(1)
+    (7, 0)
+    """
+    return (family_size - 1).bit_length()
+
+
+def rank_slack(scale: float, probes: int, confidence: float) -> float:
+    """How far a probe must clear zero for all probes of one search to be right with `confidence`.
+
+    The exact Gaussian quantile Φ⁻¹(1 − (1−β)/N) instead of the paper's Chernoff bound (SPEC 2, item 4).
+    """
+    return scale * float(-ndtri((1.0 - confidence) / probes))
+
+
+def two_sided_quantile(confidence: float) -> float:
+    """z such that a Gaussian lies within ±zσ with probability `confidence`.
+
+    >>> round(two_sided_quantile(0.95), 3)
+    1.96
+    """
+    return float(-ndtri((1.0 - confidence) / 2.0))

@@ -1,0 +1,50 @@
+"""Gaussian noise on whole numbers: counts, fixed-point sums and influence scores.
+
+Values are refined to a lattice much finer than the noise before OpenDP's discrete Gaussian is added.
+The cost is the same, and Gaussian intervals then hold to within a thousandth of σ; on bare integers
+with σ = 0.5 a 95% interval would cover only 79%.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import opendp.prelude as dp
+from numpy.typing import NDArray
+
+from dpxplain.model.confidential import Confidential
+from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
+
+_FINENESS = 1024  # lattice points per σ, at least
+_LARGEST = 2**62  # clamping never raises a sensitivity, and keeps every draw inside 64 bits
+
+
+@dataclass(frozen=True)
+class NoisyValues:
+    """Released values in the unit they came in, with the σ of their noise."""
+
+    values: NDArray[np.float64]
+    scale: float
+
+
+def add_gaussian(
+    secret: Confidential[NDArray[np.int64]], *, sensitivity: int, rho: float, noise: NoiseSource
+) -> NoisyValues:
+    """Release a vector of whole numbers whose L2 sensitivity is `sensitivity`, for exactly `rho`."""
+    scale = gaussian_scale(sensitivity, rho)
+    fineness = max(1, 2 ** math.ceil(math.log2(_FINENESS / scale)))
+    measurement, fine_scale = authorise(gaussian_measurement, scale * fineness, sensitivity * fineness, rho)
+    largest = _LARGEST // fineness
+    exact = np.clip(secret.reveal(), -largest, largest) * fineness
+    released = noise.gaussian(measurement, exact.tolist(), fine_scale)
+    return NoisyValues(np.asarray(released, dtype=np.float64) / fineness, fine_scale / fineness)
+
+
+def gaussian_measurement(scale: float) -> Any:
+    """OpenDP's discrete Gaussian on vectors of 64-bit integers, costed by their L2 distance."""
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    return dp.m.make_gaussian(*space, scale=scale)

@@ -1,0 +1,89 @@
+"""Private bounds of a predicate's rank by noisy binary search (paper, RankBound; SPEC section 2).
+
+Each probe compares the predicate's score with the t-th highest one; both move by at most Δ when one
+row comes or goes, so their difference moves by at most 2Δ. At most N = ⌈log2 |P|⌉ probes are made and
+all N are paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpxplain.model.confidential import Confidential
+from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack
+from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
+from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
+
+LOWER_SHARE = 0.1  # the paper's η: the upper bound says more, so it gets the larger share
+
+
+def bound_ranks(
+    scores: Confidential[NDArray[np.int64]],
+    chosen: list[int],
+    *,
+    sensitivity: int,
+    rho: float,
+    confidence: float,
+    noise: NoiseSource,
+) -> list[tuple[int, int]]:
+    """A rank interval for each chosen position, all together for `rho`."""
+    size = len(scores.reveal())  # the family's size, which is public
+    probes = rank_probes(size)
+    if probes == 0:
+        return [(1, 1) for _ in chosen]
+    descending = np.sort(scores.reveal())[::-1]
+    one_sided = (1.0 + confidence) / 2.0
+    per_search = rho / len(chosen)
+    lower = _Probe.calibrate(sensitivity, per_search * LOWER_SHARE, probes, one_sided, noise)
+    upper = _Probe.calibrate(sensitivity, per_search * (1.0 - LOWER_SHARE), probes, one_sided, noise)
+    intervals = []
+    for position in chosen:
+        margins = int(scores.reveal()[position]) - descending
+        low, _ = _search(lambda t, m=margins: lower.sees(m[t - 1]) >= -lower.slack, size)  # type: ignore[misc]
+        _, high = _search(lambda t, m=margins: upper.sees(m[t - 1]) >= upper.slack, size)  # type: ignore[misc]
+        intervals.append((min(low, high), max(low, high)))
+    return intervals
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """A noisy look at one score difference, and the slack beyond which its sign can be trusted."""
+
+    measurement: Any
+    scale: float
+    slack: float
+    noise: NoiseSource
+
+    @classmethod
+    def calibrate(
+        cls, sensitivity: int, rho: float, probes: int, confidence: float, noise: NoiseSource
+    ) -> _Probe:
+        twice = 2 * sensitivity
+        measurement, scale = authorise(
+            gaussian_measurement, gaussian_scale(twice, rho / probes), twice, rho / probes
+        )
+        return cls(measurement, scale, rank_slack(scale, probes, confidence), noise)
+
+    def sees(self, difference: int) -> int:
+        return self.noise.gaussian(self.measurement, [int(difference)], self.scale)[0]
+
+
+def _search(beats: Callable[[int], bool], size: int) -> tuple[int, int]:
+    """Narrow the ranks down; `beats(t)` says whether the predicate is taken to beat rank t.
+
+    When `beats` errs only towards no, `high` stays an upper bound of the rank; when it errs only
+    towards yes, `low` stays a lower bound. Ends within ⌈log2 size⌉ probes: each leaves at most half.
+    """
+    low, high = 1, size
+    while high > low:
+        t = (low + high) // 2
+        if beats(t):
+            high = max(t - 1, 1)
+        else:
+            low = min(t + 1, size)
+    return low, high

@@ -1,0 +1,165 @@
+"""Phase 2's result as an analyst holds it: what was asked, whether it is real, and the way to explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpxplain.explanation.family import Family, choose_family
+from dpxplain.model.question import Contrast, Verdict
+from dpxplain.phases.assess_question import assess
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_answer import (
+    ExplanationPlan,
+    SensitivityChoice,
+    Split,
+    explain_answer,
+    plan_explanation,
+)
+from dpxplain.preview import ExplanationPreview
+from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.render.display import Displayed
+from dpxplain.render.words import finding, number, question_text
+from dpxplain.table import Explanation
+
+if TYPE_CHECKING:
+    from dpxplain.answer import Answer
+    from dpxplain.curator import Truth
+
+
+class Question(Displayed):
+    """Why is a group's value above another's, and is it really?
+
+    >>> import dpxplain as dpx
+    >>> sql = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+    >>> answer = dpx.example("adult").query(sql, rho=0.1)
+    >>> question = answer.why("Married-civ-spouse", "Never-married")
+    >>> question.verdict
+    <Verdict.REAL: 'real'>
+    """
+
+    def __init__(
+        self,
+        contrast: Contrast,
+        answer: Answer,
+        dataset: OpenDataset,
+        *,
+        confidence: float,
+        method: str = DEFAULT_METHOD,
+    ) -> None:
+        query = answer.statement.query
+        assessment = assess(answer.release, query, dataset.schema, contrast, confidence, method)
+        self.contrast = contrast
+        self.answer = answer
+        self.confidence = confidence
+        self.method = method
+        self.estimate: float = assessment.estimate
+        self.interval: Interval = assessment.interval
+        self.verdict: Verdict = assessment.verdict
+        self._dataset = dataset
+
+    @property
+    def text(self) -> str:
+        """The question in plain words."""
+        return question_text(self)
+
+    @property
+    def finding(self) -> str:
+        """The verdict in plain words."""
+        return finding(self)
+
+    @property
+    def note(self) -> str:
+        """Said when the released values point the other way than the question (SPEC 2, item 8)."""
+        if self.estimate >= self.contrast.at_least:
+            return ""
+        return (
+            f"The question runs against the released order: the released value is "
+            f"{number(self.estimate)}, below {number(self.contrast.at_least)}."
+        )
+
+    def explain(
+        self,
+        k: int = 5,
+        rho: float = 0.5,
+        *,
+        mechanism: str = "auto",
+        attributes: Sequence[str] | None = None,
+        conjuncts: int = 1,
+        confidence: float | None = None,
+        split: Split = DEFAULT_SPLIT,
+        sensitivity: SensitivityChoice = "tight",
+    ) -> Explanation:
+        """The k most influential predicates, for `rho`. Asking the identical thing again is free."""
+        plan = self._plan(k, rho, mechanism, attributes, conjuncts, confidence, split, sensitivity)
+        release, entry, free = explain_answer(plan, self._dataset, self.text)
+        return Explanation(self, plan, release, self._dataset, id=entry, free=free)
+
+    def preview(
+        self,
+        k: int = 5,
+        rho: float = 0.5,
+        *,
+        mechanism: str = "auto",
+        attributes: Sequence[str] | None = None,
+        conjuncts: int = 1,
+        confidence: float | None = None,
+        split: Split = DEFAULT_SPLIT,
+        sensitivity: SensitivityChoice = "tight",
+    ) -> ExplanationPreview:
+        """What `explain` would cost and how precise its table would be. Spends nothing."""
+        plan = self._plan(k, rho, mechanism, attributes, conjuncts, confidence, split, sensitivity)
+        return ExplanationPreview.of(plan, self, self._dataset)
+
+    def truth(self, attributes: Sequence[str] | None = None, conjuncts: int = 1) -> Truth:
+        """Curator only: true influence and rank of every predicate."""
+        from dpxplain.curator import require_curator
+
+        return require_curator(self._dataset).question_truth(self, self._family(attributes, conjuncts))
+
+    @property
+    def relative_to(self) -> float | None:
+        """What influences are divided by for display, or None where that would be meaningless.
+
+        The released gap, times the smallest noisy group count for averages (SPEC 1). When noise could
+        have made the gap or the count zero, the quotient says nothing (SPEC 2, item 7).
+        """
+        constant = self.contrast.at_least
+        gap = abs(self.estimate - constant)
+        if self.interval[0] <= constant <= self.interval[1]:
+            return None
+        release = self.answer.release
+        if release.noisy_count is None or self.answer.statement.query.aggregate.kind != "avg":
+            return gap
+        smallest = min(release.noisy_count[group] for group in self.contrast.groups)
+        if release.count_scale is None or smallest <= 3 * release.count_scale:
+            return None
+        return gap * smallest
+
+    def _family(self, attributes: Sequence[str] | None, conjuncts: int) -> Family:
+        return choose_family(self._dataset.schema, self.answer.statement.query, attributes, conjuncts)
+
+    def _plan(
+        self,
+        k: int,
+        rho: float,
+        mechanism: str,
+        attributes: Sequence[str] | None,
+        conjuncts: int,
+        confidence: float | None,
+        split: Split,
+        sensitivity: SensitivityChoice,
+    ) -> ExplanationPlan:
+        return plan_explanation(
+            self.answer.statement.query,
+            self.contrast,
+            self._family(attributes, conjuncts),
+            self._dataset,
+            k=k,
+            rho=rho,
+            mechanism=mechanism,
+            confidence=self.confidence if confidence is None else confidence,
+            split=split,
+            sensitivity=sensitivity,
+        )

@@ -1,0 +1,183 @@
+"""Where an analyst starts: connect to a data set, ask a query, watch the budget.
+
+`Session.query` is phase 1; its answer's `why` is phase 2; the question's `explain` is phase 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dpxplain.answer import Answer
+from dpxplain.curator import CuratorDataset
+from dpxplain.datasets import path as bundled
+from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.ledger.base import Entry, Ledger
+from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.model.budget import Budget
+from dpxplain.model.groups import Groups
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import Schema
+from dpxplain.phases.answer_query import answer_query, plan_query, query_key
+from dpxplain.phases.dataset import OpenDataset, Progress, silent
+from dpxplain.preview import Price, QueryPreview
+from dpxplain.privacy.intervals import check_confidence
+from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, SeededNoise
+from dpxplain.sql.parse import parse
+
+WORKSPACE = ".dpxplain"
+SchemaSource = Schema | Mapping[str, Any] | str | Path
+
+
+def connect(
+    source: object = None,
+    schema: SchemaSource | None = None,
+    *,
+    workspace: str | Path | None = None,
+    curator: bool = False,
+    insecure_seed: int | None = None,
+    progress: Progress = silent,
+) -> Session:
+    """Open a data set: a Parquet or CSV path or glob, a DataFrame or an Arrow table.
+
+    `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
+    (default: `.dpxplain` in the current folder) and survives the session. `insecure_seed` replaces the
+    noise by a repeatable one for experiments; everything it touches is marked as not private.
+    """
+    if schema is None:
+        raise SchemaError(
+            "A data set needs a declared schema.",
+            remedy='Pass schema="data.toml"; draft one with: dpxplain schema init DATA_FILE',
+        )
+    declared = Schema.load(schema)
+    if source is None:
+        source = _declared_source(declared, schema)
+    ledger = SQLiteLedger(Path(workspace or WORKSPACE) / "ledger.sqlite")
+    return _open(source, declared, ledger, curator, insecure_seed, progress)
+
+
+def example(
+    name: str = "adult",
+    *,
+    curator: bool = False,
+    insecure_seed: int | None = None,
+    progress: Progress = silent,
+) -> Session:
+    """Bundled data with a fresh budget in memory.
+
+    >>> example("adult").budget.remaining
+    5.0
+    """
+    declared = Schema.load(bundled(f"{name}.toml"))
+    return _open(bundled(f"{name}.parquet"), declared, SQLiteLedger(None), curator, insecure_seed, progress)
+
+
+class Session:
+    """An analyst's access to one data set."""
+
+    def __init__(self, dataset: OpenDataset) -> None:
+        self._dataset = dataset
+
+    def __repr__(self) -> str:
+        budget = self.budget
+        role = "curator" if isinstance(self._dataset, CuratorDataset) else "analyst"
+        return f"<Session {self._dataset.name}, {role}, {budget.remaining:g} of {budget.limit:g} ρ left>"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._dataset.engine.close()
+        self._dataset.ledger.close()
+
+    @property
+    def schema(self) -> Schema:
+        """What the curator declared; public."""
+        return self._dataset.schema
+
+    @property
+    def budget(self) -> Budget:
+        """Limit, spent and remaining ρ of the whole data set, at this moment."""
+        return self._dataset.ledger.budget(self._dataset.name)
+
+    @property
+    def history(self) -> list[Entry]:
+        """Everything asked so far, with its price."""
+        return self._dataset.ledger.history(self._dataset.name)
+
+    def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer:
+        """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free."""
+        statement = parse(sql, self.schema)
+        check_confidence(confidence)
+        release, entry, free = answer_query(statement.query, self._dataset, rho, sql)
+        return Answer(statement, release, self._dataset, id=entry, free=free, confidence=confidence)
+
+    def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview:
+        """What `query` would cost and how noisy its answer would be. Spends nothing."""
+        statement = parse(sql, self.schema)
+        check_confidence(confidence)
+        plan = plan_query(statement.query, self.schema, rho)
+        ledger, name = self._dataset.ledger, self._dataset.name
+        stored = ledger.find(name, query_key(statement.query, self._dataset, rho))
+        price = Price(rho, plan.spends, ledger.budget(name).remaining, stored is not None)
+        size = Groups.of(statement.query, self.schema).size
+        return QueryPreview.of(plan, sql, size, price, self._dataset, confidence)
+
+    def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer:
+        """A stored answer, by its number in the history (default: the latest). Free."""
+        stored = [e for e in self.history if e.kind == "query" and e.state == "released"]
+        chosen = [e for e in stored if entry is None or e.id == entry]
+        if not chosen:
+            raise BadRequest(
+                "There is no answer yet." if entry is None else f"There is no answer number {entry}.",
+                remedy="Ask one with query; the history lists them.",
+            )
+        found = self._dataset.ledger.get(self._dataset.name, chosen[-1].id)
+        assert found is not None
+        line, payload = found
+        statement = parse(line.description, self.schema)
+        release = AnswerRelease.from_json(payload)
+        if query_key(statement.query, self._dataset, release.rho) != line.key:
+            raise BadRequest(
+                f"The schema has changed since answer number {line.id}, so it cannot be read any more.",
+                remedy="Ask the query again, or restore the schema it was asked under.",
+            )
+        return Answer(statement, release, self._dataset, id=line.id, free=True, confidence=confidence)
+
+
+def _open(
+    source: object,
+    schema: Schema,
+    ledger: Ledger,
+    curator: bool,
+    insecure_seed: int | None,
+    progress: Progress,
+) -> Session:
+    try:
+        ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
+        progress(f"Opening {schema.table.name}")
+        engine = DuckDBEngine(source, schema)
+    except BaseException:
+        ledger.close()
+        raise
+    noise: NoiseSource = OpenDPNoise() if insecure_seed is None else SeededNoise(insecure_seed)
+    kind = CuratorDataset if curator else OpenDataset
+    return Session(kind(schema, engine, ledger, noise, progress))
+
+
+def _declared_source(schema: Schema, given: SchemaSource) -> Path:
+    """table.source, relative to the schema file."""
+    if schema.table.source is None:
+        raise SchemaError(
+            "No data were given.", remedy="Pass a path or DataFrame, or set table.source in the schema."
+        )
+    folder = Path(given).parent if isinstance(given, str | Path) else Path()
+    return folder / schema.table.source
