@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpxplain.errors import CuratorOnly
+from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.family import Family
-from dpxplain.explanation.influence import ranks
+from dpxplain.explanation.influence import FloatArray
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import true_influences
@@ -21,7 +22,6 @@ from dpxplain.render.tabular import Record, Tabular
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
-    from dpxplain.model.question import Contrast
     from dpxplain.question import Question
     from dpxplain.table import Explanation
 
@@ -89,14 +89,16 @@ class CuratorDataset(OpenDataset):
         ]
         return Truth("True influences and ranks beside the released intervals", rows)
 
-    def _influences(
-        self, question: Question, family: Family
-    ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    def _influences(self, question: Question, family: Family) -> tuple[FloatArray, IntArray]:
+        """True influence and rank of every predicate; ties in the family's order."""
         query = question.answer.statement.query
-        contrast: Contrast = question.contrast
-        in_units = true_influences(query, contrast, family, self).reveal()
+        true = true_influences(query, question.contrast, family, self).reveal()
+        influence = np.zeros(family.size)
+        influence[true.active] = true.influence
+        rank = np.empty(family.size, dtype=np.int64)
+        rank[np.argsort(-influence, kind="stable")] = np.arange(1, family.size + 1)
         unit = 1.0 if query.aggregate.kind == "count" else measured_grid(query, self.schema).unit
-        return in_units * unit, ranks(in_units)
+        return influence * unit, rank
 
 
 def require_curator(dataset: OpenDataset) -> CuratorDataset:

@@ -20,30 +20,40 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class QuestionCells:
-    """A question's groups: totals (groups) and per-predicate rows and sums (groups × predicates)."""
+    """A question's groups: totals (groups) and rows and sums per active predicate (groups × active).
 
+    A predicate is active if some row of the question's groups satisfies it; the others have influence 0.
+    """
+
+    active: IntArray
     count: IntArray
     total: IntArray
     predicate_count: IntArray
     predicate_total: IntArray
 
 
-def of_question(totals: Totals, cells: Cells, groups: tuple[int, ...], size: int) -> QuestionCells:
-    """Select the question's groups and lay their cells out densely."""
-    counts = np.zeros((len(groups), size), dtype=np.int64)
-    sums = np.zeros((len(groups), size), dtype=np.int64)
-    for row, group in enumerate(groups):
-        mine = cells.group == group
-        counts[row, cells.predicate[mine]] = cells.count[mine]
-        sums[row, cells.predicate[mine]] = cells.total[mine]
+def of_question(totals: Totals, cells: Cells, groups: tuple[int, ...]) -> QuestionCells:
+    """Select the question's groups and lay the cells of their active predicates out densely."""
+    mine = np.isin(cells.group, groups)
+    active, position = np.unique(cells.predicate[mine], return_inverse=True)
+    counts = np.zeros((len(groups), len(active)), dtype=np.int64)
+    sums = np.zeros((len(groups), len(active)), dtype=np.int64)
+    order = np.argsort(groups)
+    row = order[np.searchsorted(groups, cells.group[mine], sorter=order)]
+    counts[row, position] = cells.count[mine]
+    sums[row, position] = cells.total[mine]
     chosen = list(groups)
-    return QuestionCells(totals.count[chosen], totals.total[chosen], counts, sums)
+    return QuestionCells(active, totals.count[chosen], totals.total[chosen], counts, sums)
 
 
-def influences(kind: AggregateKind, weights: tuple[float, ...], data: QuestionCells) -> FloatArray:
-    """Inf(p) for every predicate of the family, in float64.
+def influences(
+    kind: AggregateKind, weights: tuple[float, ...], data: QuestionCells, middle: int = 0
+) -> FloatArray:
+    """Inf(p) for every active predicate, in float64.
 
-    The order of operations is the one whose rounding error docs/proofs/sensitivity.md bounds.
+    `middle` is low + high, twice the middle of an averaged column's bounds. Averages are computed from
+    sums around it, doubled to stay whole, because a difference of averages does not depend on the origin
+    but its rounding error does; docs/proofs/sensitivity.md bounds it for this order of operations.
     """
     w = np.asarray(weights, dtype=np.float64)[:, None]
     n = data.count[:, None]
@@ -51,9 +61,10 @@ def influences(kind: AggregateKind, weights: tuple[float, ...], data: QuestionCe
     remaining = n - a
     smallest = remaining.min(axis=0).astype(np.float64)  # m
     if kind == "avg":
-        U, S = data.predicate_total.astype(np.float64), data.total[:, None].astype(np.float64)
+        U = (2 * data.predicate_total - middle * a).astype(np.float64)
+        S = (2 * data.total[:, None] - middle * n).astype(np.float64)
         numerator = smallest * (n * U - a * S)
-        denominator = n.astype(np.float64) * remaining
+        denominator = 2.0 * n * remaining
         # m = 0 makes the influence 0 whatever the averages are, so the empty denominator never matters.
         per_group = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
         influence: FloatArray = (w * per_group).sum(axis=0)
@@ -72,11 +83,3 @@ def scores(influence: FloatArray, sensitivity: float) -> IntArray:
     the float64 error above (docs/proofs/sensitivity.md).
     """
     return np.rint(influence * (SCORE_GRID / sensitivity)).astype(np.int64)
-
-
-def ranks(influence: FloatArray) -> IntArray:
-    """Position of each predicate by descending influence, from 1; ties in the family's order."""
-    order = np.argsort(-influence, kind="stable")
-    rank = np.empty(len(influence), dtype=np.int64)
-    rank[order] = np.arange(1, len(influence) + 1)
-    return rank

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpxplain.errors import ExplanationError
+from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, influences, of_question, scores
 from dpxplain.model.budget import Spend, check_rho
@@ -18,6 +19,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, select_and_measure
+from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, influence_sensitivity
 
 MECHANISMS = ("one-shot",)
@@ -144,23 +146,34 @@ def explain_answer(
     return release, entry, False
 
 
+@dataclass(frozen=True)
+class ActiveInfluences:
+    """True influences, in grid units, of the predicates that some row in question satisfies."""
+
+    active: IntArray
+    influence: FloatArray
+
+
 def true_influences(
     query: Query, contrast: Contrast, family: Family, dataset: OpenDataset
-) -> Confidential[FloatArray]:
-    """Influence of every predicate, in grid units of the aggregated column."""
+) -> Confidential[ActiveInfluences]:
+    """Influence of every predicate of the family; those not listed have influence 0."""
     dataset.progress(f"Counting {family.size:,} predicates in one pass")
     totals = dataset.totals(query)
     cells = dataset.cells(query, family)
-    kind, weights = query.aggregate.kind, contrast.weights
-    laid_out = totals.zip(cells).map(lambda both: of_question(*both, contrast.groups, family.size))
-    return laid_out.map(lambda data: influences(kind, weights, data))
+    kind, weights, middle = query.aggregate.kind, contrast.weights, 0
+    if kind == "avg":
+        grid = measured_grid(query, dataset.schema)
+        middle = grid.low + grid.high
+    laid_out = totals.zip(cells).map(lambda both: of_question(*both, contrast.groups))
+    return laid_out.map(lambda data: ActiveInfluences(data.active, influences(kind, weights, data, middle)))
 
 
 def _measure(plan: ExplanationPlan, dataset: OpenDataset) -> ExplanationRelease:
-    influence = true_influences(plan.query, plan.contrast, plan.family, dataset)
+    true = true_influences(plan.query, plan.contrast, plan.family, dataset)
     dataset.progress("Selecting and measuring explanations under privacy")
     selected = select_and_measure(
-        influence.map(lambda inf: scores(inf, plan.sensitivity)),
+        true.map(lambda t: FamilyScores(t.active, scores(t.influence, plan.sensitivity), plan.family.size)),
         plan.one_shot,
         plan.confidence,
         dataset.noise,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
+from opendp import domains, measurements, metrics
 
 from dpxplain.model.confidential import Confidential
 from dpxplain.privacy.calibration import gaussian_scale
@@ -46,5 +46,5 @@ def add_gaussian(
 
 def gaussian_measurement(scale: float) -> Any:
     """OpenDP's discrete Gaussian on vectors of 64-bit integers, costed by their L2 distance."""
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
-    return dp.m.make_gaussian(*space, scale=scale)
+    space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="i64")
+    return measurements.make_gaussian(*space, scale=scale)

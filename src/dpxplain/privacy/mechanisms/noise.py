@@ -6,15 +6,17 @@ for experiments that must be repeatable; whatever it touches is marked as not pr
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.mod import enable_features
 
 from dpxplain.errors import InternalError
 
-dp.enable_features("contrib")
+# Not opendp.prelude: it would import polars, sklearn and more, half a second that nobody needs.
+enable_features("contrib")
 
 
 class NoiseSource(Protocol):
@@ -24,7 +26,9 @@ class NoiseSource(Protocol):
 
     def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]: ...
 
-    def top_k(self, measurement: Any, scores: list[int], k: int, scale: float) -> list[int]: ...
+    def pick(self, measurement: Any, scores: list[int], scale: float) -> int: ...
+
+    def below(self, bound: int) -> int: ...
 
 
 class OpenDPNoise:
@@ -35,8 +39,12 @@ class OpenDPNoise:
     def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
         return list(measurement(values))
 
-    def top_k(self, measurement: Any, scores: list[int], k: int, scale: float) -> list[int]:
-        return list(measurement(scores))
+    def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
+        return int(measurement(scores)[0])
+
+    def below(self, bound: int) -> int:
+        """A uniform index, from the operating system's cryptographic generator."""
+        return secrets.randbelow(bound)
 
 
 class SeededNoise:
@@ -53,9 +61,12 @@ class SeededNoise:
         noise = np.rint(self._seeded.normal(0.0, scale, len(values))).astype(np.int64)
         return [value + int(extra) for value, extra in zip(values, noise, strict=True)]
 
-    def top_k(self, measurement: Any, scores: list[int], k: int, scale: float) -> list[int]:
+    def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
         noisy = np.asarray(scores, dtype=np.float64) + self._seeded.gumbel(0.0, scale, len(scores))
-        return [int(i) for i in np.argsort(-noisy, kind="stable")[:k]]
+        return int(np.argmax(noisy))
+
+    def below(self, bound: int) -> int:
+        return int(self._seeded.integers(bound))
 
 
 def authorise(build: Callable[[float], Any], scale: float, sensitivity: int, rho: float) -> tuple[Any, float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
@@ -17,6 +16,7 @@ from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE, bound_ranks
+from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.top_k import select_top_k
 
 DEFAULT_SPLIT = (1.0, 1.0, 2.0)  # select : influence : rank, the paper's 0.5 : 0.5 : 1.0
@@ -80,7 +80,7 @@ class Selected:
 
 
 def select_and_measure(
-    scores: Confidential[NDArray[np.int64]], plan: OneShotPlan, confidence: float, noise: NoiseSource
+    scores: Confidential[FamilyScores], plan: OneShotPlan, confidence: float, noise: NoiseSource
 ) -> list[Selected]:
     """Release k predicates with noisy scores and rank intervals, for plan.spends."""
     if plan.rho_select > 0:
@@ -89,11 +89,9 @@ def select_and_measure(
         )
     else:
         chosen = list(range(plan.family_size))
-    # Each of the k gets ρ/k: a vector of k scores has L2 sensitivity √k·Δ, so the cost is the same as
-    # k separate releases, and the noise is independent.
     measured = [
         add_gaussian(
-            scores.map(lambda all_scores, i=i: all_scores[i : i + 1]),  # type: ignore[misc]
+            scores.map(lambda family, i=i: np.array([family.score(i)])),  # type: ignore[misc]
             sensitivity=plan.sensitivity,
             rho=plan.rho_influence / plan.k,
             noise=noise,

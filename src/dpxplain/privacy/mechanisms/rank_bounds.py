@@ -11,19 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpxplain.model.confidential import Confidential
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
+from dpxplain.privacy.mechanisms.scores import FamilyScores
 
 LOWER_SHARE = 0.1  # the paper's η: the upper bound says more, so it gets the larger share
 
 
 def bound_ranks(
-    scores: Confidential[NDArray[np.int64]],
+    secret: Confidential[FamilyScores],
     chosen: list[int],
     *,
     sensitivity: int,
@@ -32,20 +30,23 @@ def bound_ranks(
     noise: NoiseSource,
 ) -> list[tuple[int, int]]:
     """A rank interval for each chosen position, all together for `rho`."""
-    size = len(scores.reveal())  # the family's size, which is public
-    probes = rank_probes(size)
+    family = secret.reveal()
+    probes = rank_probes(family.size)
     if probes == 0:
         return [(1, 1) for _ in chosen]
-    descending = np.sort(scores.reveal())[::-1]
     one_sided = (1.0 + confidence) / 2.0
     per_search = rho / len(chosen)
     lower = _Probe.calibrate(sensitivity, per_search * LOWER_SHARE, probes, one_sided, noise)
     upper = _Probe.calibrate(sensitivity, per_search * (1.0 - LOWER_SHARE), probes, one_sided, noise)
     intervals = []
-    for position in chosen:
-        margins = int(scores.reveal()[position]) - descending
-        low, _ = _search(lambda t, m=margins: lower.sees(m[t - 1]) >= -lower.slack, size)  # type: ignore[misc]
-        _, high = _search(lambda t, m=margins: upper.sees(m[t - 1]) >= upper.slack, size)  # type: ignore[misc]
+    for index in chosen:
+        score = family.score(index)
+
+        def lead(rank: int, score: int = score) -> int:
+            return score - family.at_rank(rank)
+
+        low, _ = _search(lambda t, lead=lead: lower.sees(lead(t)) >= -lower.slack, family.size)  # type: ignore[misc]
+        _, high = _search(lambda t, lead=lead: upper.sees(lead(t)) >= upper.slack, family.size)  # type: ignore[misc]
         intervals.append((min(low, high), max(low, high)))
     return intervals
 
@@ -70,7 +71,7 @@ class _Probe:
         return cls(measurement, scale, rank_slack(scale, probes, confidence), noise)
 
     def sees(self, difference: int) -> int:
-        return self.noise.gaussian(self.measurement, [int(difference)], self.scale)[0]
+        return self.noise.gaussian(self.measurement, [difference], self.scale)[0]
 
 
 def _search(beats: Callable[[int], bool], size: int) -> tuple[int, int]:

@@ -1,0 +1,1 @@
+"""Speed, as ratios against the bare engine in the same run: `make bench`."""

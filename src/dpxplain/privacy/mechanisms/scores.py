@@ -1,0 +1,60 @@
+"""Scores of a whole family, most of which may be idle.
+
+A predicate that no row of the question's groups satisfies has influence 0 whatever the question, so
+only the active ones are listed. A family of millions then costs what its active part costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FamilyScores:
+    """`scores` of the `active` predicates (their indices, increasing); the other of `size` score 0.
+
+    >>> family = FamilyScores(np.array([1, 3]), np.array([7, -2]), size=5)
+    >>> [family.score(i) for i in range(5)], [family.at_rank(t) for t in range(1, 6)]
+    ([0, 7, 0, -2, 0], [7, 0, 0, 0, -2])
+    """
+
+    active: IntArray
+    scores: IntArray
+    size: int
+
+    @property
+    def idle(self) -> int:
+        """How many predicates are idle."""
+        return self.size - len(self.active)
+
+    def score(self, index: int) -> int:
+        position = int(np.searchsorted(self.active, index))
+        found = position < len(self.active) and self.active[position] == index
+        return int(self.scores[position]) if found else 0
+
+    def at_rank(self, rank: int) -> int:
+        """The `rank`-th highest score of the whole family, counted from 1."""
+        above = self._not_below_zero
+        if rank <= above:
+            return int(self._descending[rank - 1])
+        return 0 if rank <= above + self.idle else int(self._descending[rank - 1 - self.idle])
+
+    def nth_idle(self, n: int, taken: set[int]) -> int:
+        """The n-th (from 0) idle index that is not among `taken` idle ones."""
+        used = np.sort(np.concatenate([self.active, np.fromiter(taken, np.int64, len(taken))]))
+        # The j-th used index has (used[j] − j) free ones before it.
+        return n + int(np.searchsorted(used - np.arange(len(used)), n, side="right"))
+
+    @cached_property
+    def _descending(self) -> IntArray:
+        return np.sort(self.scores)[::-1]
+
+    @cached_property
+    def _not_below_zero(self) -> int:
+        return int(np.count_nonzero(self.scores >= 0))
