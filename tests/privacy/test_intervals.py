@@ -138,6 +138,11 @@ def test_fieller_takes_about_six_tenths_and_mover_four_tenths_of_the_papers_widt
     assert mover / image == pytest.approx(0.40, abs=0.03)
 
 
+@pytest.mark.parametrize("sizes", [(20, 20), (20, 2000), (1000, 1000)])
+def test_mover_makes_use_of_bounds_that_the_means_touch(sizes):
+    assert mean_width(sizes, (0.0, 0.0), 0.1, "mover") < 1.1 * mean_width(sizes, (0.0, 0.0), 0.1, "fieller")
+
+
 def test_large_groups_get_the_widths_the_formulas_predict():
     """Means in the middle, where noise in the count does not matter: z per sum, added or in quadrature."""
     unit = 0.5 / math.sqrt(0.04) / 100_000
