@@ -1,0 +1,216 @@
+"""The gate: a statement passes only if every word of it and every node of its tree is understood.
+
+Two allow-lists, because either alone has holes: sqlglot drops words that it does not model (`NULLS
+LAST`, `ALL`, a trailing comma), and some shapes have no word of their own (a comma join).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpxplain.sql.source import DIALECT, Source, grow
+from dpxplain.sql.words import GRAMMAR, WORDS, advice
+
+_CLAUSES = (
+    TokenType.SELECT,
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.ORDER_BY,
+    TokenType.LIMIT,
+)
+_PUNCTUATION = {TokenType.COMMA, TokenType.DOT, TokenType.STAR, TokenType.L_PAREN, TokenType.R_PAREN}
+_CONDITIONS = {
+    *(TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.IN, TokenType.BETWEEN, TokenType.IS),
+    *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
+    *(TokenType.DASH, TokenType.NULL, TokenType.TRUE, TokenType.FALSE),
+}
+_ADMITTED_TOKENS = {
+    *_CLAUSES,
+    *_PUNCTUATION,
+    *_CONDITIONS,
+    *(TokenType.ALIAS, TokenType.ASC, TokenType.DESC),
+}
+
+# Every node that may occur, with every argument it may carry.
+_BINARY: tuple[type[exp.Expr], ...] = (
+    exp.And,
+    exp.Or,
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.Is,
+)
+_ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
+    exp.Select: {"expressions", "from_", "where", "group", "order", "limit"},
+    exp.From: {"this"},
+    exp.Table: {"this", "alias"},
+    exp.TableAlias: {"this"},
+    exp.Alias: {"this", "alias"},
+    exp.Column: {"this", "table"},
+    exp.Identifier: {"this", "quoted"},
+    exp.Literal: {"this", "is_string"},
+    exp.Boolean: {"this"},
+    exp.Null: set(),
+    exp.Star: set(),
+    exp.Count: {"this", "big_int"},
+    exp.Sum: {"this"},
+    exp.Avg: {"this"},
+    exp.Where: {"this"},
+    exp.Group: {"expressions"},
+    exp.Order: {"expressions"},
+    exp.Ordered: {"this", "desc", "nulls_first"},
+    exp.Limit: {"expression"},
+    exp.Not: {"this"},
+    exp.Paren: {"this"},
+    exp.Neg: {"this"},
+    exp.Between: {"this", "low", "high"},
+    exp.In: {"this", "expressions"},
+    **{kind: {"this", "expression"} for kind in _BINARY},
+}
+
+_CALLS = {"COUNT", "SUM", "AVG"}
+# sqlglot would take CASE, and a character it does not know, as names.
+_NAMES = {*DIALECT.parser_class.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER}
+_NAMES -= {TokenType.CASE, TokenType.UNKNOWN}
+_LITERALS = {TokenType.STRING, TokenType.NUMBER}
+
+# Nodes that stand for a word of the text and carry its position.
+_WORDS_OF_THE_TREE = (exp.Identifier, exp.Literal, exp.Star, exp.Count, exp.Sum, exp.Avg)
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+
+
+def admit(source: Source) -> exp.Select:
+    """The statement's tree, if every part of it is understood; else refuses a part that is not.
+
+    >>> from dpxplain.sql.source import read
+    >>> admit(read("SELECT COUNT(*) FROM t HAVING COUNT(*) > 5"))
+    Traceback (most recent call last):
+    ...
+    dpxplain.errors.QueryRefused: line 1, column 24: HAVING is not answered. Leave it out and filter the \
+released answer; that is free.
+    """
+    # Before the parser runs, since it takes exponential time over some foreign words (JOIN x JOIN x ...).
+    _every_word_is_known(source, _possible_names(source))
+    tree = grow(source)
+    _every_word_is_known(source, _names(tree))
+    _every_node_is_known(source, tree)
+    _clauses_come_once_and_in_order(source, tree)
+    if not isinstance(tree, exp.Select):
+        raise source.refuse("This is not a SELECT statement.", GRAMMAR, source.tokens[0])
+    return tree
+
+
+def _every_word_is_known(source: Source, names: set[int]) -> None:
+    """Every word is an admitted one, or a name or literal (given by where those begin)."""
+    for i, token in enumerate(source.tokens):
+        before = source.tokens[i - 1] if i else None
+        after = source.tokens[i + 1] if i + 1 < len(source.tokens) else None
+        if token.start in names:
+            continue
+        if token.token_type is TokenType.COMMA and _ends_a_list(after):
+            raise source.refuse("A comma is followed by nothing.", "Remove the comma.", token)
+        if token.token_type is TokenType.SELECT and i:
+            raise _word_refused(source, token, before, after)
+        # sqlglot joins the two tokens of `.5` into one literal and forgets where it stood.
+        fraction = token.token_type is TokenType.NUMBER and _kind(before) is TokenType.DOT
+        if token.token_type not in _ADMITTED_TOKENS and not fraction:
+            raise _word_refused(source, token, before, after)
+
+
+def _word_refused(source: Source, token: Token, before: Token | None, after: Token | None) -> Exception:
+    known = advice(before.text if before else "", token.text, after.text if after else "")
+    if known is not None:
+        return source.refuse(f"{known[0]} is not answered.", known[1], token)
+    return source.refuse(f"{token.text} is not understood here.", GRAMMAR, token)
+
+
+def _every_node_is_known(source: Source, tree: exp.Expr) -> None:
+    for node in tree.walk():
+        admitted = _ADMITTED_NODES.get(type(node))
+        if admitted is None:
+            raise _node_refused(source, node)
+        for name, value in node.args.items():
+            if value and name not in admitted:
+                raise _argument_refused(source, node, name, value)
+
+
+def _node_refused(source: Source, node: exp.Expr) -> Exception:
+    if isinstance(node, _ARITHMETIC):
+        remedy = "Compute the number beforehand and compare the column with it."
+        return source.refuse("Arithmetic is not answered.", remedy, node)
+    if isinstance(node, exp.Tuple):
+        remedy = "Write plain columns, separated by commas; compare one column at a time."
+        return source.refuse("A list in parentheses is not answered here.", remedy, node)
+    return source.refuse(f"{_spaced(node)} is not answered.", GRAMMAR, node)
+
+
+def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) -> Exception:
+    first = value[0] if isinstance(value, list) else value
+    place = first if isinstance(first, exp.Expr) else node
+    match node, name:
+        case exp.Select(), "joins":
+            what, remedy = WORDS["JOIN"]
+            return source.refuse(f"A second table ({what}) is not answered.", remedy, place)
+        case exp.Table() | exp.Column(), "db" | "catalog":
+            remedy = "Write table or table.column, without a database in front."
+            return source.refuse("A name with a database in front is not answered.", remedy, node)
+        case exp.Select(), "offset":
+            what, remedy = WORDS["OFFSET"]
+            return source.refuse("OFFSET is not answered.", remedy, place)
+        case ((exp.Count() | exp.Sum() | exp.Avg()), _):
+            remedy = "Write COUNT(*), COUNT(column), SUM(column) or AVG(column)."
+            return source.refuse("An aggregate takes one column.", remedy, place)
+        case exp.Order(), _:
+            return source.refuse("ORDER BY inside an aggregate is not answered.", "Leave it out.", place)
+        case exp.In(), _:
+            return source.refuse("IN takes a list of literals.", "Write column IN (1, 2, 3).", place)
+    what = f"{_spaced(node)} with {name.strip('_').replace('_', ' ')}"
+    return source.refuse(f"{what} is not answered.", GRAMMAR, place)
+
+
+def _clauses_come_once_and_in_order(source: Source, tree: exp.Expr) -> None:
+    """sqlglot takes clauses in any order; people reading the ledger should not have to."""
+    names = _names(tree)
+    clauses = [t for t in source.tokens if t.token_type in _CLAUSES and t.start not in names]
+    for earlier, later in pairwise(clauses):
+        if _CLAUSES.index(earlier.token_type) >= _CLAUSES.index(later.token_type):
+            problem = f"{later.text.upper()} comes twice or too late."
+            raise source.refuse(problem, GRAMMAR, later)
+
+
+def _possible_names(source: Source) -> set[int]:
+    """Where words begin that could be a name or literal: not reserved, and not called as a function."""
+    possible = {t.start for t in source.tokens if t.token_type in _NAMES or t.token_type in _LITERALS}
+    for word, following in pairwise(source.tokens):
+        if following.token_type is TokenType.L_PAREN and word.text.upper() not in _CALLS:
+            possible.discard(word.start)
+    return possible
+
+
+def _names(tree: exp.Expr) -> set[int]:
+    """Where words begin that the tree holds as a name, a literal, a star or an aggregate."""
+    return {
+        node.meta["start"]
+        for node in tree.walk()
+        if isinstance(node, _WORDS_OF_THE_TREE) and "start" in node.meta
+    }
+
+
+def _kind(token: Token | None) -> TokenType | None:
+    return token.token_type if token else None
+
+
+def _ends_a_list(token: Token | None) -> bool:
+    return token is None or token.token_type in {*_CLAUSES, TokenType.R_PAREN, TokenType.COMMA}
+
+
+def _spaced(node: exp.Expr) -> str:
+    return "".join(f" {c}" if c.isupper() and i else c for i, c in enumerate(type(node).__name__))

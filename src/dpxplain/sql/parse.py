@@ -1,0 +1,209 @@
+"""SQL text to a query tree, or a refusal that says where and what to write instead. Reads no data.
+
+Answered: one SELECT of group-by columns and exactly one COUNT(*), COUNT(column), SUM(column) or
+AVG(column), from the declared table, with WHERE, GROUP BY (names, aliases or positions), ORDER BY and
+LIMIT. Every GROUP BY column must be selected: rows without their label would spend budget on an answer
+nobody can read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from sqlglot import exp
+
+from dpxplain.model.query import Aggregate, OrderKey, Output, Presentation, Query, Statement
+from dpxplain.model.schema import AggregateKind, Schema
+from dpxplain.sql.admit import admit
+from dpxplain.sql.scope import Scope, matching, number
+from dpxplain.sql.source import read
+from dpxplain.sql.where import condition
+from dpxplain.sql.words import GRAMMAR
+
+_AGGREGATES: dict[type[exp.Expr], AggregateKind] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
+
+T = TypeVar("T")
+
+
+def parse(sql: str, schema: Schema) -> Statement:
+    """The statement a text stands for; raises QueryRefused for everything else.
+
+    >>> schema = Schema.load({
+    ...     "table": {"name": "people"}, "privacy": {"rho": 1.0},
+    ...     "columns": {"sex": {"values": ["F", "M"]}, "pay": {"bounds": [0, 100]}}})
+    >>> statement = parse("SELECT sex, AVG(pay) FROM people WHERE 10 < pay GROUP BY sex", schema)
+    >>> statement.query.where
+    Comparison(column='pay', operator='>', value=10)
+    >>> parse("SELECT sex, MAX(pay) FROM people GROUP BY sex", schema)
+    Traceback (most recent call last):
+    ...
+    dpxplain.errors.QueryRefused: line 1, column 13: The function MAX is not answered. Only COUNT, SUM and \
+AVG are answered; the declared bounds or edges say where values lie.
+    """
+    source = read(sql)
+    tree = admit(source)
+    scope = _from(tree, Scope(source, schema))
+    aggregate, outputs = _select(tree, scope)
+    group_by = _group(tree, scope, outputs)
+    where = tree.args.get("where")
+    query = Query(
+        table=schema.table.name,
+        group_by=group_by,
+        aggregate=aggregate,
+        where=condition(where.this, scope) if where else None,
+    )
+    presentation = Presentation(outputs, _order(tree, scope, outputs, query), _limit(tree, scope))
+    return Statement(sql, query, presentation)
+
+
+def _from(tree: exp.Select, scope: Scope) -> Scope:
+    """The scope with the names that may stand before a column."""
+    clause = tree.args.get("from_")
+    name = scope.schema.table.name
+    if clause is None:
+        raise scope.refuse("FROM is missing.", f"Write FROM {name}.", scope.source.tokens[-1])
+    table = clause.this
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        raise scope.refuse("FROM takes the declared table only.", f"Write FROM {name}.", table)
+    if not matching(table.this, [name]):
+        problem = f"There is no declared table {table.name}."
+        raise scope.refuse(problem, f"Write FROM {name}.", table.this)
+    return replace(scope, qualifiers=(*([table.alias] if table.alias else []), name))
+
+
+def _select(tree: exp.Select, scope: Scope) -> tuple[Aggregate, tuple[Output, ...]]:
+    """The one aggregate, and the names under which the answer's columns are shown."""
+    aggregate: Aggregate | None = None
+    outputs: list[Output] = []
+    for item in tree.expressions:
+        inner = item.unalias().unnest()
+        column: str | None = None
+        if type(inner) in _AGGREGATES:
+            if aggregate is not None:
+                raise scope.refuse("A second aggregate is selected.", "Ask for one at a time.", inner)
+            aggregate = _aggregate(inner, scope)
+        elif isinstance(inner, exp.Star) or isinstance(inner.this, exp.Star):
+            remedy = "Name the GROUP BY columns, and add COUNT(*), SUM(column) or AVG(column)."
+            raise scope.refuse("SELECT * is not answered: rows are never shown.", remedy, inner)
+        else:
+            column = scope.column(inner, otherwise="" if isinstance(inner, exp.Column) else GRAMMAR)
+        name = item.alias or column or str(aggregate)
+        if name.casefold() in {output.name.casefold() for output in outputs}:
+            remedy = "Remove it, or give it another name with AS."
+            raise scope.refuse(f"The name {name} is selected twice.", remedy, item)
+        outputs.append(Output(name, column))
+    if aggregate is None:
+        remedy = "Add COUNT(*), COUNT(column), SUM(column) or AVG(column) to SELECT."
+        raise scope.refuse("No aggregate is selected.", remedy, scope.source.tokens[0])
+    return aggregate, tuple(outputs)
+
+
+def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
+    kind = _AGGREGATES[type(node)]
+    inner = node.this.unnest() if isinstance(node.this, exp.Expr) else None
+    if kind == "count" and (isinstance(inner, exp.Star) or (isinstance(inner, exp.Literal) and inner.is_int)):
+        return Aggregate("count")
+    usage = f"Write {kind.upper()}(column){' or COUNT(*)' if kind == 'count' else ''}."
+    if not isinstance(inner, exp.Column):
+        raise scope.refuse(f"{kind.upper()} takes one plain column.", usage, inner or node)
+    column = scope.column(inner)
+    if kind != "count" and scope.schema.columns[column].bounds is None:
+        usable = [name for name, declared in scope.schema.columns.items() if declared.bounds is not None]
+        instead = f"; columns with bounds: {', '.join(usable)}" if usable else ""
+        remedy = f"Declare bounds = [low, high] for {column} in the schema{instead}."
+        raise scope.refuse(f"{kind.upper()} needs a column with bounds; {column} has none.", remedy, inner)
+    return Aggregate(kind, column)
+
+
+def _group(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...]) -> tuple[str, ...]:
+    group = tree.args.get("group")
+    columns: list[str] = []
+    for item in group.expressions if group else ():
+        column = _group_column(item.unnest(), scope, outputs)
+        if column in columns:
+            raise scope.refuse(f"{column} is grouped by twice.", "Name it once.", item)
+        if scope.schema.columns[column].domain is None:
+            remedy = f"Declare edges = [...] for {column} in the schema, or group by another column."
+            raise scope.refuse(f"{column} has no declared values or edges to group by.", remedy, item)
+        if all(output.column != column for output in outputs):
+            remedy = f"Add {column} to SELECT, so that the answer's rows can be told apart."
+            raise scope.refuse(f"{column} is grouped by but not selected.", remedy, item)
+        columns.append(column)
+    for output, item in zip(outputs, tree.expressions, strict=True):
+        if output.column is not None and output.column not in columns:
+            remedy = f"Add GROUP BY {', '.join([*columns, output.column])}, or leave {output.column} out."
+            raise scope.refuse(f"{output.column} is selected but not grouped by.", remedy, item)
+    return tuple(columns)
+
+
+def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> str:
+    """A position, a declared column or an alias; a column goes before an alias, as in standard SQL."""
+    if isinstance(item, exp.Literal):
+        output = outputs[_position(item, scope, outputs)]
+    else:
+        aliases = {output.name: output for output in outputs}
+        named = _plain_name(item)
+        alias = matching(named, aliases) if named is not None else []
+        if named is None or matching(named, scope.schema.columns) or not alias:
+            return scope.column(item, otherwise="GROUP BY takes columns that are selected.")
+        output = aliases[alias[0]]
+    if output.column is None:
+        raise scope.refuse("The aggregate cannot be grouped by.", "Group by columns.", item)
+    return output.column
+
+
+def _order(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...], query: Query) -> tuple[OrderKey, ...]:
+    order = tree.args.get("order")
+    items: list[exp.Expr] = order.expressions if order else []
+    return tuple(
+        OrderKey(_ordered_output(item.this.unnest(), scope, outputs, query), bool(item.args.get("desc")))
+        for item in items
+    )
+
+
+def _ordered_output(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...], query: Query) -> int:
+    """A position, a shown name, a selected column or the aggregate; a shown name goes first."""
+    if isinstance(item, exp.Literal):
+        return _position(item, scope, outputs)
+    shown = [output.name for output in outputs]
+    named = _plain_name(item)
+    if named is not None and (alias := matching(named, shown)):
+        return shown.index(alias[0])
+    remedy = f"Order by what is selected: {', '.join(shown)}."
+    if type(item) in _AGGREGATES:
+        if _aggregate(item, scope) != query.aggregate:
+            raise scope.refuse("ORDER BY names an aggregate that is not selected.", remedy, item)
+        return next(i for i, output in enumerate(outputs) if output.column is None)
+    column = scope.column(item, otherwise=remedy)
+    selected = [i for i, output in enumerate(outputs) if output.column == column]
+    if not selected:
+        raise scope.refuse(f"ORDER BY names {column}, which is not selected.", remedy, item)
+    return selected[0]
+
+
+def _limit(tree: exp.Select, scope: Scope) -> int | None:
+    limit = tree.args.get("limit")
+    if limit is None:
+        return None
+    rows = limit.expression.unnest()
+    value = number(rows.name) if isinstance(rows, exp.Literal) and not rows.is_string else None
+    if not isinstance(value, int) or value < 1:
+        # LIMIT 0 would spend budget and show nothing.
+        remedy = "Write a whole number from 1 up; to spend nothing, use preview."
+        raise scope.refuse("LIMIT takes a positive whole number.", remedy, rows)
+    return value
+
+
+def _plain_name(item: exp.Expr) -> exp.Identifier | None:
+    """The identifier of a column without a table in front, which may be an alias."""
+    plain = isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier)
+    return item.this if plain and not item.args.get("table") else None
+
+
+def _position(item: exp.Literal, scope: Scope, outputs: tuple[Output, ...]) -> int:
+    value = None if item.is_string else number(item.name)
+    if not isinstance(value, int) or not 1 <= value <= len(outputs):
+        remedy = f"Write a selected name, or its place from 1 to {len(outputs)}."
+        raise scope.refuse(f"{item.name} is not a place in the SELECT list.", remedy, item)
+    return value - 1

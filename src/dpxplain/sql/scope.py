@@ -1,0 +1,162 @@
+"""Names and literals in the light of the schema: which declared column, which declared value.
+
+Unquoted names match in any case when that is unambiguous, quoted ones exactly. What does not match is
+refused with the nearest declared name or value: they are public, so a refusal may list them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from dpxplain.errors import QueryRefused
+from dpxplain.model.query import Literal_, Operator
+from dpxplain.model.schema import Schema
+from dpxplain.sql.source import Place, Source
+
+_SHOWN = 5  # declared values listed in a refusal
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a statement's names can refer to."""
+
+    source: Source
+    schema: Schema
+    qualifiers: tuple[str, ...] = ()  # names that may stand before a column: the table's, its alias
+
+    def refuse(self, problem: str, remedy: str, at: Place = None) -> QueryRefused:
+        return self.source.refuse(problem, remedy, at)
+
+    def column(self, node: exp.Expr, *, otherwise: str = "") -> str:
+        """The declared name of a column, or a refusal that ends with `otherwise`."""
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            raise self.refuse(
+                "A plain column is expected here.", otherwise or "Name a declared column.", node
+            )
+        qualifier = node.args.get("table")
+        if qualifier is not None and not matching(qualifier, self.qualifiers):
+            remedy = f"Write {self.qualifiers[0]}.{node.name}, or {node.name} alone."
+            raise self.refuse(f"No table here is called {qualifier.name}.", remedy, qualifier)
+        found = matching(node.this, self.schema.columns)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            quoted = " or ".join(f'"{name}"' for name in found)
+            raise self.refuse(f"{node.name} could be several columns.", f"Write {quoted}.", node.this)
+        problem = f"There is no declared column {node.name}."
+        raise self.refuse(
+            problem, f"{suggest(node.name, self.schema.columns)} {otherwise}".strip(), node.this
+        )
+
+    def literal(self, column: str, operator: Operator, node: exp.Expr) -> Literal_:
+        """A literal in the form the column's values have, or a refusal if it never fits them."""
+        value = self._plain(node)
+        declared = self.schema.columns[column].values
+        if declared is None:
+            if not _is_number(value):
+                raise self.refuse(f"{column} is compared with numbers only.", "Write a plain number.", node)
+            return value
+        known = [v for v in declared if v is not None]
+        kind = type(known[0]) if known else None
+        if operator not in ("=", "<>") and kind is not int:
+            remedy = f"List the values meant: {column} IN (...). {listing(known)}"
+            raise self.refuse(
+                f"The values of {column} have no order, so {operator} is refused.", remedy, node
+            )
+        fits = _is_number(value) if kind is int else type(value) is kind
+        if fits and (value in known or operator not in ("=", "<>")):
+            return value
+        shown = self.source.sql[slice(*self.source.span(node))]
+        problem = f"{shown} is not a declared value of {column}, so it can never match."
+        texts = [v for v in known if isinstance(v, str)]  # numbers look alike without being near
+        raise self.refuse(problem, suggest(str(value), texts, shown=listing(known)), node)
+
+    def _plain(self, node: exp.Expr) -> Literal_:
+        sign, inner = ("-", node.this) if isinstance(node, exp.Neg) else ("", node)
+        match inner:
+            case exp.Boolean() if not sign:
+                return bool(inner.this)
+            case exp.Literal(is_string=True) if not sign:
+                return str(inner.this)
+            case exp.Literal(is_string=False):
+                value = number(sign + str(inner.this))
+                if value is not None:
+                    return value
+                raise self.refuse("This number is too large.", "Write one below 1e300.", node)
+            case exp.Null() if not sign:
+                remedy = "Write column IS NULL or column IS NOT NULL."
+                raise self.refuse("A comparison with NULL is never true.", remedy, node)
+            case _:
+                remedy = "Compare one column with a number, text in single quotes, TRUE or FALSE."
+                raise self.refuse("A literal is expected here.", remedy, node)
+
+
+def is_literal(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.Neg)
+
+
+def number(text: str) -> int | float | None:
+    """A number as an int where it is whole, so that 30, 30.0 and 3e1 are one; None if not finite.
+
+    >>> number("30.0"), number("-2.5"), number("1e999")
+    (30, -2.5, None)
+    """
+    value = float(text)
+    if not math.isfinite(value):
+        return None
+    if abs(value) < 2**62 and (whole := Decimal(text)) == whole.to_integral_value():
+        return int(whole)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def matching(name: exp.Identifier, candidates: Iterable[str]) -> list[str]:
+    """The candidates a name can mean: exact if there is one, else in any case unless it is quoted."""
+    listed = list(candidates)
+    if name.name in listed:
+        return [name.name]
+    if name.args.get("quoted"):
+        return []
+    return [c for c in listed if c.casefold() == name.name.casefold()]
+
+
+def suggest(word: str, candidates: Iterable[str], *, shown: str = "") -> str:
+    """Did you mean ...? Else the list of what there is.
+
+    >>> suggest("educaton", ["sex", "education"])
+    'Did you mean education?'
+    """
+    folded = {c.casefold(): c for c in candidates}
+    near = get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
+    if near:
+        return f"Did you mean {' or '.join(folded[n] for n in near)}?"
+    return shown or f"Declared: {_some(list(folded.values()))}."
+
+
+def listing(values: Iterable[str | int | bool]) -> str:
+    """Declared values as SQL literals, the first few.
+
+    >>> listing(["F", "it's"])
+    "Declared: 'F', 'it''s'."
+    """
+    return f"Declared: {_some([_sql(v) for v in values])}."
+
+
+def _sql(value: str | int | bool) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def _some(texts: list[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more if texts else "only NULL"
+
+
+def _is_number(value: Literal_) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

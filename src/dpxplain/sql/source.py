@@ -1,0 +1,170 @@
+"""The SQL text as people typed it: reading it into a sqlglot tree, and finding the way back.
+
+Every refusal points at characters of this text. sqlglot notes positions on names, literals and
+function calls only; keywords are found among the tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpxplain.errors import QueryRefused
+from dpxplain.sql.words import GRAMMAR, STATEMENTS, advice
+
+DIALECT = Dialect.get_or_raise("duckdb")  # the most permissive about names and spellings
+# Generous for people, small enough that neither the parser nor an engine is put under strain.
+LONGEST_TEXT = 20_000
+# sqlglot descends about twenty Python frames for each parenthesis; this stays far below the limit.
+DEEPEST_NESTING = 25
+
+Place: TypeAlias = exp.Expr | Token | tuple[int, int] | None
+
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
+# Leaves that carry no position of their own, and the tokens they come from.
+_UNMARKED: dict[type[exp.Expr], set[TokenType]] = {
+    exp.Null: {TokenType.NULL},
+    exp.Boolean: {TokenType.TRUE, TokenType.FALSE},
+    exp.Literal: {TokenType.NUMBER},
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One SELECT statement's text and tokens, without comments and the closing semicolon.
+
+    >>> source = read("SELECT COUNT(*) FROM people")
+    >>> source.span(grow(source).args["from_"])
+    (21, 27)
+    """
+
+    sql: str
+    tokens: tuple[Token, ...] = ()
+
+    def refuse(self, problem: str, remedy: str, at: Place = None) -> QueryRefused:
+        """The refusal to raise, pointing at a node, a token or a pair of offsets (end excluded)."""
+        start, end = self.span(at) if at is not None else (None, None)
+        return QueryRefused(problem, remedy=remedy, sql=self.sql, start=start, end=end)
+
+    def span(self, at: exp.Expr | Token | tuple[int, int]) -> tuple[int, int]:
+        """Where a node or token stands in the text, as sql[start:end]."""
+        if isinstance(at, tuple):
+            return at
+        if isinstance(at, Token):
+            return at.start, at.end + 1
+        marks = [node.meta for node in at.walk() if "start" in node.meta]
+        if marks:
+            start = min(mark["start"] for mark in marks)
+            if isinstance(at, exp.Neg):
+                start = max((t.start for t in self.tokens if t.start < start), default=start)
+            end = max(mark["end"] for mark in marks) + 1
+            if isinstance(at, exp.AggFunc):
+                end = min((t.end + 1 for t in self.tokens if t.start >= end and t.text == ")"), default=end)
+            return start, end
+        around = self.span(at.parent) if isinstance(at.parent, exp.Expr) else (0, len(self.sql))
+        own = [t for t in self.tokens if t.token_type in _UNMARKED.get(type(at), ())]
+        nearest = min(own, key=lambda t: abs(t.start - around[1]), default=None)
+        return self.span(nearest) if nearest is not None else around
+
+
+def read(sql: str) -> Source:
+    """The words of one SELECT statement, or a refusal; says nothing yet about which words they are."""
+    if len(sql) > LONGEST_TEXT:
+        raise Source(sql).refuse(
+            f"The SQL is {len(sql):,} characters long; at most {LONGEST_TEXT:,} are read.",
+            "Shorten it, for example with BETWEEN instead of a long IN list.",
+        )
+    source = Source(sql, _one_statement(sql, _tokens(sql)))
+    _shallow(source)
+    return source
+
+
+def grow(source: Source) -> exp.Expr:
+    """The statement's tree, or a refusal; says nothing yet about what the tree may hold."""
+    # With a context as long as the text, the length of start_context is the error's offset.
+    context = len(source.sql) + 1
+    try:
+        parser = DIALECT.parser(error_level=ErrorLevel.IMMEDIATE, error_message_context=context)
+        trees = parser.parse(list(source.tokens), source.sql)
+    except ParseError as error:
+        detail = error.errors[0] if error.errors else {}
+        start = len(detail.get("start_context") or "")
+        raise _unreadable(source, (start, start + len(detail.get("highlight") or ""))) from None
+    except RecursionError:
+        raise source.refuse("The SQL is nested too deeply.", "Remove parentheses.") from None
+    except Exception:  # a parser bug must not reach the analyst as anything but a refusal
+        raise source.refuse("The SQL cannot be read.", GRAMMAR) from None
+    tree = trees[0] if len(trees) == 1 else None
+    if tree is None:
+        raise source.refuse("This is not one statement.", GRAMMAR, source.tokens[0])
+    return tree
+
+
+def _tokens(sql: str) -> list[Token]:
+    try:
+        return list(DIALECT.tokenize(sql))
+    except TokenError as error:
+        # sqlglot says "Missing ' from LINE:OFFSET"; anything else is an unfinished comment.
+        _, _, offset = str(error.__cause__).rpartition(":")
+        start = int(offset) if offset.isdecimal() and int(offset) < len(sql) else sql.rfind("/*")
+        raise Source(sql).refuse(
+            "A quotation mark or comment is opened here and never closed.",
+            "Close it; a quotation mark inside text is doubled: 'it''s'.",
+            (start, start + 1) if start >= 0 else None,
+        ) from None
+
+
+def _one_statement(sql: str, tokens: list[Token]) -> tuple[Token, ...]:
+    """The tokens of the only statement; refuses empty text, a second statement and other verbs."""
+    source = Source(sql)
+    stops = [i for i, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON]
+    first = tokens[: stops[0]] if stops else tokens
+    if not first:
+        raise source.refuse("The SQL is empty.", GRAMMAR)
+    rest = [t for t in tokens[len(first) :] if t.token_type is not TokenType.SEMICOLON]
+    if first[0].token_type is not TokenType.SELECT:
+        word = first[0].text.upper()
+        raise source.refuse(
+            f"The statement begins with {word}; only SELECT is answered.",
+            STATEMENTS.get(word, GRAMMAR),
+            first[0],
+        )
+    if rest:
+        raise source.refuse("A second statement begins here.", "Ask one statement at a time.", rest[0])
+    return tuple(first)
+
+
+def _shallow(source: Source) -> None:
+    depth = run = 0
+    for token in source.tokens:
+        kind = token.token_type
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        run = run + 1 if kind in _PREFIX else 0
+        if depth + run > DEEPEST_NESTING:
+            raise source.refuse(
+                f"The SQL is nested more than {DEEPEST_NESTING} levels deep here.",
+                "Remove parentheses that change nothing, or use IN (...) for alternatives.",
+                token,
+            )
+
+
+def _unreadable(source: Source, place: tuple[int, int]) -> QueryRefused:
+    """A syntax error; if it comes from a word that people often try, say what to write instead."""
+    texts = ["", *(t.text for t in source.tokens), ""]
+    here = sum(t.start < place[1] for t in source.tokens)
+    for i in (here, here - 1):
+        if i > 0 and (known := advice(texts[i - 1], texts[i], texts[i + 1])) and texts[i + 1] != "(":
+            return source.refuse(f"{known[0]} is not answered.", known[1], source.tokens[i - 1])
+    word = source.sql[slice(*place)]
+    if place[1] > source.tokens[-1].end:
+        problem = f"The SQL goes wrong or breaks off at {word}."
+    else:
+        problem = f"The SQL cannot be read from {word} on."
+    return source.refuse(problem, GRAMMAR, place)

@@ -1,0 +1,121 @@
+"""WHERE as a filter tree in one canonical spelling.
+
+The literal stands on the right, BETWEEN is two comparisons, AND and OR are flat, a double NOT is gone,
+an IN list is in order without repeats, and IN with one value is `=`. Parts keep the order they are
+written in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Membership, Not, Operator, Or
+from dpxplain.sql.scope import Scope, is_literal
+
+_OPERATORS: dict[type[exp.Expr], Operator] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+_COMPARE = "Compare one column with a literal, for example age >= 30 AND sex = 'F'."
+
+
+def condition(node: exp.Expr, scope: Scope) -> Filter:
+    """One condition and everything below it."""
+    node = node.unnest()
+    match node:
+        case exp.And():
+            return all_of(condition(part, scope) for part in node.flatten())
+        case exp.Or():
+            return any_of(condition(part, scope) for part in node.flatten())
+        case exp.Not():
+            return none_of(condition(node.this, scope))
+        case exp.Between():
+            return _between(node, scope)
+        case exp.In():
+            return _in(node, scope)
+        case exp.Is():
+            return _is(node, scope)
+        case exp.Column():
+            return _bare(node, scope)
+        case _ if type(node) in _OPERATORS:
+            return _comparison(node, scope)
+    raise scope.refuse("A condition is expected here.", _COMPARE, node)
+
+
+def all_of(parts: Iterable[Filter]) -> Filter:
+    """AND, with the ANDs inside it lifted out."""
+    flat = [p for part in parts for p in (part.parts if isinstance(part, And) else (part,))]
+    return flat[0] if len(flat) == 1 else And(tuple(flat))
+
+
+def any_of(parts: Iterable[Filter]) -> Filter:
+    """OR, with the ORs inside it lifted out."""
+    flat = [p for part in parts for p in (part.parts if isinstance(part, Or) else (part,))]
+    return flat[0] if len(flat) == 1 else Or(tuple(flat))
+
+
+def none_of(part: Filter) -> Filter:
+    """NOT; twice is nothing, in three-valued logic too."""
+    return part.part if isinstance(part, Not) else Not(part)
+
+
+def one_of(column: str, values: Iterable[Literal_]) -> Filter:
+    """IN, as a set in order."""
+    distinct = sorted(set(values))  # type: ignore[type-var]  # values of one column are of one kind
+    return Comparison(column, "=", distinct[0]) if len(distinct) == 1 else Membership(column, tuple(distinct))
+
+
+def _comparison(node: exp.Expr, scope: Scope) -> Filter:
+    operator = _OPERATORS[type(node)]
+    left, right = node.this.unnest(), node.expression.unnest()
+    if is_literal(left) and is_literal(right):
+        raise scope.refuse("Two literals are compared.", _COMPARE, node)
+    if is_literal(left):
+        left, right, operator = right, left, _FLIPPED[operator]
+    column = scope.column(left, otherwise=_COMPARE if not isinstance(left, exp.Column) else "")
+    if isinstance(right, exp.Column):
+        # Text without its quotation marks reads as a column; say so rather than "two columns".
+        scope.column(right, otherwise=f"If text is meant, write '{right.name}'.")
+        raise scope.refuse("Two columns are compared.", _COMPARE, right)
+    return Comparison(column, operator, scope.literal(column, operator, right))
+
+
+def _between(node: exp.Between, scope: Scope) -> Filter:
+    column = scope.column(node.this.unnest(), otherwise="Write column BETWEEN low AND high.")
+    low, high = node.args["low"].unnest(), node.args["high"].unnest()
+    return And(
+        (
+            Comparison(column, ">=", scope.literal(column, ">=", low)),
+            Comparison(column, "<=", scope.literal(column, "<=", high)),
+        )
+    )
+
+
+def _in(node: exp.In, scope: Scope) -> Filter:
+    column = scope.column(node.this.unnest(), otherwise="Write column IN (1, 2, 3).")
+    if not node.expressions:
+        raise scope.refuse("The list of IN is empty.", "Name at least one value.", node)
+    return one_of(column, [scope.literal(column, "=", value.unnest()) for value in node.expressions])
+
+
+def _is(node: exp.Is, scope: Scope) -> Filter:
+    column = scope.column(node.this.unnest(), otherwise="Write column IS NULL.")
+    if not isinstance(node.expression, exp.Null):
+        remedy = "Write column = TRUE or column = FALSE."
+        raise scope.refuse("IS is answered with NULL only.", remedy, node.expression)
+    return IsNull(column)
+
+
+def _bare(node: exp.Column, scope: Scope) -> Filter:
+    column = scope.column(node)
+    values = scope.schema.columns[column].values or ()
+    if not any(isinstance(value, bool) for value in values):
+        raise scope.refuse(f"{column} alone is not a condition.", _COMPARE, node)
+    return Comparison(column, "=", scope.literal(column, "=", exp.true()))

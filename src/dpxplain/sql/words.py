@@ -1,0 +1,148 @@
+"""Words of SQL that are refused, and what to write instead of each.
+
+These tables only make refusals helpful: a word that is missing here is refused all the same, because
+`admit` lets through only what it knows.
+"""
+
+from __future__ import annotations
+
+GRAMMAR = (
+    "Write: SELECT columns, then one of COUNT(*), COUNT(column), SUM(column), AVG(column) FROM the table "
+    "[WHERE conditions] [GROUP BY columns] [ORDER BY ...] [LIMIT n]."
+)
+
+_WITH = "Write the query on the table itself, without WITH; conditions go into WHERE."
+_READ_ONLY = "The data are only ever read; write a SELECT with one COUNT, SUM or AVG."
+
+# First words of statements that are not SELECT.
+STATEMENTS: dict[str, str] = {
+    "WITH": _WITH,
+    "FROM": "Put SELECT first: SELECT ... FROM table.",
+    "(": "Remove the parentheses around the statement.",
+    "EXPLAIN": "To see a query's price before asking it, use preview.",
+    "DESCRIBE": "The declared columns are in the schema; they can be read without a query.",
+    "SHOW": "The declared columns are in the schema; they can be read without a query.",
+    "SUMMARIZE": "Ask for one COUNT, SUM or AVG at a time.",
+    "VALUES": GRAMMAR,
+} | dict.fromkeys(
+    [
+        *("INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "COPY", "EXPORT"),
+        *("ATTACH", "DETACH", "PRAGMA", "SET", "RESET", "USE", "CALL", "EXECUTE", "PREPARE", "INSTALL"),
+        *("LOAD", "IMPORT", "VACUUM", "ANALYZE", "GRANT", "REVOKE", "BEGIN", "COMMIT", "ROLLBACK"),
+    ],
+    _READ_ONLY,
+)
+
+_JOIN = ("JOIN", "Ask about one table; join beforehand, and declare the joined table in the schema.")
+_SETS = (
+    "Combining queries with {}",
+    "Ask each query on its own and combine the released answers; that is free.",
+)
+_GROUPS = ("{}", "List plain columns in GROUP BY, and ask once for each grouping.")
+_WINDOW = ("A window function", "Use a plain COUNT, SUM or AVG with GROUP BY.")
+_PATTERN = ("Pattern matching with {}", "List the declared values that match: column IN ('...', '...').")
+_ARITHMETIC = ("Arithmetic with {}", "Compute the number beforehand and compare the column with it.")
+_SAMPLE = ("Sampling with {}", "Ask about the whole table.")
+_DISTINCT = ("DISTINCT", "Leave it out: GROUP BY already gives each group once.")
+_CASE = ("CASE", "Put the condition into WHERE, and ask once for each condition.")
+_CAST = ("A cast", "Write a literal of the column's own type: 30, 'text' or TRUE.")
+_SUBQUERY = ("A subquery", "Put its conditions into WHERE of the one query.")
+_PARAMETER = ("A parameter ({})", "Write the value itself into the SQL.")
+_NULL_TEST = ("{}", "Write IS NULL or IS NOT NULL.")
+_SAME = ("IS [NOT] DISTINCT FROM", "Compare with = or <>, and test for NULL with IS NULL.")
+_SKIP = ("{}", "Ask for the rows with LIMIT and leave some out of the released answer; that is free.")
+_COLLECTION = ("A list or structure ({})", "Use plain columns, numbers and text; a list goes into IN (...).")
+_LOCK = ("FOR", "Leave it out: the data are only ever read.")
+_TICKS = ("A backtick", 'Quote names with double quotes: "column".')
+_ALL = ("ALL", "Leave it out, and name the columns.")
+
+# By "previous word", "word next" or the word alone; {} stands for the word.
+WORDS: dict[str, tuple[str, str]] = {
+    "HAVING": ("HAVING", "Leave it out and filter the released answer; that is free."),
+    "QUALIFY": ("QUALIFY", "Leave it out and filter the released answer; that is free."),
+    "FILTER": ("FILTER", "Put the condition into WHERE."),
+    "WITH": ("WITH", _WITH),
+    "INTO": ("SELECT INTO", "Leave INTO out; a released answer can be exported."),
+    "( DISTINCT": (
+        "DISTINCT in an aggregate",
+        "Use COUNT(column); distinct values are declared in the schema.",
+    ),
+    "DISTINCT FROM": _SAME,
+    "<=>": _SAME,
+    "NULLS": ("NULLS FIRST or LAST", "Leave it out and order the released answer; that is free."),
+    "+": (_ARITHMETIC[0], f"{_ARITHMETIC[1]} Positive numbers need no sign."),
+    "EXISTS": _SUBQUERY,
+    "USING SAMPLE": ("Sampling with USING SAMPLE", _SAMPLE[1]),
+    "COLLATE": ("COLLATE", "Text is compared exactly; list the declared values with IN."),
+    "LATERAL": ("LATERAL", _JOIN[1]),
+    "UNNEST": ("UNNEST", _JOIN[1]),
+    "EXCLUDE": ("* EXCLUDE", "Name the columns."),
+    "REPLACE": ("* REPLACE", "Name the columns."),
+    "SYMMETRIC": ("BETWEEN SYMMETRIC", "Write BETWEEN with the smaller number first."),
+    "XOR": ("XOR", "Write it with AND, OR and NOT."),
+    "CAST": _CAST,
+    "TRY_CAST": _CAST,
+    "::": _CAST,
+    "DATE": _CAST,
+    "TIMESTAMP": _CAST,
+    "INTERVAL": _CAST,
+    "TOP": ("TOP", "Write LIMIT n at the end."),
+    "#": ("A column by position (#)", "Name the column."),
+    "||": ("Joining text with ||", "Write the whole text in one pair of quotation marks."),
+    "ESCAPE": _PATTERN,
+}
+for _words, _rule in {
+    ("JOIN", "LEFT", "RIGHT", "FULL", "INNER", "OUTER", "CROSS", "NATURAL", "ASOF"): _JOIN,
+    ("SEMI", "ANTI", "POSITIONAL", "ON", "USING"): _JOIN,
+    ("UNION", "INTERSECT", "EXCEPT"): _SETS,
+    ("ROLLUP", "CUBE", "GROUPING SETS", "GROUPING"): _GROUPS,
+    ("OVER", "WINDOW", "PARTITION", "PARTITION BY"): _WINDOW,
+    ("LIKE", "ILIKE", "SIMILAR TO", "GLOB", "RLIKE", "REGEXP", "~", "~~", "~*", "~~~"): _PATTERN,
+    ("/", "//", "%", "^", "**", "&", "|", "<<", ">>", "DIV"): _ARITHMETIC,
+    ("TABLESAMPLE", "SAMPLE"): _SAMPLE,
+    ("DISTINCT",): _DISTINCT,
+    ("CASE", "WHEN", "THEN", "ELSE", "END"): _CASE,
+    ("SELECT", "ANY", "SOME"): _SUBQUERY,
+    ("?", "$", "@", ":"): _PARAMETER,
+    ("ISNULL", "NOTNULL"): _NULL_TEST,
+    ("OFFSET", "FETCH"): _SKIP,
+    ("[", "]", "{", "}", "->", "->>", "=>"): _COLLECTION,
+    ("FOR",): _LOCK,
+    ("`",): _TICKS,
+    ("ALL",): _ALL,
+    ("PIVOT", "UNPIVOT"): ("{}", "Use GROUP BY, and pivot the released answer."),
+}.items():
+    WORDS |= dict.fromkeys(_words, _rule)
+
+
+def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
+    """What a word is called, and what to write instead, if it is one that people often try.
+
+    >>> advice("(", "distinct", "sex")
+    ('DISTINCT in an aggregate', 'Use COUNT(column); distinct values are declared in the schema.')
+    """
+    previous, word, following = previous.upper(), word.upper(), following.upper()
+    for key in (f"{previous} {word}", f"{word} {following}", word):
+        if key in WORDS:
+            what, remedy = WORDS[key]
+            return what.format(word), remedy
+    if following == "(":
+        return f"The function {word}", FUNCTIONS.get(word, FUNCTION)
+    return None
+
+
+# Functions people try, and the way round each.
+FUNCTIONS: dict[str, str] = {
+    "MIN": "Only COUNT, SUM and AVG are answered; the declared bounds or edges say where values lie.",
+    "MAX": "Only COUNT, SUM and AVG are answered; the declared bounds or edges say where values lie.",
+    "MEDIAN": "Only COUNT, SUM and AVG are answered; ask COUNT(*) grouped by a binned column.",
+    "MEAN": "Write AVG(column).",
+    "COALESCE": "Test for NULL with IS NULL.",
+    "IF": "Put the condition into WHERE.",
+    "IFNULL": "Test for NULL with IS NULL.",
+    "IIF": "Put the condition into WHERE.",
+    "COUNT_IF": "Write COUNT(*) and put the condition into WHERE.",
+    "COUNTIF": "Write COUNT(*) and put the condition into WHERE.",
+    "NOW": "Write the value itself.",
+}
+FUNCTION = "Use the column itself; only COUNT, SUM and AVG are answered."

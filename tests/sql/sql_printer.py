@@ -1,0 +1,92 @@
+"""A tiny printer from query trees to SQL, so that tests do not lean on the code they test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpxplain.model.query import (
+    And,
+    Comparison,
+    Filter,
+    IsNull,
+    Literal_,
+    Membership,
+    Not,
+    Or,
+    Presentation,
+    Query,
+    Statement,
+)
+from dpxplain.model.schema import Schema
+
+SCHEMA = Schema.load(
+    {
+        "table": {"name": "people"},
+        "privacy": {"rho": 1.0},
+        "columns": {
+            "sex": {"values": ["Female", "Male"], "null": True},
+            "education": {"values": ["Bachelors", "Masters", "it's"]},
+            "kids": {"values": [0, 1, 2, 3]},
+            "active": {"values": [True, False]},
+            "age": {"edges": [0, 10, 20, 30], "bounds": [0, 100]},
+            "height": {"edges": [0, 1, 2]},
+            "pay": {"bounds": [0, 100]},
+            "Group": {"values": ["a", "b"]},
+        },
+    }
+)
+
+FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+
+
+def name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if not text.isidentifier() or text == "Group" else text
+
+
+def literal(value: Literal_) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def condition(node: Filter, coin: Callable[[], bool] = lambda: False) -> str:
+    """One spelling of a filter; `coin` chooses among several."""
+    match node:
+        case Comparison(column, operator, value):
+            if coin():
+                return f"{literal(value)} {FLIPPED[operator]} {name(column)}"
+            return f"{name(column)} {'!=' if operator == '<>' and coin() else operator} {literal(value)}"
+        case Membership(column, values):
+            listed = [literal(v) for v in (reversed(values) if coin() else values)]
+            return f"{name(column)} IN ({', '.join(listed + listed[:1] if coin() else listed)})"
+        case IsNull(column):
+            return f"{name(column)} IS NULL"
+        case Not(IsNull(column)) if coin():
+            return f"{name(column)} IS NOT NULL"
+        case Not(Membership(column, values)) if coin():
+            return f"{name(column)} NOT IN ({', '.join(literal(v) for v in values)})"
+        case Not(part):
+            return f"NOT ({condition(part, coin)})"
+        case And(parts):
+            return "(" + " AND ".join(condition(p, coin) for p in parts) + ")"
+        case Or(parts):
+            return "(" + " OR ".join(condition(p, coin) for p in parts) + ")"
+
+
+def sql(query: Query, presentation: Presentation, coin: Callable[[], bool] = lambda: False) -> str:
+    kind, column = query.aggregate.kind.upper(), query.aggregate.column
+    aggregate = f"{kind}({name(column) if column else '*'})"
+    items = [f"{name(o.column) if o.column else aggregate} AS {name(o.name)}" for o in presentation.outputs]
+    text = f"SELECT {', '.join(items)} FROM {query.table}"
+    if query.where is not None:
+        text += f" WHERE {condition(query.where, coin)}"
+    if query.group_by:
+        text += f" GROUP BY {', '.join(name(c) for c in query.group_by)}"
+    if presentation.order:
+        keys = [f"{key.output + 1}{' DESC' if key.descending else ''}" for key in presentation.order]
+        text += f" ORDER BY {', '.join(keys)}"
+    return text + (f" LIMIT {presentation.limit}" if presentation.limit is not None else "")
+
+
+def reprint(statement: Statement) -> str:
+    return sql(statement.query, statement.presentation)

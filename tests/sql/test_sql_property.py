@@ -1,0 +1,188 @@
+"""Random queries come back as they were; random text is refused or means what DuckDB says it means."""
+
+from __future__ import annotations
+
+import random
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sql_printer import SCHEMA, reprint
+from sql_printer import sql as print_sql
+
+from dpxplain.errors import QueryRefused
+from dpxplain.model.query import (
+    Aggregate,
+    And,
+    Comparison,
+    Filter,
+    IsNull,
+    Membership,
+    Not,
+    Or,
+    OrderKey,
+    Output,
+    Presentation,
+    Query,
+    Statement,
+    filter_columns,
+)
+from dpxplain.sql.parse import parse
+
+RELAXED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+DISCRETE = list(SCHEMA.discrete())
+
+numbers = st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6).filter(lambda x: not x.is_integer())
+
+
+@st.composite
+def leaves(draw: st.DrawFn) -> Filter:
+    column = draw(st.sampled_from(list(SCHEMA.columns)))
+    values = SCHEMA.columns[column].values
+    numeric = values is None
+    literals = numbers if numeric else st.sampled_from([v for v in values if v is not None])
+    shape = draw(st.sampled_from(["null", "in", "compare"]))
+    if shape == "null":
+        return IsNull(column)
+    if shape == "in":
+        chosen = draw(st.sets(literals, min_size=2, max_size=4)) if numeric else set(values) - {None}
+        if len(chosen) > 1:
+            return Membership(column, tuple(sorted(chosen)))
+    ordered = numeric or column == "kids"
+    operator = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="] if ordered else ["=", "<>"]))
+    return Comparison(column, operator, draw(literals))
+
+
+def branches(parts: st.SearchStrategy[Filter]) -> st.SearchStrategy[Filter]:
+    """Only trees in canonical form: no AND directly in AND, no OR in OR, no NOT in NOT."""
+
+    def several(kind: type[And] | type[Or]) -> st.SearchStrategy[Filter]:
+        apart = parts.filter(lambda p: not isinstance(p, kind))
+        return st.lists(apart, min_size=2, max_size=4).map(lambda p: kind(tuple(p)))
+
+    return several(And) | several(Or) | parts.filter(lambda p: not isinstance(p, Not)).map(Not)
+
+
+filters = st.recursive(leaves(), branches, max_leaves=8)
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> tuple[Query, Presentation]:
+    group_by = tuple(draw(st.lists(st.sampled_from(DISCRETE), unique=True, max_size=3)))
+    kind = draw(st.sampled_from(["count", "sum", "avg"]))
+    column = draw(st.sampled_from([None, *SCHEMA.columns] if kind == "count" else ["age", "pay"]))
+    outputs = draw(st.permutations([*group_by, None]))
+    named = tuple(Output(f"out {i}" if draw(st.booleans()) else f"o{i}", c) for i, c in enumerate(outputs))
+    keys = st.builds(OrderKey, st.integers(0, len(named) - 1), st.booleans())
+    order = tuple(draw(st.lists(keys, max_size=2)))
+    limit = draw(st.none() | st.integers(1, 1000))
+    query = Query("people", group_by, Aggregate(kind, column), draw(st.none() | filters))
+    return query, Presentation(named, order, limit)
+
+
+@RELAXED
+@given(statements(), st.randoms(use_true_random=False))
+def test_a_printed_query_parses_back_to_itself(pair: tuple[Query, Presentation], rng: random.Random) -> None:
+    query, presentation = pair
+    text = print_sql(query, presentation, coin=lambda: rng.random() < 0.5)
+    statement = parse(text, SCHEMA)
+    assert statement == Statement(text, query, presentation)
+
+
+SOUP = """
+SELECT FROM WHERE AND OR NOT IN IS NULL BETWEEN AS ASC DESC LIMIT HAVING JOIN ON UNION ALL DISTINCT CASE
+WHEN THEN END LIKE EXISTS OVER FILTER WITH OFFSET FETCH NULLS FIRST LAST TRUE FALSE USING SAMPLE INTERVAL
+DATE CAST COLLATE ONLY VALUES INTO FOR UPDATE PIVOT LATERAL UNNEST WINDOW QUALIFY COUNT SUM AVG MAX people
+p sex kids active age pay nosuch people.pay p.sex count ( ) , ; . * + - / % = == != <> < <= > >= :: || ->
+? $1 :x @y #1 [ ] { } ` 1 2 0.5 .5 1e999 0x1F 1_000 'Male' 'Female' 'a''b' "sex" "Sex" E'x' $$x$$ --
+"""
+PHRASES = ["GROUP BY", "ORDER BY", "/* c */", "\n", "COUNT(*)", "SUM(pay)", "é", "\x00", "\u2028", "\ud800"]
+WORDS = [*SOUP.split(), *PHRASES]
+
+SEEDS = [
+    "SELECT sex , COUNT(*) AS n FROM people p WHERE age > 3 AND NOT ( kids IN ( 1 , 2 ) ) "
+    "GROUP BY sex ORDER BY n DESC",
+    "SELECT kids , sex , AVG(pay) FROM people WHERE pay BETWEEN 1 AND 20 OR sex IS NOT NULL GROUP BY 1 , 2",
+    "SELECT SUM(pay) FROM people WHERE active OR 2 <= kids AND sex <> 'Male' "
+    "OR sex NOT IN ( 'Male' , 'Female' )",
+]
+
+
+@pytest.fixture(scope="module")
+def engine() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE people AS SELECT CASE i % 3 WHEN 0 THEN 'Female' WHEN 1 THEN 'Male' END AS sex, "
+        "'Masters' AS education, (i * 7) % 4 AS kids, CASE WHEN i % 5 < 4 THEN i % 2 = 0 END AS active, "
+        "(i * 13) % 30 AS age, 0.5 AS height, CASE WHEN i % 7 > 0 THEN (i * 11) % 100 END AS pay, "
+        "'a' AS \"Group\" FROM range(60) AS r(i)"
+    )
+    return connection
+
+
+def admitted(text: str) -> Statement | None:
+    """Parses text that may be anything; checks a refusal on the way."""
+    try:
+        return parse(text, SCHEMA)
+    except QueryRefused as caught:
+        error = caught
+    assert error.remedy
+    assert error.start is None or 0 <= error.start < (error.end or 0) <= len(text)
+    return None
+
+
+def rows(engine: duckdb.DuckDBPyConnection, text: str) -> list[str] | None:
+    try:
+        return sorted(map(repr, engine.execute(text).fetchall()))
+    except duckdb.Error:
+        return None
+
+
+@settings(RELAXED, max_examples=400)
+@given(st.lists(st.sampled_from(WORDS), max_size=25), st.booleans())
+def test_word_soup_is_refused_or_understood(words: list[str], select: bool) -> None:
+    statement = admitted(("SELECT " if select else "") + " ".join(words))
+    if statement is not None:
+        assert filter_columns(statement.query.where) <= set(SCHEMA.columns)
+
+
+@settings(RELAXED, max_examples=200)
+@given(st.text(max_size=60))
+def test_any_text_is_refused_or_understood(text: str) -> None:
+    admitted(text)
+    admitted("SELECT COUNT(*) FROM people WHERE " + text)
+
+
+@settings(RELAXED, max_examples=700)
+@given(st.data())
+def test_a_mutated_query_is_refused_or_means_what_it_says(
+    engine: duckdb.DuckDBPyConnection, data: st.DataObject
+) -> None:
+    """Nothing in an admitted text is ignored: DuckDB gives the same rows for it and for its tree."""
+    words = data.draw(st.sampled_from(SEEDS)).split()
+    for _ in range(data.draw(st.integers(1, 3))):
+        i = data.draw(st.integers(0, len(words) - 1))
+        change = data.draw(st.sampled_from(["drop", "insert", "replace", "repeat", "swap"]))
+        word = data.draw(st.sampled_from(WORDS))
+        match change:
+            case "drop":
+                words[i : i + 1] = []
+            case "insert":
+                words.insert(i, word)
+            case "replace":
+                words[i] = word
+            case "repeat":
+                words.insert(i, words[i])
+            case "swap":
+                words[i], words[i - 1] = words[i - 1], words[i]
+    text = " ".join(words)
+    statement = admitted(text)
+    if statement is None:
+        return
+    assert filter_columns(statement.query.where) <= set(SCHEMA.columns)
+    assert set(statement.query.group_by) <= set(SCHEMA.columns)
+    again = parse(reprint(statement), SCHEMA)
+    assert (again.query, again.presentation) == (statement.query, statement.presentation)
+    if statement.presentation.limit is None and (expected := rows(engine, text)) is not None:
+        assert rows(engine, again.sql) == expected

@@ -1,0 +1,254 @@
+"""What is refused: the clause is named, the position is right, and the remedy says what to write."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from sql_printer import SCHEMA
+
+from dpxplain.errors import QueryRefused
+from dpxplain.sql.parse import parse
+
+
+def refusal(sql: str) -> QueryRefused:
+    with pytest.raises(QueryRefused) as caught:
+        parse(sql, SCHEMA)
+    return caught.value
+
+
+# The offending characters stand between » and «; then a word of the problem and one of the remedy.
+REFUSED = [
+    # clauses
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex »HAVING« COUNT(*) > 5", "HAVING", "filter the released"),
+    ("SELECT COUNT(*) FROM people »QUALIFY« 1 = 1", "QUALIFY", "filter the released"),
+    ("SELECT »DISTINCT« sex, COUNT(*) FROM people GROUP BY sex", "DISTINCT", "Leave it out"),
+    ("SELECT COUNT(»DISTINCT« sex) FROM people", "DISTINCT in an aggregate", "COUNT(column)"),
+    ("SELECT COUNT(*) FROM people »JOIN« x ON a = b", "JOIN", "one table"),
+    ("SELECT COUNT(*) FROM people LEFT »JOIN« x USING (a)", "JOIN", "one table"),
+    ("SELECT COUNT(*) FROM people »CROSS« JOIN x", "JOIN", "one table"),
+    ("SELECT COUNT(*) FROM people, »y«", "second table", "one table"),
+    ("SELECT COUNT(*) FROM (»SELECT« * FROM people)", "subquery", "WHERE"),
+    ("SELECT COUNT(*) FROM people WHERE pay IN (»SELECT« 1)", "subquery", "WHERE"),
+    ("SELECT COUNT(*) FROM people WHERE »EXISTS« (SELECT 1)", "subquery", "WHERE"),
+    ("»WITH« a AS (SELECT 1) SELECT COUNT(*) FROM a", "WITH", "without WITH"),
+    ("SELECT COUNT(*) FROM people »UNION« ALL SELECT COUNT(*) FROM people", "UNION", "combine the released"),
+    ("SELECT COUNT(*) FROM people »EXCEPT« SELECT 1", "EXCEPT", "combine the released"),
+    ("SELECT COUNT(*) »OVER« () FROM people", "window", "GROUP BY"),
+    ("SELECT COUNT(*) »FILTER« (WHERE active) FROM people", "FILTER", "WHERE"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY »ROLLUP« (sex)", "ROLLUP", "plain columns"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY »CUBE«(sex)", "CUBE", "plain columns"),
+    (
+        "SELECT sex, COUNT(*) FROM people GROUP BY »GROUPING SETS« ((sex), ())",
+        "GROUPING SETS",
+        "plain columns",
+    ),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY »ALL«", "ALL", "name the columns"),
+    ("SELECT sex, kids, COUNT(*) FROM people GROUP BY (»sex, kids«)", "list in parentheses", "plain columns"),
+    ("SELECT COUNT(*) FROM people LIMIT 5 »OFFSET« 2", "OFFSET", "LIMIT"),
+    ("SELECT COUNT(*) FROM people LIMIT »5«, 2", "OFFSET", "LIMIT"),
+    ("SELECT COUNT(*) FROM people »FETCH« FIRST 5 ROWS ONLY", "FETCH", "LIMIT"),
+    ("SELECT COUNT(*) FROM people LIMIT »2.5«", "LIMIT", "whole number"),
+    ("SELECT COUNT(*) FROM people LIMIT »0«", "LIMIT", "whole number"),
+    ("SELECT COUNT(*) FROM people LIMIT »-1«", "LIMIT", "whole number"),
+    ("SELECT COUNT(*) FROM people LIMIT »'5'«", "LIMIT", "whole number"),
+    ("SELECT COUNT(*) FROM people LIMIT 10»%«", "%", ""),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY sex »NULLS« LAST", "NULLS", "released answer"),
+    ("SELECT COUNT(*) FROM people »TABLESAMPLE« 10%", "Sampling", "whole table"),
+    ("SELECT COUNT(*) FROM people »USING« SAMPLE 10%", "Sampling", "whole table"),
+    ("SELECT COUNT(*) »INTO« x FROM people", "SELECT INTO", "exported"),
+    ("SELECT COUNT(*) FROM people »FOR« UPDATE", "FOR", "only ever read"),
+    ("SELECT »TOP« 5 COUNT(*) FROM people", "TOP", "LIMIT"),
+    ("SELECT COUNT(*) FROM people LIMIT 3 »WHERE« pay = 1", "WHERE comes", "WHERE conditions"),
+    ("SELECT COUNT(*) FROM people WHERE pay = 1 »WHERE« pay = 2", "WHERE", "WHERE conditions"),
+    ("SELECT COUNT(*)»,« FROM people", "comma", "Remove"),
+    # statements
+    ("»DROP« TABLE people", "DROP", "only ever read"),
+    ("»INSERT« INTO people VALUES (1)", "INSERT", "only ever read"),
+    ("»PRAGMA« database_list", "PRAGMA", "only ever read"),
+    ("»SET« x = 1", "SET", "only ever read"),
+    ("»FROM« people SELECT COUNT(*)", "FROM", "SELECT first"),
+    ("»(«SELECT COUNT(*) FROM people)", "(", "parentheses"),
+    ("»EXPLAIN« SELECT COUNT(*) FROM people", "EXPLAIN", "preview"),
+    ("SELECT COUNT(*) FROM people; »DROP« TABLE people", "second statement", "one statement"),
+    # the table
+    ("SELECT COUNT(*) FROM »peple«", "no declared table peple", "FROM people"),
+    ('SELECT COUNT(*) FROM »"People"«', "no declared table People", "FROM people"),
+    ("SELECT COUNT(*) FROM »main.people«", "database", "table.column"),
+    ("SELECT COUNT(*) FROM »read_csv«('x')", "READ_CSV", "COUNT, SUM and AVG"),
+    ("SELECT COUNT(*) FROM »'people.parquet'«", "no declared table", "FROM people"),
+    ("SELECT COUNT(*»)«", "FROM is missing", "FROM people"),
+    ("SELECT COUNT(*) FROM people AS p WHERE »q«.pay = 1", "called q", "p.pay"),
+    # SELECT
+    ("SELECT »*« FROM people", "SELECT *", "Name the GROUP BY columns"),
+    ("SELECT »people.*«, COUNT(*) FROM people", "SELECT *", "Name the GROUP BY columns"),
+    ("»SELECT« sex FROM people GROUP BY sex", "No aggregate", "COUNT(*)"),
+    ("SELECT COUNT(*), »AVG(pay)« FROM people", "second aggregate", "one at a time"),
+    ("SELECT »sex«, COUNT(*) FROM people", "selected but not grouped", "GROUP BY sex"),
+    ("SELECT sex, »sex«, COUNT(*) FROM people GROUP BY sex", "twice", "AS"),
+    ("SELECT »1«, COUNT(*) FROM people", "plain column", "SELECT columns"),
+    ("SELECT pay »+« 1, COUNT(*) FROM people", "Arithmetic", "beforehand"),
+    ("SELECT »MAX«(pay) FROM people", "MAX", "COUNT, SUM and AVG"),
+    ("SELECT »COLUMNS«(*) FROM people", "COLUMNS", "COUNT, SUM and AVG"),
+    ("SELECT »#«1 FROM people", "position", "Name the column"),
+    ("SELECT »CASE« WHEN active THEN 1 END, COUNT(*) FROM people", "CASE", "WHERE"),
+    (
+        "SELECT SUM(»education«) FROM people",
+        "needs a column with bounds",
+        "bounds = [low, high] for education",
+    ),
+    ("SELECT AVG(»height«) FROM people", "needs a column with bounds", "columns with bounds: age, pay"),
+    ("SELECT SUM(»pay * 2«) FROM people", "Arithmetic", "beforehand"),
+    ("SELECT SUM(»*«) FROM people", "one plain column", "SUM(column)"),
+    ("SELECT SUM(»1«) FROM people", "one plain column", "SUM(column)"),
+    ("SELECT COUNT(pay, »age«) FROM people", "one column", "COUNT(*)"),
+    ("SELECT COUNT(»ALL« pay) FROM people", "ALL", "Leave it out"),
+    ("SELECT AVG(»pay« ORDER BY age) FROM people", "ORDER BY inside", "Leave it out"),
+    # GROUP BY and ORDER BY
+    ("SELECT COUNT(*) FROM people GROUP BY »sex«", "not selected", "Add sex to SELECT"),
+    (
+        "SELECT pay, COUNT(*) FROM people GROUP BY »pay«",
+        "no declared values or edges",
+        "edges = [...] for pay",
+    ),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex, »SEX«", "twice", "once"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY »3«", "not a place", "1 to 2"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY »2«", "aggregate cannot", "columns"),
+    ("SELECT sex, COUNT(*) AS n FROM people GROUP BY »n«", "aggregate cannot", "columns"),
+    ("SELECT sex AS kids, COUNT(*) FROM people GROUP BY »kids«", "not selected", "Add kids"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY »education«", "not selected", "sex, COUNT(*)"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY »SUM(pay)«", "not selected", "sex, COUNT(*)"),
+    ("SELECT sex, COUNT(*) FROM people GROUP BY sex ORDER BY »0«", "not a place", "1 to 2"),
+    # columns and literals in WHERE
+    (
+        "SELECT »educaton«, COUNT(*) FROM people GROUP BY education",
+        "educaton",
+        "education?",
+    ),
+    ("SELECT COUNT(*) FROM people WHERE sex = »Male«", "no declared column Male", "write 'Male'"),
+    ('SELECT COUNT(*) FROM people WHERE sex = »"Male"«', "no declared column Male", "write 'Male'"),
+    ("SELECT COUNT(*) FROM people WHERE sex = »'male'«", "not a declared value of sex", "Male"),
+    ("SELECT COUNT(*) FROM people WHERE education = »'PhD'«", "not a declared value", "'it''s'"),
+    ("SELECT COUNT(*) FROM people WHERE education IN ('Masters', »3«)", "not a declared value", "'Masters'"),
+    ("SELECT COUNT(*) FROM people WHERE kids = »1.5«", "not a declared value", "0, 1, 2, 3"),
+    ("SELECT COUNT(*) FROM people WHERE kids = »-1«", "not a declared value", "0, 1, 2, 3"),
+    ("SELECT COUNT(*) FROM people WHERE kids = »TRUE«", "not a declared value", "0, 1, 2, 3"),
+    ("SELECT COUNT(*) FROM people WHERE active = »1«", "not a declared value", "TRUE, FALSE"),
+    ("SELECT COUNT(*) FROM people WHERE education > »'Masters'«", "no order", "education IN"),
+    ("SELECT COUNT(*) FROM people WHERE pay > »'x'«", "numbers only", "plain number"),
+    ("SELECT COUNT(*) FROM people WHERE pay > »TRUE«", "numbers only", "plain number"),
+    ("SELECT COUNT(*) FROM people WHERE pay > »1e999«", "too large", "1e300"),
+    ("SELECT COUNT(*) FROM people WHERE pay > - »-1«", "literal", "number"),
+    ("SELECT COUNT(*) FROM people WHERE pay = »+«1", "Arithmetic", "no sign"),
+    ("SELECT COUNT(*) FROM people WHERE pay = »NULL«", "NULL", "IS NULL"),
+    ("SELECT COUNT(*) FROM people WHERE »NULL« <> pay AND age = 1", "NULL", "IS NULL"),
+    ("SELECT COUNT(*) FROM people WHERE pay IN (1, »NULL«)", "NULL", "IS NULL"),
+    ("SELECT COUNT(*) FROM people WHERE »pay« IN ()", "empty", "at least one"),
+    ("SELECT COUNT(*) FROM people WHERE pay IN »age«", "list of literals", "IN (1, 2, 3)"),
+    ("SELECT COUNT(*) FROM people WHERE pay > »age«", "Two columns", "with a literal"),
+    ("SELECT COUNT(*) FROM people WHERE »1 = 1«", "Two literals", "one column"),
+    ("SELECT COUNT(*) FROM people WHERE »TRUE«", "condition", "one column"),
+    ("SELECT COUNT(*) FROM people WHERE »sex«", "not a condition", "one column"),
+    ("SELECT COUNT(*) FROM people WHERE »1 < pay« < 3", "plain column", "one column"),
+    ("SELECT COUNT(*) FROM people WHERE active IS »TRUE«", "IS", "= TRUE"),
+    ("SELECT COUNT(*) FROM people WHERE sex IS »DISTINCT« FROM 'Male'", "DISTINCT FROM", "IS NULL"),
+    ("SELECT COUNT(*) FROM people WHERE pay »ISNULL«", "ISNULL", "IS NULL"),
+    ("SELECT COUNT(*) FROM people WHERE sex »LIKE« 'M%'", "LIKE", "IN ("),
+    ("SELECT COUNT(*) FROM people WHERE sex NOT »ILIKE« 'M%'", "ILIKE", "IN ("),
+    ("SELECT COUNT(*) FROM people WHERE »UPPER«(sex) = 'MALE'", "UPPER", "column itself"),
+    ("SELECT COUNT(*) FROM people WHERE »pay - 1« > 3", "Arithmetic", "beforehand"),
+    ("SELECT COUNT(*) FROM people WHERE pay »/« 2 > 3", "Arithmetic", "beforehand"),
+    ("SELECT COUNT(*) FROM people WHERE »CAST«(pay AS INT) = 3", "cast", "own type"),
+    ("SELECT COUNT(*) FROM people WHERE pay»::«int = 3", "cast", "own type"),
+    ("SELECT COUNT(*) FROM people WHERE »DATE« '2020-01-01' = pay", "cast", "own type"),
+    ("SELECT COUNT(*) FROM people WHERE (»pay, age«) = (1, 2)", "list in parentheses", "one column"),
+    ("SELECT COUNT(*) FROM people WHERE pay = »?«", "parameter", "value itself"),
+    ("SELECT COUNT(*) FROM people WHERE pay = »$«1", "parameter", "value itself"),
+    ("SELECT COUNT(*) FROM people WHERE pay = »:«x", "parameter", "value itself"),
+    ("SELECT COUNT(*) FROM people WHERE pay BETWEEN »SYMMETRIC« 2 AND 1", "SYMMETRIC", "smaller"),
+    ("SELECT COUNT(*) FROM people WHERE »COUNT(*)« > 3", "plain column", "one column"),
+    ("SELECT COUNT(*) FROM people WHERE sex »&&« active", "&&", "WHERE conditions"),
+    # text that is no SQL
+    ("SELECT COUNT(*) FROM people WHERE sex = »'«Male", "never closed", "Close"),
+    ("SELECT COUNT(*) FROM people\nWHERE sex = »'«Male", "never closed", "Close"),
+    ("SELECT COUNT(*) FROM people »/«* WHERE", "never closed", "Close"),
+    ("SELECT COUNT(*) FROM people »WHERE«", "WHERE", "WHERE conditions"),
+    ("SELECT COUNT(* »FROM« people", "FROM", "FROM the table"),
+    ("SELECT COUNT(*) FROM people»)«", ")", "FROM the table"),
+    ("SELECT COUNT(*) FROM »`«people`", "backtick", "double quotes"),
+    ("»hello« world", "HELLO", "SELECT columns"),
+]
+
+
+@pytest.mark.parametrize(("marked", "problem", "remedy"), REFUSED)
+def test_refusal_names_the_clause_its_place_and_the_remedy(marked: str, problem: str, remedy: str) -> None:
+    before, _, rest = marked.partition("»")
+    offending = rest.partition("«")[0]
+    sql = marked.replace("»", "").replace("«", "")
+    error = refusal(sql)
+    assert (error.start, error.end) == (len(before), len(before) + len(offending)), str(error)
+    assert error.line == before.count("\n") + 1
+    assert error.column == len(before) - (before.rfind("\n") + 1) + 1
+    assert problem in error.problem
+    assert remedy in error.remedy
+    assert error.remedy.endswith((".", "?"))
+
+
+def test_position_counts_lines_and_skips_comments() -> None:
+    error = refusal("SELECT sex, -- ünïcode 😀\n       COUNT(*)\nFROM people /* HAVING */\n  HAVING 1")
+    assert (error.line, error.column) == (4, 3)
+    assert error.sql[error.start : error.end] == "HAVING"
+
+
+@pytest.mark.parametrize("sql", ["", "  \n ", ";", ";;", "-- only a comment", "/* so is this */"])
+def test_empty_text_is_refused(sql: str) -> None:
+    assert "empty" in refusal(sql).problem
+
+
+def test_long_text_is_refused() -> None:
+    error = refusal("SELECT COUNT(*) FROM people WHERE pay IN (" + "1, " * 10_000 + "1)")
+    assert "30,044 characters" in error.problem
+    assert error.line is None
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "(" * 3000 + "active" + ")" * 3000,
+        "NOT " * 3000 + "active",
+        "pay = " + "- " * 3000 + "1",
+        "[" * 200 + "]" * 200,
+        "CASE " * 2000,
+        "COUNT(" * 200 + "*" + ")" * 200,
+        "pay " + "IS NULL " * 2000,
+        "1 " + "< pay " * 2000,
+        "INTERVAL " * 2000,
+    ],
+)
+def test_deep_nesting_is_refused_not_a_crash(inner: str) -> None:
+    assert refusal(f"SELECT COUNT(*) FROM people WHERE {inner}").remedy
+
+
+@pytest.mark.parametrize(
+    "unit", ["JOIN x ", "DATE (", "STRUCT(", "ROW(", "(", "x(", "COUNT(", "(a, ", "CASE WHEN (", "{'a': "]
+)
+def test_no_text_takes_the_parser_exponential_time(unit: str) -> None:
+    began = time.perf_counter()
+    for prefix in ("SELECT ", "SELECT COUNT(*) FROM people WHERE ", "SELECT COUNT(*) FROM people "):
+        refusal(prefix + unit * 24)
+        refusal(prefix + unit * 24 + "x" + ")" * 24)
+    assert time.perf_counter() - began < 2
+
+
+def test_commands_are_refused_without_a_word_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        for word in (
+            "ALTER TABLE people ADD x int",
+            "CALL f()",
+            "VACUUM",
+            "COPY people TO 'x'",
+            "GRANT x TO y",
+        ):
+            refusal(word)
+    assert not caplog.records
