@@ -68,7 +68,7 @@ def none_of(part: Filter) -> Filter:
 
 def one_of(column: str, values: Iterable[Literal_]) -> Filter:
     """IN, as a set in order."""
-    distinct = sorted(set(values))  # type: ignore[type-var]  # values of one column are of one kind
+    distinct = sorted(set(values))  # values of one column are of one kind
     return Comparison(column, "=", distinct[0]) if len(distinct) == 1 else Membership(column, tuple(distinct))
 
 
