@@ -1,0 +1,210 @@
+"""The noise is what it says it is: distribution tests with power both ways, and OpenDP's own costs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpxplain.errors import InternalError
+from dpxplain.model.confidential import Confidential
+from dpxplain.privacy.calibration import gaussian_scale, rank_probes, top_k_scale
+from dpxplain.privacy.mechanisms import gaussian, noise, one_shot, rank_bounds, top_k
+from dpxplain.privacy.mechanisms.scores import FamilyScores
+
+OPENDP = noise.OpenDPNoise()
+SAMPLE = 20_000
+FALSE_ALARM = 1e-7  # per assertion; OpenDP's generator cannot be seeded
+
+
+def _gaussian_sample(sensitivity: int, rho: float) -> tuple[np.ndarray, float]:
+    secret = Confidential(np.full(SAMPLE, 1000, dtype=np.int64))
+    released = gaussian.add_gaussian(secret, sensitivity=sensitivity, rho=rho, noise=OPENDP)
+    return released.values - 1000, released.scale
+
+
+def _scale_is_plausible(sample: np.ndarray, scale: float) -> bool:
+    """Two-sided chi-square test of the variance."""
+    statistic = float(np.sum((sample / scale) ** 2))
+    return FALSE_ALARM < stats.chi2.cdf(statistic, len(sample)) < 1 - FALSE_ALARM
+
+
+@pytest.mark.parametrize(("sensitivity", "rho"), [(1, 0.1), (1, 20.0), (200_000, 0.5), (2**20 + 8, 0.02)])
+def test_gaussian_noise_has_the_planned_scale_and_not_ten_percent_more_or_less(
+    sensitivity: int, rho: float
+) -> None:
+    sample, scale = _gaussian_sample(sensitivity, rho)
+    assert scale == pytest.approx(gaussian_scale(sensitivity, rho), rel=1e-9)
+    assert _scale_is_plausible(sample, scale)
+    assert not _scale_is_plausible(sample, scale * 1.1)
+    assert not _scale_is_plausible(sample, scale * 0.9)
+
+
+def test_gaussian_noise_is_gaussian_even_where_sigma_is_below_one() -> None:
+    sample, scale = _gaussian_sample(1, 20.0)  # σ = 0.16: on bare integers nearly no noise at all
+    assert stats.kstest(sample / scale, "norm").pvalue > FALSE_ALARM
+    assert stats.kstest(sample / (1.1 * scale), "norm").pvalue < FALSE_ALARM
+
+
+def test_noise_is_independent_across_groups() -> None:
+    secret = Confidential(np.zeros(2, dtype=np.int64))
+    pairs = np.array(
+        [gaussian.add_gaussian(secret, sensitivity=1, rho=0.1, noise=OPENDP).values for _ in range(3000)]
+    )
+    correlation = np.corrcoef(pairs.T)[0, 1] * math.sqrt(len(pairs))
+    assert abs(correlation) < stats.norm.isf(FALSE_ALARM)
+    assert not np.any(pairs[:, 0] == pairs[:, 1])
+
+
+def test_extreme_values_are_clamped_and_never_overflow() -> None:
+    secret = Confidential(np.array([2**63 - 1, -(2**63), 0]))
+    released = gaussian.add_gaussian(secret, sensitivity=1, rho=1e-6, noise=OPENDP)
+    assert np.all(np.isfinite(released.values))
+    assert released.values[0] > 0 > released.values[1]
+
+
+def _selection_frequencies(
+    scores: list[int], size: int, k: int, rho: float, runs: int
+) -> dict[tuple[int, ...], int]:
+    family = Confidential(FamilyScores(np.arange(len(scores)), np.array(scores), size))
+    counts: dict[tuple[int, ...], int] = dict.fromkeys(itertools.permutations(range(size), k), 0)
+    for _ in range(runs):
+        chosen = top_k.select_top_k(family, k=k, sensitivity=100, rho=rho, noise=OPENDP)
+        counts[tuple(chosen)] += 1
+    return counts
+
+
+def _softmax_sequence(scores: list[float], chosen: tuple[int, ...], scale: float) -> float:
+    """Probability that peeling exponential mechanisms choose exactly this sequence."""
+    left, probability = set(range(len(scores))), 1.0
+    for index in chosen:
+        weights = {i: math.exp(scores[i] / scale) for i in left}
+        probability *= weights[index] / sum(weights.values())
+        left.remove(index)
+    return probability
+
+
+@pytest.mark.parametrize(
+    ("listed", "size"),
+    [([300, 0, 150, 100], 4), ([300, 150], 5), ([-100], 5), ([], 4)],
+    ids=[
+        "no idle predicate",
+        "three idle predicates",
+        "one active predicate below the idle ones",
+        "all idle",
+    ],
+)
+def test_top_k_selects_sequences_as_often_as_the_exact_softmax_says(listed: list[int], size: int) -> None:
+    runs, k, rho = 6000, 2, 0.5
+    counts = _selection_frequencies(listed, size, k, rho, runs)
+    scale = top_k_scale(100 + 2, 1, rho / k)
+    scores = [float(s) for s in listed] + [0.0] * (size - len(listed))
+
+    def p_value(scale: float) -> float:
+        expected = np.array([_softmax_sequence(scores, chosen, scale) for chosen in counts]) * runs
+        return float(stats.chisquare(np.array(list(counts.values())), expected).pvalue)
+
+    assert p_value(scale) > FALSE_ALARM
+    if listed == [300, 0, 150, 100]:  # with power to see a wrong scale
+        assert p_value(scale * 1.3) < FALSE_ALARM
+        assert p_value(scale / 1.3) < FALSE_ALARM
+
+
+def test_a_large_idle_family_wins_as_often_as_its_size_says() -> None:
+    idle, runs = 10_000_000, 3000
+    scale = top_k_scale(102, 1, 0.5)
+    ahead = round(scale * math.log(idle))  # as likely as all idle ones together
+    family = Confidential(FamilyScores(np.array([5]), np.array([ahead]), idle + 1))
+    picks = [top_k.select_top_k(family, k=1, sensitivity=100, rho=0.5, noise=OPENDP)[0] for _ in range(runs)]
+    won = sum(pick == 5 for pick in picks)
+    assert FALSE_ALARM < stats.binom.cdf(won, runs, 0.5) < 1 - FALSE_ALARM
+    others = np.array([pick for pick in picks if pick != 5])
+    assert stats.kstest(others / idle, "uniform").pvalue > FALSE_ALARM
+
+
+def test_idle_predicates_are_numbered_around_the_active_ones() -> None:
+    family = FamilyScores(np.array([0, 3, 4]), np.array([1, 1, 1]), 8)
+    assert [family.nth_idle(n, set()) for n in range(5)] == [1, 2, 5, 6, 7]
+    assert [family.nth_idle(n, {2, 6}) for n in range(3)] == [1, 5, 7]
+
+
+@pytest.mark.parametrize("size", range(1, 70))
+def test_rank_search_ends_within_its_probes_and_finds_the_rank_when_there_is_no_noise(size: int) -> None:
+    for rank in range(1, size + 1):
+        probes = []
+
+        def beats(t: int, rank: int = rank, probes: list[int] = probes) -> bool:
+            probes.append(t)
+            return rank < t
+
+        low, high = rank_bounds._search(beats, size)
+        assert len(probes) <= rank_probes(size)
+        assert high >= rank, "the upper bound holds"
+        low, _ = rank_bounds._search(lambda t, rank=rank: rank <= t, size)
+        assert low <= rank, "the lower bound holds"
+
+
+def test_a_single_predicate_has_rank_one_at_no_cost() -> None:
+    plan = one_shot.OneShotPlan.share(k=1, family_size=1, sensitivity=10, rho=0.5, split=(1, 1, 2))
+    assert [spend.rho for spend in plan.spends] == [0.5]
+    family = Confidential(FamilyScores(np.array([0]), np.array([5]), 1))
+    (line,) = one_shot.select_and_measure(family, plan, 0.95, OPENDP)
+    assert line.rank == (1, 1)
+
+
+class _Recorder(noise.OpenDPNoise):
+    """OpenDP's noise, keeping the cost that OpenDP's own map gives for every draw."""
+
+    def __init__(self, sensitivity: int, selected: int) -> None:
+        self.sensitivity = sensitivity
+        self.selected = selected
+        self.costs: list[float] = []
+
+    def gaussian(self, measurement, values, scale):  # type: ignore[no-untyped-def]
+        # After k picks and k influences come the rank probes, which compare two scores.
+        times = 2 if len(self.costs) >= 2 * self.selected else 1
+        self.costs.append(measurement.map(times * self.sensitivity))
+        return super().gaussian(measurement, values, scale)
+
+    def pick(self, measurement, scores, scale):  # type: ignore[no-untyped-def]
+        self.costs.append(measurement.map(self.sensitivity + 2))
+        return super().pick(measurement, scores, scale)
+
+
+def test_all_draws_together_cost_at_most_the_plan_by_opendps_own_map() -> None:
+    sensitivity, k, rho, size = 2**20 + 8, 3, 0.7, 64
+    plan = one_shot.OneShotPlan.share(
+        k=k, family_size=size, sensitivity=sensitivity, rho=rho, split=(1, 1, 2)
+    )
+    recorder = _Recorder(sensitivity, selected=k)
+    family = Confidential(FamilyScores(np.arange(64), np.arange(64) * 10**7, size))
+    one_shot.select_and_measure(family, plan, 0.95, recorder)
+    assert sum(spend.rho for spend in plan.spends) == pytest.approx(rho, rel=1e-12)
+    selection, influence, ranks = recorder.costs[:k], recorder.costs[k : 2 * k], recorder.costs[2 * k :]
+    assert sum(selection) == pytest.approx(plan.rho_select, rel=1e-8)
+    assert sum(influence) == pytest.approx(plan.rho_influence, rel=1e-8)
+    assert len(ranks) <= 2 * k * rank_probes(size)
+    assert sum(ranks) <= plan.rho_rank * (1 + 1e-12)
+    assert sum(recorder.costs) <= rho * (1 + 1e-12)
+
+
+def test_a_measurement_that_costs_more_or_less_than_planned_is_not_run() -> None:
+    for wrong in (1.02, 0.9):
+        with pytest.raises(InternalError):
+            noise.authorise(
+                lambda scale, wrong=wrong: gaussian.gaussian_measurement(scale / wrong), 1000.0, 100, 0.005
+            )
+
+
+def test_seeded_noise_repeats_itself_and_says_that_it_is_not_private() -> None:
+    secret = Confidential(np.zeros(5, dtype=np.int64))
+
+    def draw(seed: int) -> list[float]:
+        source = noise.SeededNoise(seed)
+        assert not source.private
+        return gaussian.add_gaussian(secret, sensitivity=1, rho=0.1, noise=source).values.tolist()
+
+    assert draw(1) == draw(1) != draw(2)
