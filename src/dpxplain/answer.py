@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.budget import Spend
@@ -111,11 +111,15 @@ class Answer(Displayed, Tabular):
 
         Free: works on what was released already.
         """
-        weights = group if isinstance(group, Mapping) else {group: 1.0}
-        if not isinstance(group, Mapping) and (other is not None or self._null_is_a_group()):
-            if self.groups.find(other) == self.groups.find(group):
-                raise QuestionError("A group cannot be compared with itself.", remedy="Name two groups.")
-            weights = {group: 1.0, other: -1.0}
+        if isinstance(group, Mapping):
+            weights = group
+        else:
+            first = self.groups.find(group)
+            weights = {group: 1.0}
+            if other is not None or self._null_is_a_group():
+                if self.groups.find(other) == first:
+                    raise QuestionError("A group cannot be compared with itself.", remedy="Name two groups.")
+                weights[other] = -1.0
         return Question(
             self._contrast(weights, at_least),
             self,
@@ -123,6 +127,12 @@ class Answer(Displayed, Tabular):
             confidence=self.confidence if confidence is None else confidence,
             method=method,
         )
+
+    def chart(self) -> Any:
+        """An Altair chart: every group's value and interval on a common axis."""
+        from dpxplain.render.charts import answer_chart
+
+        return answer_chart(self)
 
     def truth(self) -> Truth:
         """Curator only: the true values beside the released ones."""
@@ -156,14 +166,15 @@ class Answer(Displayed, Tabular):
         by_group: dict[int, float] = {}
         for name, weight in weights.items():
             index = self.groups.find(name)
-            number = isinstance(weight, int | float) and not isinstance(weight, bool)
-            if not number or not abs(weight) < 1e9 or index in by_group:
+            # Beyond these sizes products of weights, values and noise would leave the range of floats.
+            if not _is_number(weight) or not (weight == 0 or 1e-9 < abs(weight) < 1e9) or index in by_group:
                 raise QuestionError(
-                    f"The weight of {name!r} must be one finite number.", remedy='Write {"A": 1, "B": -1}.'
+                    f"The weight of {name!r} must be one number of a usual size.",
+                    remedy='Write {"A": 1, "B": -1}.',
                 )
             if weight:
                 by_group[index] = float(weight)
-        if not by_group or not abs(at_least) < float("inf"):
+        if not by_group or not _is_number(at_least) or not abs(at_least) < float("inf"):
             raise QuestionError(
                 "A question needs at least one group with a weight, and a finite constant.",
                 remedy='Write answer.why("A", "B") or answer.why({"A": 1, "B": -10}, at_least=0).',
@@ -188,6 +199,10 @@ class Answer(Displayed, Tabular):
                 domain = self.groups.domains[axis]
                 rows.sort(key=lambda row: domain.index(row.group[axis]), reverse=key.descending)
         return tuple(rows[: presentation.limit])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _plain(value: DomainValue) -> str | int | bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.explanation.family import Family, choose_family
 from dpxplain.model.question import Contrast, Verdict
@@ -74,9 +74,10 @@ class Question(Displayed):
         """Said when the released values point the other way than the question (SPEC 2, item 8)."""
         if self.estimate >= self.contrast.at_least:
             return ""
+        released = number(self.estimate, self.interval[1] - self.interval[0])
         return (
-            f"The question runs against the released order: the released value is "
-            f"{number(self.estimate)}, below {number(self.contrast.at_least)}."
+            f"The question runs against the released order: the released value is {released}, "
+            f"below {number(self.contrast.at_least)}."
         )
 
     def explain(
@@ -117,6 +118,12 @@ class Question(Displayed):
         from dpxplain.curator import require_curator
 
         return require_curator(self._dataset).question_truth(self, self._family(attributes, conjuncts))
+
+    def chart(self) -> Any:
+        """An Altair chart: the interval of the gap against the constant asked about."""
+        from dpxplain.render.charts import question_chart
+
+        return question_chart(self)
 
     @property
     def relative_to(self) -> float | None:

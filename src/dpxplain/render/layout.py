@@ -1,0 +1,123 @@
+"""What a result shows, before it is known where: sentences, one table, one row of marks per line.
+
+`views` builds these from results; `terminal` and `notebook` draw them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dpxplain.model.question import Verdict
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An interval with its estimate, drawn on the table's common axis."""
+
+    low: float
+    estimate: float
+    high: float
+    hollow: bool = False  # the interval contains the reference: unclear
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The common axis of a table's marks, with a line at `reference` where there is one."""
+
+    low: float
+    high: float
+    reference: float | None
+    labels: tuple[str, str, str]  # at the low end, the reference and the high end
+
+    def place(self, value: float, width: int) -> int:
+        """The character column of a value; what lies outside is drawn at the edge."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(max(0.0, min(1.0, share)) * (width - 1))
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    align: Literal["left", "right"] = "left"
+    wrap: bool = False  # long texts may take several lines
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marks: tuple[Mark, ...] = ()
+    axis: Axis | None = None
+    more: str = ""  # what was left out: "… and 480 more groups"
+
+
+@dataclass(frozen=True)
+class View:
+    """One result, top to bottom."""
+
+    title: str
+    warning: str = ""
+    sql: str = ""
+    verdict: Verdict | None = None
+    lead: tuple[str, ...] = ()
+    grid: Grid | None = None
+    notes: tuple[str, ...] = ()
+    chart: Callable[[], Any] | None = None
+    alt: str = ""  # the chart in words
+
+
+def span(intervals: Iterable[tuple[float, float]], reference: float | None = None) -> tuple[float, float]:
+    """The ends of an axis that shows all intervals, and the reference if there is one.
+
+    Zero joins when it is near: an axis from 0 to 0.45 reads better than one from 0.04 to 0.45.
+
+    >>> span([(2.0, 10.0)]), span([(98.0, 99.0)]), span([(98.0, 99.0)], reference=0.0)
+    ((0.0, 10.0), (98.0, 99.0), (0.0, 99.0))
+    """
+    ends = [end for pair in intervals for end in pair if math.isfinite(end)]
+    if reference is not None:
+        ends.append(reference)
+    if not ends:
+        return -1.0, 1.0
+    low, high = min(ends), max(ends)
+    if 0 < low < high / 2:
+        low = 0.0
+    if low / 2 < high < 0:
+        high = 0.0
+    if low == high:
+        margin = abs(low) / 10 or 1.0
+        return low - margin, high + margin
+    return low, high
+
+
+def nice(low: float, high: float) -> tuple[float, float]:
+    """The ends moved outwards to round numbers.
+
+    >>> nice(0.0, 0.491), nice(-36.4, 45.8)
+    ((0.0, 0.5), (-40.0, 50.0))
+    """
+    size = 10.0 ** math.floor(math.log10(high - low))
+    step = size if (high - low) / size >= 5 else size / 2 if (high - low) / size >= 2 else size / 5
+    # Dividing by the reciprocal keeps ends such as 0.3 free of rounding dust.
+    return tuple(float(f"{f(end / step) * step:.12g}") for f, end in ((math.floor, low), (math.ceil, high)))  # type: ignore[return-value]
+
+
+def aligned(texts: Iterable[str]) -> list[str]:
+    """Numbers padded on the right so that their decimal points stand below each other.
+
+    >>> aligned(["1,234", "0.25"])
+    ['1,234\\u2008\\u2007\\u2007', '0.25']
+    """
+    texts = list(texts)
+    tails = [len(text) - text.find(".") if "." in text else 0 for text in texts]
+    longest = max(tails, default=0)
+    # Figure spaces are as wide as a digit, punctuation spaces as wide as a point, also in HTML.
+    return [
+        text + ("\u2008" if not tail and longest else "") + "\u2007" * (longest - max(tail, longest and 1))
+        for text, tail in zip(texts, tails, strict=True)
+    ]

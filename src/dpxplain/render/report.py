@@ -1,0 +1,255 @@
+"""The whole story as one HTML file: offline, without scripts, for people who never heard of privacy noise."""
+
+from __future__ import annotations
+
+from datetime import date
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpxplain.errors import BadRequest
+from dpxplain.privacy.accounting import epsilon
+from dpxplain.render import charts, words
+from dpxplain.render.layout import Column, Grid
+from dpxplain.render.markup import Markup, badge, el, inline_svg, joined, table
+from dpxplain.render.views import UNCLEAR_MARK, answer_grid, explanation_grid, of_question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpxplain.answer import Answer, AnswerRow
+    from dpxplain.question import Question
+    from dpxplain.table import Explanation
+
+MOST_GROUPS = 30
+_FREE = "Already asked: free. This is the stored release; it was paid for when it was first asked."
+# Nothing may be fetched or run, even if a text were to escape its escaping.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def save_report(explanation: Explanation, path: str | Path) -> Path:
+    """Write the report and return where it is. Spends nothing."""
+    target = Path(path)
+    remedy = "Name a file in an existing folder that you may write to."
+    if not target.parent.is_dir():
+        raise BadRequest(f"The report cannot be written: there is no folder {target.parent}.", remedy=remedy)
+    page = report(explanation)  # before the file is opened, so that a failure leaves an older one as it is
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise BadRequest(
+            f"The report cannot be written to {target}: {error.strerror}.", remedy=remedy
+        ) from None
+    return target
+
+
+def report(explanation: Explanation) -> str:
+    """The page as a text."""
+    question = explanation.question
+    title = words.clean(question.text)
+    private = explanation.private and question.answer.private
+    name = words.clean(explanation.plan.family.schema.table.name)
+    head = joined(
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        Markup('<meta name="color-scheme" content="light dark">'),
+        el("title", f"{title} · DPXPlain"),
+        Markup(f"<style>\n{files('dpxplain.render').joinpath('report.css').read_text('utf-8')}</style>"),
+    )
+    main = el(
+        "main",
+        _opening(explanation, title, name),
+        _how_to_read(explanation),
+        _answer(question),
+        _question(question),
+        _explanation(explanation),
+        _cost(explanation),
+        _closing(explanation),
+    )
+    warning = None
+    if not private:
+        marks = " ".join(["NOT PRIVATE"] * 3)
+        warning = joined(
+            el("div", marks, class_="watermark", aria_hidden="true"),
+            el("p", words.NOT_PRIVATE, class_="warning", role="alert"),
+        )
+    body = el("body", warning, main)
+    return f'<!doctype html>\n<html lang="en">\n{el("head", head)}\n{body}\n</html>\n'
+
+
+def _opening(explanation: Explanation, title: str, name: str) -> Markup:
+    question = explanation.question
+    return el(
+        "header",
+        el("p", "DPXPlain", el("span", f" · a private explanation of {name}"), class_="brand"),
+        el("h1", title),
+        el("p", badge(question.verdict), " ", words.clean(question.finding), class_="lead"),
+        el("p", words.clean(question.note), class_="note") if question.note else None,
+    )
+
+
+def _how_to_read(explanation: Explanation) -> Markup:
+    example = words.clean(explanation.rows[0].predicate.label) if explanation.rows else "sex = Female"
+    name = words.measured(explanation.question)
+    items = (
+        (
+            "Noise on purpose.",
+            "Every number here carries random noise, so that what this page can reveal about "
+            f"{_protected(explanation)} is limited by a measured amount (section 4). This is differential "
+            "privacy.",
+        ),
+        (
+            "Dots and lines.",
+            "A dot is the noisy number that was released. The line through it is where the true number lies, "
+            f"with {words.level(explanation.confidence)} confidence; a short line means little noise.",
+        ),
+        (
+            "Filled or hollow.",
+            "A hollow dot marked “unclear” has a line that crosses the bold one: noise alone may explain it.",
+        ),
+        (
+            "Predicates.",
+            f"A predicate picks out rows, such as {example}. Its influence says what leaving these rows out "
+            f"does to the {name}; its rank is among all {explanation.family_size:,} predicates compared.",
+        ),
+        (
+            "What it does not say.",
+            "Intervals cover privacy noise only, not sampling: another sample of people may differ. And a "
+            "high influence is not proof of cause.",
+        ),
+    )
+    return el(
+        "aside",
+        el("h2", "How to read this", id="how"),
+        el("ul", *(el("li", el("strong", head), " ", text) for head, text in items)),
+        class_="how",
+        aria_labelledby="how",
+    )
+
+
+def _answer(question: Question) -> Markup:
+    answer = question.answer
+    asked = {answer.groups.key(index) for index in question.contrast.groups}
+    shown = _shown_groups(answer, asked)
+    alt = f"{answer.value_name} of each group with its interval; the table below has the numbers."
+    return _section(
+        "The answer",
+        el("pre", el("code", answer.sql.strip())),
+        _figure(
+            lambda width: charts.answer_chart(answer, rows=shown, highlight=asked, width=width),
+            alt,
+            "Released values, the groups of the question in colour.",
+        ),
+        table(answer_grid(answer, shown), "Released value and interval of each group"),
+        el("p", _FREE, class_="quiet") if answer.free else None,
+    )
+
+
+def _shown_groups(answer: Answer, asked: set[Any]) -> list[AnswerRow]:
+    """The first groups, and those asked about wherever they are; LIMIT may even have hidden them."""
+    shown = list(answer.rows[:MOST_GROUPS])
+    present = {row.group for row in shown}
+    listed = [row for row in answer.rows[MOST_GROUPS:] if row.group in asked]
+    hidden = asked - present - {row.group for row in listed}
+    return shown + listed + [answer[key] for key in sorted(hidden, key=str)]
+
+
+def _question(question: Question) -> Markup:
+    grid = of_question(question).grid
+    assert grid is not None
+    return _section(
+        "Is it real, or noise?",
+        el("p", words.clean(question.finding)),
+        _figure(
+            lambda width: charts.question_chart(question, width=width),
+            words.clean(question.finding),
+            "The bold line is what the question compares with.",
+        ),
+        table(grid, f"The released {words.measured(question)} and its interval"),
+        el("p", f"Free: it reads only what was released already. {words.NOISE_ONLY}", class_="quiet"),
+    )
+
+
+def _explanation(explanation: Explanation) -> Markup:
+    sentences = [words.row_sentence(explanation, row) for row in explanation.rows]
+    unclear = any(map(words.is_unclear, explanation.rows))
+    labels = [words.clean(row.predicate.label) for row in explanation.rows]
+    return _section(
+        "What explains it?",
+        el("p", words.clean(words.influence_meaning(explanation))),
+        _figure(
+            lambda width: charts.explanation_chart(explanation, width=width),
+            " ".join(sentences),
+            "Influence against a bold zero line, and rank among all predicates.",
+        ),
+        table(explanation_grid(explanation, most=len(explanation.rows)), "Explanation table"),
+        el("p", UNCLEAR_MARK, class_="quiet") if unclear else None,
+        el(
+            "ol",
+            *(
+                el("li", el("strong", label), text.removeprefix(label))
+                for label, text in zip(labels, sentences, strict=True)
+            ),
+            class_="sentences",
+        ),
+        el("p", _FREE, class_="quiet") if explanation.free else None,
+    )
+
+
+def _cost(explanation: Explanation) -> Markup:
+    answer, privacy = explanation.question.answer, explanation.plan.family.schema.privacy
+    rows = [("answer", spend.mechanism, f"{spend.rho:.6g}") for spend in answer.spends]
+    rows.append(("question", "reads the released answer", "free"))
+    rows += [("explanation", spend.mechanism, f"{spend.rho:.6g}") for spend in explanation.spends]
+    total = answer.rho + explanation.rho
+    rows.append(("together", "", f"{total:.6g}"))
+    grid = Grid((Column("step"), Column("mechanism"), Column("ρ", "right")), tuple(rows))
+    return _section(
+        "What it cost",
+        el(
+            "p",
+            "Each release uses up some of the privacy budget that the data's owner set. It is measured in ρ "
+            "(rho): smaller is more private, and amounts add up.",
+        ),
+        table(grid, "Privacy budget spent, by mechanism", class_="sum"),
+        el(
+            "p",
+            f"Together {words.rho(total)} of the whole budget of {privacy.rho:.6g}. In other words: "
+            f"(ε, δ)-differential privacy with ε = {words.number(epsilon(total, privacy.delta))} at "
+            f"δ = {privacy.delta:g}, for {_protected(explanation)}.",
+        ),
+    )
+
+
+def _protected(explanation: Explanation) -> str:
+    unit = explanation.plan.family.schema.privacy.unit
+    return "any one row of the data" if unit == "row" else f"all rows of any one {words.clean(unit)}"
+
+
+def _closing(explanation: Explanation) -> Markup:
+    answer = explanation.question.answer
+    return el(
+        "footer",
+        el("p", el("strong", words.CAVEAT)),
+        el(
+            "p",
+            f"Answer {answer.id} and explanation {explanation.id} in the ledger, mechanism "
+            f"{explanation.mechanism}, {words.level(explanation.confidence)} confidence. "
+            f"Saved on {date.today():%d %B %Y}. This file needs no network.",
+        ),
+    )
+
+
+def _section(title: str, *parts: str | None) -> Markup:
+    return el("section", el("h2", title), joined(*parts))
+
+
+def _figure(draw: Callable[[int], Any], alt: str, caption: str) -> Markup:
+    """The chart twice, for wide and for narrow screens; style sheets show one of them."""
+    return el(
+        "figure",
+        inline_svg(draw(charts.WIDE), alt, "dpx-chart wide"),
+        inline_svg(draw(charts.PHONE), alt, "dpx-chart phone"),
+        el("figcaption", caption),
+    )

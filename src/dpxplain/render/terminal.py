@@ -1,0 +1,193 @@
+"""Results in a terminal: aligned tables with a small forest plot in text."""
+
+from __future__ import annotations
+
+import io
+import math
+import shutil
+from collections.abc import Sequence
+from itertools import pairwise
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from dpxplain.ledger.base import Entry
+from dpxplain.model.question import Verdict
+from dpxplain.render.layout import Axis, Grid, Mark, View
+from dpxplain.render.views import view
+
+NARROWEST, WIDEST, USUAL = 60, 120, 100
+_PLOT = (12, 40)  # the narrowest and the widest
+_WRAPPED = (14, 26)  # a column that wraps: as narrow as its longest word, within these
+_GAP = 3  # between two columns
+
+# Verdicts differ in shape and word too, so that they read without colour.
+_BADGES = {
+    Verdict.REAL: ("● real", "bold cyan"),
+    Verdict.UNCLEAR: ("○ unclear", "bold yellow"),
+    Verdict.REVERSED: ("◆ reversed", "bold magenta"),
+}
+
+
+def renderable(result: object) -> RenderableType:
+    """Any result as something Rich can print: answers, questions, explanations, previews, truths, budgets."""
+    return _Shown(view(result))
+
+
+def history_table(entries: Sequence[Entry]) -> RenderableType:
+    """Everything asked so far, with its price."""
+    return _Shown(view(list(entries)))
+
+
+def as_text(result: object) -> str:
+    """The same as plain text without colour codes, as wide as the terminal."""
+    width = max(NARROWEST, min(WIDEST, shutil.get_terminal_size((USUAL, 40)).columns))
+    file = io.StringIO()
+    # Explicit about everything Rich would guess from the environment (FORCE_COLOR, Jupyter, CI).
+    console = Console(
+        file=file,
+        width=width,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        force_interactive=False,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(renderable(result))
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).strip("\n")
+
+
+class _Shown:
+    """A view, laid out when the width is known."""
+
+    def __init__(self, shown: View) -> None:
+        self.view = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, WIDEST)
+        yield Padding(Group(*_parts(self.view, width)), (0, 0, 0, 0), expand=False)
+
+
+def _parts(shown: View, width: int) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    if shown.warning:
+        parts += [Text(f" {shown.warning} ", "bold white on red"), Text("")]
+    parts.append(Text(shown.title, "bold"))
+    if shown.sql:
+        parts.append(Text(shown.sql, "dim"))
+    lead = list(shown.lead)
+    if shown.verdict is not None and lead:
+        badge, style = _BADGES[shown.verdict]
+        parts.append(Text.assemble((badge, style), "  ", lead.pop(0)))
+    parts += [part for text in lead for part in (*([Text("")] if shown.verdict else []), Text(text))]
+    if shown.grid is not None:
+        parts.append(_table(shown.grid, width))
+        if shown.grid.more:
+            parts += [Text(f"  {shown.grid.more}", "italic"), Text("")]
+    parts += [Text(note, "dim") for note in shown.notes]
+    # Titles and sentences are wrapped at a width that the eye can follow.
+    return [
+        part if isinstance(part, Table) else Padding(part, (0, max(0, width - USUAL), 0, 0)) for part in parts
+    ]
+
+
+def _table(grid: Grid, width: int) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1), header_style="bold", border_style="dim")
+    widths, plot = fit(grid, width)
+    # Ranks read best to the right of the plot, everything else to its left.
+    position = len(widths) - 1 if grid.columns[-1].name.startswith("rank") else len(widths)
+    for column, room in zip(grid.columns, widths, strict=True):
+        table.add_column(Text(column.name), justify=column.align, width=room, overflow="fold")
+    if plot and grid.axis is not None:
+        table.add_column(Text(axis_header(grid.axis, plot), "dim"), width=plot, no_wrap=True)
+        table.columns.insert(position, table.columns.pop())
+    for index, row in enumerate(grid.rows):
+        cells: list[RenderableType] = [Text(text) for text in row]
+        if plot and grid.axis is not None:
+            cells.insert(position, _styled_mark(grid.marks[index], grid.axis, plot))
+        table.add_row(*cells)
+    return table
+
+
+def fit(grid: Grid, width: int) -> tuple[list[int], int]:
+    """The width of each column and of the plot.
+
+    When space is short, headers wrap first, then the cells that may; the plot goes last of all.
+    """
+    columns = list(zip(*grid.rows, strict=True)) or [() for _ in grid.columns]
+    cells = [max(map(cell_len, column), default=0) for column in columns]
+    names = [(cell_len(c.name), max(map(cell_len, c.name.split()), default=0)) for c in grid.columns]
+    natural = [max(cell, name) for cell, (name, _) in zip(cells, names, strict=True)]
+    headers_wrapped = [max(cell, word) for cell, (_, word) in zip(cells, names, strict=True)]
+    words = [max((cell_len(w) for text in column for w in text.split()), default=0) for column in columns]
+    smallest = [
+        min(room, max(_WRAPPED[0], min(word, _WRAPPED[1]))) if column.wrap else room
+        for room, word, column in zip(headers_wrapped, words, grid.columns, strict=True)
+    ]
+    space = width - 1 - _GAP * len(natural)
+    plot = _GAP + _PLOT[0] if grid.marks and sum(smallest) + _GAP + _PLOT[0] <= space else 0
+    widths = _shrunk(_shrunk(natural, headers_wrapped, space - plot), smallest, space - plot)
+    return widths, min(_PLOT[1], space - sum(widths) - _GAP) if plot else 0
+
+
+def _shrunk(widths: list[int], smallest: list[int], space: int) -> list[int]:
+    """The widths, the widest narrowed first, until they fit or are the smallest."""
+    widths = list(widths)
+    while sum(widths) > space:
+        widest = max(range(len(widths)), key=lambda i: (widths[i] > smallest[i], widths[i]), default=None)
+        if widest is None or widths[widest] <= smallest[widest]:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def axis_header(axis: Axis, width: int) -> str:
+    """The axis labels above the plot: both ends, and the reference where it has room.
+
+    >>> axis_header(Axis(-1.0, 1.0, 0.0, ("-1", "0", "1")), 15)
+    '-1     0      1'
+    """
+    low, middle, high = axis.labels
+    line = low.ljust(width - len(high)) + high
+    if middle and axis.reference is not None:
+        start = axis.place(axis.reference, width) - (len(middle) - 1) // 2
+        end = start + len(middle)
+        if start > len(low) and end < width - len(high):
+            line = line[:start] + middle + line[end:]
+    return line[:width]
+
+
+def mark_line(mark: Mark, axis: Axis, width: int) -> str:
+    """One interval in text, on the common axis.
+
+    >>> mark_line(Mark(0.4, 0.6, 0.8), Axis(0.0, 1.0, 0.0, ("0", "", "1")), 21)
+    '┃       ├───●───┤    '
+    >>> mark_line(Mark(-0.5, 0.1, 0.5, hollow=True), Axis(-1.0, 1.0, 0.0, ("-1", "0", "1")), 21)
+    '     ├────┃○───┤     '
+    """
+    line = [" "] * width
+    low, dot, high = (axis.place(value, width) for value in (mark.low, mark.estimate, mark.high))
+    if high - low > 1:  # a shorter one disappears behind its dot
+        line[low : high + 1] = "─" * (high + 1 - low)
+        line[low] = "├" if math.isfinite(mark.low) else "◄"
+        line[high] = "┤" if math.isfinite(mark.high) else "►"
+    if axis.reference is not None:
+        line[axis.place(axis.reference, width)] = "┃"
+    line[dot] = "○" if mark.hollow else "●"
+    return "".join(line)
+
+
+def _styled_mark(mark: Mark, axis: Axis, width: int) -> Text:
+    line = mark_line(mark, axis, width)
+    reference = axis.reference or 0.0
+    style = "yellow" if mark.hollow else "magenta" if mark.high < reference else "cyan"
+    text = Text(line, style, no_wrap=True)
+    # The reference line keeps its own weight where an interval crosses it.
+    for start, end in pairwise([*(i for i, c in enumerate(line) if c == "┃"), width]):
+        text.stylize("bold default", start, min(end, start + 1))
+    return text

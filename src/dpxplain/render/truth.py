@@ -1,0 +1,63 @@
+"""The curator's records as texts: low/high pairs folded into one interval, true values in its digits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dpxplain.render import words
+from dpxplain.render.tabular import Record
+
+# Said already by another column: the interval, or the influence that it divides.
+_LEFT_OUT = ("noise_scale", "relative_influence_low", "relative_influence_high", "rank_covered")
+_NAMES = {"true_influence": "true influence", "true_rank": "true rank", "influence_covered": "covered"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    align: Literal["left", "right"]
+
+
+def truth_cells(record: Record) -> dict[str, Cell]:
+    """
+    >>> cells = truth_cells({"sex": "F", "n": 10.04, "low": 9.0, "high": 11.2, "true": 10.0, "covered": True})
+    >>> {name: cell.text for name, cell in cells.items()}
+    {'sex': 'F', 'n': '10.0', 'interval': '9.0 to 11.2', 'true': '10.0', 'covered': 'yes'}
+    """
+    cells: dict[str, Cell] = {}
+    spread = _spread(record)
+    for name, value in record.items():
+        stem = name.removesuffix("low")
+        if name in _LEFT_OUT or (name.endswith("high") and f"{name.removesuffix('high')}low" in record):
+            continue
+        if name.endswith("low") and f"{stem}high" in record:
+            high = record[f"{stem}high"]
+            text = words.ranks(value, high) if stem == "rank_" else words.interval(value, high)
+            cells[stem.rstrip("_") or "interval"] = Cell(text, "right")
+        else:
+            cells[_NAMES.get(name, name)] = _cell(name, value, spread)
+    if "influence_covered" in record:
+        misses = [n for n in ("influence", "rank") if not record[f"{n}_covered"]]
+        cells["covered"] = Cell(f"NO: {' and '.join(misses)}" if misses else "yes", "left")
+    return cells
+
+
+def _spread(record: Record) -> float | None:
+    """The width of the released interval, which says how many digits are worth showing."""
+    for stem in ("", "influence_"):
+        if f"{stem}low" in record and f"{stem}high" in record:
+            return float(record[f"{stem}high"] - record[f"{stem}low"])
+    return None
+
+
+def _cell(name: str, value: object, spread: float | None) -> Cell:
+    if name.endswith("covered"):
+        return Cell("-" if value is None else "yes" if value else "NO", "left")
+    if value is None:
+        return Cell("-" if name == "true" else "NULL", "left")
+    if name in ("rank", "true_rank"):
+        return Cell(f"{value:,}", "right")
+    if isinstance(value, float):
+        return Cell(words.number(value, spread), "right")
+    return Cell(words.clean(str(value)), "left")

@@ -1,0 +1,284 @@
+"""What each kind of result shows: the one place that turns results into sentences and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+
+from dpxplain.answer import Answer, AnswerRow
+from dpxplain.curator import Truth
+from dpxplain.ledger.base import Entry
+from dpxplain.model.budget import Budget
+from dpxplain.model.schema import label
+from dpxplain.preview import ExplanationPreview, Price, QueryPreview
+from dpxplain.question import Question
+from dpxplain.render import charts, words
+from dpxplain.render.layout import Axis, Column, Grid, Mark, View, aligned, nice, span
+from dpxplain.render.truth import truth_cells
+from dpxplain.table import Explanation
+
+MOST_ROWS = 20
+UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
+
+
+@singledispatch
+def view(result: object, most: int = MOST_ROWS) -> View:
+    """The view of a result; at most `most` rows of its table."""
+    raise TypeError(f"There is no view of {type(result).__name__}.")
+
+
+@view.register
+def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
+    return View(
+        title=f"Answer {answer.id}",
+        warning="" if answer.private else words.NOT_PRIVATE,
+        sql=words.clean(answer.sql),
+        grid=answer_grid(answer, answer.rows[:most]),
+        notes=(
+            f"{words.level(answer.confidence)} intervals, each by itself. Privacy noise only, not sampling.",
+            words.cost(answer.rho, answer.spends, answer.free),
+        ),
+        chart=lambda: charts.answer_chart(answer),
+        alt=f"{answer.value_name} of each group with its interval; the table has the numbers.",
+    )
+
+
+def answer_grid(answer: Answer, shown: Sequence[AnswerRow]) -> Grid:
+    """One line per group, with a mark on a common axis."""
+    names = {o.column: o.name for o in answer.statement.presentation.outputs if o.column is not None}
+    groups = tuple(Column(words.clean(names.get(name, name)), wrap=True) for name in answer.groups.columns)
+    value = Column(words.clean(answer.value_name), "right")
+    estimates = aligned(words.number(r.estimate, r.interval[1] - r.interval[0]) for r in shown)
+    rows = tuple(
+        (
+            *([words.clean(label(part)) for part in row.group] or ["all rows"]),
+            estimate,
+            words.interval(*row.interval),
+        )
+        for row, estimate in zip(shown, estimates, strict=True)
+    )
+    left_out = len({row.group for row in answer.rows} - {row.group for row in shown})
+    return Grid(
+        columns=(
+            *(groups or (Column("group"),)),
+            value,
+            Column(f"{words.level(answer.confidence)} interval"),
+        ),
+        rows=rows,
+        marks=tuple(Mark(r.interval[0], r.estimate, r.interval[1]) for r in shown),
+        axis=_axis([r.interval for r in shown]),
+        more=_more(left_out, "group"),
+    )
+
+
+@view.register
+def of_question(question: Question, most: int = MOST_ROWS) -> View:
+    constant = question.contrast.at_least
+    low, high = question.interval
+    mark = Mark(low, question.estimate, high, hollow=low <= constant <= high)
+    grid = Grid(
+        columns=(
+            Column(f"released {words.measured(question)}"),
+            Column(f"{words.level(question.confidence)} interval"),
+        ),
+        rows=((words.number(question.estimate, high - low), words.interval(low, high)),),
+        marks=(mark,),
+        axis=_axis([question.interval], constant),
+    )
+    return View(
+        title=words.clean(question.text),
+        warning="" if question.answer.private else words.NOT_PRIVATE,
+        verdict=question.verdict,
+        lead=tuple(words.clean(text) for text in (question.finding, question.note) if text),
+        grid=grid,
+        notes=(f"Free: a question reads only what was released already. {words.NOISE_ONLY}",),
+        chart=lambda: charts.question_chart(question),
+        alt=words.clean(question.finding),
+    )
+
+
+@view.register
+def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
+    question = table.question
+    return View(
+        title=words.clean(question.text),
+        warning="" if table.private and question.answer.private else words.NOT_PRIVATE,
+        verdict=question.verdict,
+        lead=tuple(
+            words.clean(text)
+            for text in (question.finding, question.note, words.influence_meaning(table))
+            if text
+        ),
+        grid=explanation_grid(table, most),
+        notes=(
+            *((UNCLEAR_MARK,) if any(map(words.is_unclear, table.rows)) else ()),
+            words.cost(table.rho, table.spends, table.free),
+            f"{words.level(table.confidence)} intervals. {words.CAVEAT}",
+        ),
+        chart=lambda: charts.explanation_chart(table),
+        alt="; ".join(words.row_sentence(table, row) for row in table.rows[:most]),
+    )
+
+
+def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
+    """One line per predicate, with a mark against zero."""
+    shown = table.rows[:most]
+    divisor = table.question.relative_to or 1.0
+    intervals = [(r.influence[0] / divisor, r.influence[1] / divisor) for r in shown]
+    marks = (
+        Mark(low, row.estimate / divisor, high, hollow=words.is_unclear(row))
+        for row, (low, high) in zip(shown, intervals, strict=True)
+    )
+    return Grid(
+        columns=(
+            Column("predicate", wrap=True),
+            Column("relative influence" if table.relative else "influence", "right"),
+            Column(f"rank of {table.family_size:,}", "right"),
+        ),
+        rows=tuple(
+            (words.clean(row.predicate.label), words.influence_text(row), words.ranks(*row.rank))
+            for row in shown
+        ),
+        marks=tuple(marks),
+        axis=_axis(intervals, 0.0, percent=table.relative),
+        more=_more(len(table.rows) - len(shown), "predicate"),
+    )
+
+
+@view.register
+def of_query_preview(preview: QueryPreview, most: int = MOST_ROWS) -> View:
+    confidence = words.level(preview.confidence)
+    if preview.margin is not None:
+        rows: tuple[tuple[str, ...], ...] = (("any", f"± {words.number(preview.margin)}"),)
+    else:
+        rows = tuple(
+            (f"{size:,}", f"± {words.number(margin)}") for size, margin in preview.margin_by_group_size
+        )
+    return View(
+        title="Preview of a query: nothing is spent",
+        sql=words.clean(preview.sql),
+        lead=(*_price(preview.price), f"It answers {_counted(preview.groups, 'declared group')}."),
+        grid=Grid((Column("rows in the group", "right"), Column(f"expected {confidence} interval")), rows),
+    )
+
+
+@view.register
+def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -> View:
+    margins = [("influence", f"± {words.number(preview.influence_margin)}")]
+    if preview.relative_margin is not None:
+        margins.append(("relative influence", f"± {words.number(preview.relative_margin * 100)}%"))
+    margins.append(("ranks", f"told apart beyond {words.number(preview.rank_resolution)} of influence"))
+    return View(
+        title="Preview of an explanation: nothing is spent",
+        lead=(
+            words.clean(preview.question),
+            f"The {preview.k:,} most influential of {_counted(preview.family_size, 'predicate')}, "
+            f"by the {preview.mechanism} mechanism.",
+            *_price(preview.price),
+        ),
+        grid=Grid(
+            (Column("of each predicate"), Column(f"expected {words.level(preview.confidence)} interval")),
+            tuple(margins),
+        ),
+    )
+
+
+@view.register
+def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
+    shown = [truth_cells(record) for record in truth.rows[:most]]
+    names = list(shown[0]) if shown else []
+    return View(
+        title=truth.title,
+        warning=words.CURATOR_ONLY,
+        grid=Grid(
+            tuple(
+                Column(words.clean(name), shown[0][name].align, wrap=shown[0][name].align == "left")
+                for name in names
+            ),
+            tuple(tuple(cell.text for cell in row.values()) for row in shown),
+            more=_more(len(truth.rows) - len(shown), "row"),
+        ),
+        notes=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
+    )
+
+
+@view.register
+def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
+    from dpxplain.privacy.accounting import epsilon
+
+    amounts = (("spent", budget.spent), ("left", budget.remaining), ("limit", budget.limit))
+    rows = tuple(
+        (name, f"{amount:.6g}", words.number(epsilon(amount, budget.delta))) for name, amount in amounts
+    )
+    share = budget.spent / budget.limit if budget.limit else 1.0
+    return View(
+        title="Privacy budget",
+        lead=(f"{words.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
+        grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
+        notes=("ρ adds up over requests; ε does not, and each is converted by itself.",),
+    )
+
+
+@view.register(list)
+def of_history(entries: list[Entry], most: int = 1_000) -> View:
+    shown = entries[-most:]
+    rows = tuple(
+        (
+            str(e.id),
+            f"{e.time:%Y-%m-%d %H:%M}",
+            e.kind,
+            words.clean(e.description),
+            f"{e.rho:.6g}",
+            "interrupted or running" if e.state == "reserved" else e.state,
+        )
+        for e in shown
+    )
+    columns = (
+        Column("no.", "right"),
+        Column("time (UTC)"),
+        Column("kind"),
+        Column("asked", wrap=True),
+        Column("ρ", "right"),
+        Column("state"),
+    )
+    return View(
+        title="History",
+        lead=() if rows else ("Nothing was asked yet.",),
+        grid=Grid(columns, rows, more=_more(len(entries) - len(shown), "earlier entry")) if rows else None,
+    )
+
+
+def _axis(
+    intervals: Sequence[tuple[float, float]], reference: float | None = None, percent: bool = False
+) -> Axis:
+    low, high = nice(*span(intervals, reference))
+    if reference is None and low <= 0 <= high:
+        reference = 0.0
+
+    def text(value: float) -> str:
+        return f"{words.number(value * 100)}%" if percent else words.number(value)
+
+    middle = "" if reference is None or reference in (low, high) else text(reference)
+    return Axis(low, high, reference, (text(low), middle, text(high)))
+
+
+def _price(price: Price) -> tuple[str, ...]:
+    if price.free:
+        return ("Already asked: free. The stored release answers it.",)
+    if not price.affordable:
+        return (
+            words.cost(price.rho, price.spends),
+            f"That is more than the {words.rho(price.remaining)} left: it would be refused.",
+        )
+    left = f"{words.rho(price.remaining)} is left now, {words.rho(price.remaining_after)} afterwards."
+    return (words.cost(price.rho, price.spends), left)
+
+
+def _counted(count: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def _more(count: int, noun: str) -> str:
+    """What is not shown: … and 480 more groups."""
+    return f"… and {_counted(count, f'more {noun}')}" if count > 0 else ""

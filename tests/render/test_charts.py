@@ -1,0 +1,86 @@
+"""Charts compile offline, and what is unclear looks unclear without colour."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+import types
+
+from dpxplain.render import charts
+from dpxplain.render.markup import inline_svg
+
+
+def texts(svg: str) -> str:
+    return " ".join(re.findall(r">([^<>]+)<", svg))
+
+
+def test_charts_compile_to_svg_and_png(answer, question, table):
+    for result in (answer, question, table):
+        svg = charts.to_svg(result.chart())
+        assert svg.startswith("<svg")
+    assert charts.to_png(question.chart()).startswith(b"\x89PNG")
+
+
+def test_an_answer_has_dots_and_intervals_but_no_bars(answer):
+    marks = {layer["mark"]["type"] for layer in answer.chart().to_dict()["layer"]}
+    assert marks == {"rule", "tick", "circle", "text"}
+    assert all(row.label in texts(charts.to_svg(answer.chart())) for row in answer)
+
+
+def test_an_explanation_has_a_bold_zero_line_and_ranks_out_of_all(table):
+    chart = table.chart().to_dict()
+    zero = chart["hconcat"][0]["layer"][0]
+    assert zero["mark"]["type"] == "rule"
+    assert zero["mark"]["strokeWidth"] >= 3
+    shown = texts(charts.to_svg(table.chart()))
+    assert "rank, out of 103" in shown
+    assert "relative influence" in shown
+    assert "unclear" not in shown
+    assert "ranks are out of 103" in texts(charts.to_svg(charts.explanation_chart(table, width=charts.PHONE)))
+
+
+def test_intervals_across_zero_are_hollow_and_labelled(table):
+    rows = (table[0], dataclasses.replace(table[1], influence=(-50.0, 20.0), estimate=-15.0))
+    odd = types.SimpleNamespace(
+        rows=rows, question=table.question, relative=True, family_size=table.family_size
+    )
+    svg = charts.to_svg(charts.explanation_chart(odd))
+    assert texts(svg).count("unclear") == 1
+    assert svg.count(f'fill="{charts.PAPER}"') == 1
+
+
+def test_an_unclear_question_is_hollow_and_labelled(blurred):
+    svg = charts.to_svg(blurred.question.chart())
+    assert "unclear" in texts(svg)
+    assert f'fill="{charts.PAPER}"' in svg
+
+
+def test_absolute_influence_is_drawn_where_relative_means_nothing(blurred):
+    shown = texts(charts.to_svg(blurred.chart()))
+    assert "relative influence" not in shown
+    assert "influence" in shown
+
+
+def test_inline_charts_take_the_colours_of_the_page(table):
+    svg = inline_svg(table.chart(), 'a "quoted" <description>')
+    assert 'aria-label="a &quot;quoted&quot; &lt;description&gt;"' in svg
+    assert "currentColor" in svg
+    assert f'="{charts.INK}"' not in svg
+    assert svg.count("aria-") == 1
+
+
+def test_rows_with_equal_labels_stay_apart(answer):
+    row = answer.rows[0]
+    chart = charts.answer_chart(answer, rows=[row, row]).to_dict()
+    data = chart["data"]["values"]
+    assert len({value["row"] for value in data}) == 2
+
+
+def test_importing_dpxplain_imports_no_display_library():
+    code = (
+        "import sys, dpxplain; dpxplain.example; import dpxplain.session;"
+        "sys.exit(any(m in sys.modules for m in ('rich', 'altair', 'vl_convert')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
