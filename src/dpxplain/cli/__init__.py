@@ -1,0 +1,20 @@
+"""The command line: commands over Session, with results on stdout and everything else on stderr.
+
+entry       runs a command and turns whatever it raises into one sentence and an exit code
+app         all commands under one roof
+phases      query, why, explain, preview
+account     budget, history
+demo        the guided tour
+declare     schema init, schema check
+options     what the commands' options are called and mean
+opening     from options to a session
+recall      a session without data: what was released before, and prices
+asking      from words on the command line to a question
+screen      what people see: results, prices, progress
+payloads    what programs see: results as JSON
+failures    errors as sentences, JSON and exit codes
+"""
+
+from dpxplain.cli.entry import main, run
+
+__all__ = ["main", "run"]

@@ -1,0 +1,50 @@
+"""All commands under one roof."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpxplain.cli import account, demo, phases
+from dpxplain.cli.declare import schema_app
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
+)
+for command in (
+    demo.demo,
+    phases.query,
+    phases.why,
+    phases.explain,
+    phases.preview,
+    account.budget,
+    account.history,
+):
+    app.command()(command)
+app.add_typer(schema_app, name="schema")
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="On an unforeseen error, show its kind and place.")
+    ] = False,
+) -> None:
+    """Differentially private answers that explain themselves.
+
+    \b
+    [bold]Quick start[/bold], on bundled data:
+      [cyan]dpxplain demo[/cyan]
+      [cyan]dpxplain query -e adult --rho 0.1[/cyan] \\
+        [cyan]"SELECT sex, COUNT(*) FROM adult GROUP BY sex"[/cyan]
+      [cyan]dpxplain explain -e adult --rho 0.5 Male Female[/cyan]
+    """
+    if version:
+        from dpxplain import __version__
+
+        typer.echo(f"dpxplain {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())

@@ -1,0 +1,152 @@
+"""The guided tour: the paper's own example on bundled data, all three phases, in a few seconds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from dpxplain.cli import options as o
+from dpxplain.cli.screen import OUT, Progress, amount, price_in_words, program, show, show_json
+
+if TYPE_CHECKING:
+    from dpxplain.model.budget import Budget
+
+SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+GROUPS = ("Married-civ-spouse", "Never-married")
+REPORT = "dpxplain-demo.html"
+_PAUSE_SECONDS = 0.7
+
+
+def demo(
+    report: Annotated[
+        str, typer.Option("--report", metavar="FILE.html", help="Where the report goes.")
+    ] = REPORT,
+    rho: Annotated[float, typer.Option("--rho", help="Budget of the query.")] = 0.1,
+    explain_rho: Annotated[float, typer.Option("--explain-rho", help="Budget of the explanation.")] = 2.0,
+    k: o.K = 5,
+    fast: Annotated[bool, typer.Option("--fast", help="Do not pause between the steps.")] = False,
+    as_json: o.Json = False,
+) -> None:
+    """A tour of the three phases on bundled census data, with a budget of its own.
+
+    \b
+    Example:
+      [cyan]dpxplain demo --report why.html[/cyan]
+    """
+    from dpxplain.cli.payloads import answer_payload, explanation_payload
+    from dpxplain.cli.phases import check_writable
+
+    check_writable(Path(report))
+    tour, progress = _Tour(silent=as_json, pauses=not fast), Progress()
+    tour.open()
+    with progress.running("Opening the Adult data"):
+        from dpxplain.session import example
+
+        session = example("adult", progress=progress)
+    with session:
+        tour.step("1  Ask", "How does the share of high earners differ by marital status? Asked in SQL:")
+        tour.quote(f'dpxplain query -e adult --rho {amount(rho)} "{SQL}"')
+        tour.say(price_in_words(session.preview(SQL, rho).price))
+        with progress.running("Answering"):
+            answer = session.query(SQL, rho)
+        tour.result(answer)
+        tour.say("Each value carries noise that hides every person; its interval says how far off it may be.")
+
+        tour.step("2  Why?", "Married people earn more often. Is that real, or could the noise have made it?")
+        tour.quote(f"dpxplain why -e adult {GROUPS[0]} {GROUPS[1]}")
+        tour.say("Price: nothing, it only looks at what was released.")
+        question = answer.why(*GROUPS)
+        tour.result(question)
+
+        tour.step("3  Explain", "Which people are behind the difference?")
+        tour.quote(f"dpxplain explain -e adult --k {k} --rho {amount(explain_rho)} {GROUPS[0]} {GROUPS[1]}")
+        tour.say(price_in_words(question.preview(k=k, rho=explain_rho).price))
+        with progress.running("Explaining"):
+            table = question.explain(k=k, rho=explain_rho)
+        tour.result(table)
+        first = table[0]
+        tour.say(
+            f"Read the first line so: among all {table.family_size} conditions, "
+            f"'{first.predicate.label}' has rank {first.rank[0]} to {first.rank[1]} by its influence."
+        )
+        with progress.running("Writing the report"):
+            written = table.save(report)
+        if as_json:
+            budget = session.budget
+            show_json(
+                {
+                    "kind": "demo",
+                    "answer": answer_payload(answer, budget),
+                    "explanation": explanation_payload(table, budget),
+                    "report": str(written),
+                }
+            )
+        tour.close(session.budget, written)
+
+
+class _Tour:
+    """The narration: indented results, short sentences, a breath between the steps."""
+
+    def __init__(self, *, silent: bool, pauses: bool) -> None:
+        self._silent = silent
+        self._pauses = pauses and OUT.is_terminal and not silent
+
+    def open(self) -> None:
+        self._rule("DPXPlain: private answers that explain themselves")
+        self.say(
+            "The data: 48,842 people of the 1994 US census (Adult, UCI). You are an analyst: you may ask "
+            "about them, but you never see a row. Each answer costs a part of a privacy budget, ρ = 5 in all."
+        )
+
+    def step(self, title: str, introduction: str) -> None:
+        if self._pauses:
+            time.sleep(_PAUSE_SECONDS)
+        self._rule(title)
+        self.say(introduction)
+
+    def say(self, text: str) -> None:
+        if not self._silent:
+            OUT.print(Padding(Text(text), (0, 0, 1, 0)))
+
+    def quote(self, code: str) -> None:
+        if not self._silent:
+            OUT.print(Padding(Text(code, style="cyan"), (0, 0, 1, 4)))
+
+    def result(self, result: object) -> None:
+        if not self._silent:
+            show(result)
+            OUT.print()
+
+    def close(self, budget: Budget, report: Path) -> None:
+        from dpxplain.privacy.accounting import epsilon
+
+        if self._silent:
+            return
+        self._rule("What it cost")
+        self.say(
+            f"ρ = {amount(budget.spent)} of {amount(budget.limit)}, which is ε = "
+            f"{epsilon(budget.spent, budget.delta):.3g} at δ = {budget.delta:g}. The same again is free."
+        )
+        OUT.print(Text.assemble(("Report  ", "bold"), str(report), ("   open it in a browser", "dim")))
+        OUT.print()
+        self._rule("Your turn")
+        sql = "SELECT sex, COUNT(*) FROM adult GROUP BY sex"
+        for command, meaning in (
+            (f'{program()} query -e adult --rho 0.1 "{sql}"', "ask something else"),
+            (f"{program()} why -e adult Male Female", "is it real?"),
+            (f"{program()} explain -e adult --rho 0.5 Male Female", "explain it"),
+            (f"{program()} schema init YOUR_DATA.parquet", "use your own data"),
+            ("import dpxplain as dpx; session = dpx.example('adult')", "the same in Python"),
+        ):
+            OUT.print(Text(f"# {meaning}", style="dim"))
+            OUT.print(Text(command, style="cyan"), soft_wrap=True)
+
+    def _rule(self, title: str) -> None:
+        if not self._silent:
+            OUT.print(Rule(Text(title, style="bold"), align="left", style="cyan"))

@@ -1,0 +1,109 @@
+"""Errors as one sentence, as JSON, and as an exit code. Nothing here repeats what an unknown error says.
+
+An exception that DPXPlain did not raise on purpose may quote the data, so its text is never shown; with
+--debug its kind and place are.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from pathlib import Path
+
+import typer
+from rich.cells import cell_len
+from rich.text import Text
+
+from dpxplain.cli.screen import ERR, PipeClosed
+from dpxplain.errors import BadRequest, BudgetExhausted, DPXPlainError, InternalError, QueryRefused
+
+OK, INTERNAL, BAD_REQUEST, EXHAUSTED, INTERRUPTED = 0, 1, 2, 3, 130
+PIPE_CLOSED = 141  # what a shell shows for any command whose reader has left
+
+_MARGIN = "  "
+
+
+class Declined(Exception):
+    """The person was asked whether to spend, and said no."""
+
+
+def report(error: BaseException, *, as_json: bool, debug: bool) -> int:
+    """Say what went wrong on stderr and return the exit code."""
+    if isinstance(error, Declined | KeyboardInterrupt | typer.Abort):
+        # Typer aborts when a question it asks meets the end of the input; the cursor still stands behind it.
+        ERR.print(("\n" if isinstance(error, typer.Abort) else "") + _interruption(error), style="yellow")
+        return INTERRUPTED
+    known = _known(error)
+    where = _place(error) if debug and not isinstance(known, BadRequest | BudgetExhausted) else ""
+    if as_json:
+        shape = known.to_dict() | ({"debug": where} if where else {})
+        ERR.out(json.dumps(shape, ensure_ascii=False), highlight=False)
+    else:
+        _say(known, where)
+    return _code(known)
+
+
+def _known(error: BaseException) -> DPXPlainError:
+    if isinstance(error, DPXPlainError):
+        return error
+    if isinstance(error, typer.TyperException):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "dpxplain"
+        return BadRequest(error.format_message(), remedy=f"See: {command} --help")
+    return InternalError(
+        "DPXPlain failed in a way it did not foresee; its message is held back, as it could quote the data.",
+        remedy="Add --debug to see what kind of error it was and where, and report that.",
+    )
+
+
+def _code(error: DPXPlainError) -> int:
+    if isinstance(error, BudgetExhausted):
+        return EXHAUSTED
+    return BAD_REQUEST if isinstance(error, BadRequest) else INTERNAL
+
+
+def _say(error: DPXPlainError, where: str) -> None:
+    ERR.print(Text.assemble(("Error: ", "bold red"), error.problem))
+    if isinstance(error, QueryRefused) and error.start is not None:
+        ERR.print(pointed(error, ERR.width), soft_wrap=True)
+    if error.remedy:
+        ERR.print(error.remedy)
+    if where:
+        ERR.print(where, style="dim")
+
+
+def pointed(error: QueryRefused, width: int) -> Text:
+    """The offending line of the SQL with a caret under the offending words."""
+    assert error.start is not None
+    assert error.line is not None
+    assert error.column is not None
+    # One space for a tab or any other odd blank: the caret has to stand below what it points at.
+    line = "".join(c if c.isprintable() else " " for c in error.sql.split("\n")[error.line - 1])
+    start = min(error.column - 1, len(line))
+    length = max(1, (error.end or error.start + 1) - error.start)
+    end = max(start + 1, min(start + length, len(line)))
+    number = f"{error.line} | " if "\n" in error.sql.strip() else ""
+    room = max(20, width - len(_MARGIN) - len(number) - 2)
+    # A long line is cut to the part around the caret.
+    first = 0 if cell_len(line) <= room else max(0, min(start - room // 3, len(line) - room))
+    shown = line[first : first + room]
+    indent = " " * (len(number) + cell_len(line[first:start]))
+    carets = "^" * max(1, min(cell_len(line[start:end]), room - cell_len(line[first:start])))
+    return Text.assemble(_MARGIN, (number, "dim"), shown, "\n", _MARGIN, indent, (carets, "bold red"))
+
+
+def _interruption(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted. A request that had begun stays charged; dpxplain history shows it."
+    return "Cancelled; nothing was spent."
+
+
+def _place(error: BaseException) -> str:
+    """The kind of an error and the file and line it came from; never its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "dpxplain" in Path(frame.filename).parts]
+    spots = dict.fromkeys(f"{Path(f.filename).name}:{f.lineno}" for f in (*ours[-1:], *frames[-1:]))
+    return f"{type(error).__name__} at {', '.join(spots)}"
+
+
+__all__ = ["Declined", "PipeClosed", "pointed", "report"]

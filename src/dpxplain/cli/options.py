@@ -1,0 +1,125 @@
+"""What the commands' options are called and mean, said once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpxplain.cli.screen import Format
+
+_WHERE = "Data set"
+_SPENDING = "Spending"
+_WHAT = "What is asked"
+_OUTPUT = "Output"
+
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="PATH", help="Parquet or CSV file or glob; default: the schema's table.source.",
+        envvar="DPXPLAIN_DATA", rich_help_panel=_WHERE,
+    ),
+]  # fmt: skip
+SchemaFile = Annotated[
+    str | None,
+    typer.Option(
+        "--schema", metavar="FILE.toml", help="What the curator declared; default: ./dpxplain.toml.",
+        envvar="DPXPLAIN_SCHEMA", rich_help_panel=_WHERE,
+    ),
+]  # fmt: skip
+Example = Annotated[
+    str | None,
+    typer.Option(
+        "--example", "-e", metavar="NAME", help="Bundled data instead: adult.", rich_help_panel=_WHERE
+    ),
+]  # fmt: skip
+Workspace = Annotated[
+    str,
+    typer.Option(
+        "--workspace", metavar="DIR", help="Where budget and released answers are kept.",
+        envvar="DPXPLAIN_WORKSPACE", rich_help_panel=_WHERE,
+    ),
+]  # fmt: skip
+
+Rho = Annotated[
+    float, typer.Option("--rho", help="Privacy budget to spend, e.g. 0.1.", rich_help_panel=_SPENDING)
+]
+RhoToTry = Annotated[
+    float | None,
+    typer.Option(
+        "--rho", help="Privacy budget to try; default 0.1 for a query, 0.5 for an explanation.",
+        rich_help_panel=_SPENDING,
+    ),
+]  # fmt: skip
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Show the price and precision; spend nothing.", rich_help_panel=_SPENDING),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend without asking.", rich_help_panel=_SPENDING)]
+
+AnswerNumber = Annotated[
+    int | None,
+    typer.Option(
+        "--answer", metavar="N", help="Which answer, by its number; default: the one asked last.",
+        rich_help_panel=_WHAT,
+    ),
+]  # fmt: skip
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weight", metavar="GROUP=NUMBER", help="General form: a group's weight; repeat it.",
+        rich_help_panel=_WHAT,
+    ),
+]  # fmt: skip
+AtLeast = Annotated[
+    float | None,
+    typer.Option("--at-least", help="Why is it at least this much? Default 0.", rich_help_panel=_WHAT),
+]
+Confidence = Annotated[
+    float, typer.Option("--confidence", help="Of the intervals.", rich_help_panel=_WHAT)
+]  # fmt: skip
+Method = Annotated[
+    str | None,
+    typer.Option(
+        "--method", help="Interval of averages: mover (default), image, fieller or bootstrap.",
+        rich_help_panel=_WHAT,
+    ),
+]  # fmt: skip
+K = Annotated[int, typer.Option("--k", "-k", help="How many explanations.", rich_help_panel=_WHAT)]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attributes", metavar="A,B,...", help="Columns to explain with; default: all that fit.",
+        rich_help_panel=_WHAT,
+    ),
+]  # fmt: skip
+Conjuncts = Annotated[
+    int, typer.Option("--conjuncts", help="Conditions per explanation: 1, 2 or 3.", rich_help_panel=_WHAT)
+]
+Mechanism = Annotated[
+    str, typer.Option("--mechanism", help="How explanations are drawn.", rich_help_panel=_WHAT)
+]
+Sensitivity = Annotated[
+    str,
+    typer.Option(
+        "--sensitivity", help="tight, or paper for the published noise.", rich_help_panel=_WHAT
+    ),
+]  # fmt: skip
+
+Curator = Annotated[
+    bool,
+    typer.Option("--curator", help="Show true values beside; NOT private.", rich_help_panel=_OUTPUT),
+]
+Json = Annotated[bool, typer.Option("--json", help="Result and errors as JSON.", rich_help_panel=_OUTPUT)]
+As = Annotated[Format, typer.Option("--format", help="Form of the result.", rich_help_panel=_OUTPUT)]
+Report = Annotated[
+    str | None,
+    typer.Option(
+        "--report", metavar="FILE.html", help="Also write a self-contained report.", rich_help_panel=_OUTPUT
+    ),
+]  # fmt: skip
+
+
+def chosen(format: Format, as_json: bool) -> Format:
+    """`--json` is the short way to say `--format json`."""
+    return Format.JSON if as_json else format

@@ -1,0 +1,54 @@
+"""A session on what the ledger already knows: budget, history, stored answers and prices.
+
+It needs no data, so it opens at once however large they are; and it can reserve nothing, so nothing asked
+of it can spend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpxplain.engines.base import Grouped
+from dpxplain.errors import BadRequest, InternalError
+from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.model.budget import Spend
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.query import Query
+from dpxplain.model.schema import Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.session import Session
+
+
+class _SealedLedger(SQLiteLedger):
+    """A ledger for looking only: `reserve` is the one gate to spending, and it is shut."""
+
+    def reserve(
+        self, dataset: str, kind: str, key: str, description: str, rho: float, spends: Sequence[Spend]
+    ) -> int:
+        raise BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")
+
+
+class _NoData:
+    """An engine without rows."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
+        raise InternalError("Data were asked for in a session that has none.")
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def recall(schema: Schema, workspace: str | Path) -> Session:
+    """The data set as its workspace remembers it."""
+    ledger = _SealedLedger(Path(workspace) / "ledger.sqlite")
+    try:
+        ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
+    except BaseException:
+        ledger.close()
+        raise
+    return Session(OpenDataset(schema, _NoData(schema), ledger, OpenDPNoise()))

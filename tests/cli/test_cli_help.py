@@ -1,0 +1,49 @@
+"""Help is short, quick, and shows an example for every command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import dpxplain as dpx
+
+COMMANDS = ["demo", "query", "why", "explain", "preview", "budget", "history", "schema init", "schema check"]
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
+def test_no_command_shows_help_with_a_quick_start(dpxplain: Any, words: tuple[str, ...]) -> None:
+    outcome = dpxplain(*words)
+    assert outcome.code == 0
+    assert "Quick start" in outcome.out
+    assert "dpxplain demo" in outcome.out
+
+
+def test_schema_alone_shows_its_commands(dpxplain: Any) -> None:
+    outcome = dpxplain("schema")
+    assert outcome.code == 0
+    assert "init" in outcome.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(dpxplain: Any, command: str) -> None:
+    outcome = dpxplain(*command.split(), "--help")
+    assert outcome.code == 0
+    assert "Example" in outcome.out
+    assert f"dpxplain {command}" in outcome.out
+    assert "--json" in outcome.out
+
+
+def test_version(dpxplain: Any) -> None:
+    assert dpxplain("--version").out == f"dpxplain {dpx.__version__}\n"
+
+
+def test_help_brings_in_nothing_heavy() -> None:
+    code = (
+        "import sys; from dpxplain.cli import run; run(['--help']);"
+        "print(sorted({'duckdb','opendp','numpy','sqlglot','sqlalchemy','pydantic'} & sys.modules.keys()))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip().endswith("[]")

@@ -1,0 +1,181 @@
+"""Drafted schemas: valid TOML whatever the columns are called and hold, rounded, and loud about privacy."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import tomllib
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpxplain.datasets import path as bundled
+from dpxplain.drafting import Draft, draft_schema, round_edges, source_for
+from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.engines.duckdb_profile import ColumnProfile, profile
+from dpxplain.errors import SourceError
+from dpxplain.model.schema import Schema
+
+ROWS = 60
+NASTY = "say \"hi\"\nback\\slash\t\x01\x7f é 日本 # ] = ''"
+
+
+def drafted(folder: Path, columns: dict[str, Any], name: str = "people.parquet") -> Draft:
+    """The draft of a table, which the engine accepts too."""
+    path = folder / name
+    pq.write_table(pa.table(columns), path)
+    draft = draft_schema(profile(path), name, rho=1.0)
+    assert Schema.load(tomllib.loads(draft.text)) == draft.schema
+    DuckDBEngine(path, draft.schema).close()
+    return draft
+
+
+def test_the_draft_of_adult_is_as_declared_by_hand() -> None:
+    draft = draft_schema(profile(bundled("adult.parquet")), "adult.parquet", rho=5.0)
+    by_hand = Schema.load(bundled("adult.toml"))
+    assert list(draft.schema.columns) == list(by_hand.columns)
+    assert draft.left_out == ()
+    assert draft.schema.columns["age"].edges == by_hand.columns["age"].edges
+    assert draft.schema.columns["high_income"].bounds == (0, 1)
+    for name in by_hand.discrete():
+        assert set(draft.schema.domain(name)) <= set(by_hand.domain(name)) or name == "age"
+
+
+def test_nasty_names_and_values_survive(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, {NASTY: [NASTY, "", "plain"] * 20, "[columns.x]": ["a", None, "b"] * 20})
+    assert draft.schema.columns[NASTY].domain == tuple(sorted([NASTY, "", "plain"]))
+    assert draft.schema.columns["[columns.x]"].domain == ("a", "b", None)
+
+
+@given(
+    name=st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    values=st.sets(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), min_size=1, max_size=8),
+)
+def test_any_text_makes_valid_toml(name: str, values: set[str]) -> None:
+    listed = tuple(sorted(values))
+    column = ColumnProfile(name, "text", 100, 100, len(listed), listed)
+    if name.lower() in ("id", "email", "ssn"):
+        return
+    other = ColumnProfile("other", "true or false", 100, 90, 2, (False, True))
+    draft = draft_schema([column, other], f"{name}.csv", rho=0.1)
+    assert draft.schema.columns[name].domain == listed
+    assert draft.schema.table.source == f"{name}.csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "reason"),
+    [
+        ("serial", list(range(200)), "identifier"),
+        ("person_id", [i % 7 for i in range(200)], "identifier"),
+        ("email", ["a@b.c", "d@e.f"] * 100, "identifier"),
+        ("full name", [f"name {i}" for i in range(200)], "free text"),
+        ("street", [f"street {i // 3 % 150}" for i in range(450)], "too many"),
+        ("nothing", pa.array([None] * 200, pa.string()), "no value"),
+        ("no number", [math.nan] * 200, "no value"),
+        ("at", [datetime.datetime(2020, 1, 1)] * 200, "timestamp"),
+        ("list", [[1]] * 200, "lists"),
+        ("bytes", [b"x"] * 200, "blob"),
+        ("astronomic", [1e200, 1.0] * 100, "too large"),
+    ],
+)
+def test_a_doubtful_column_is_left_out_with_the_reason(
+    tmp_path: Path, name: str, values: Any, reason: str
+) -> None:
+    draft = drafted(tmp_path, {"sex": ["F", "M"] * (len(values) // 2), name: values})
+    assert list(draft.schema.columns) == ["sex"]
+    assert reason in draft.left_out[0].reason
+    assert "# Left out" in draft.text
+    for held in ("name 7", "street 7", "a@b.c"):
+        assert held not in draft.text
+
+
+@pytest.mark.parametrize(
+    ("values", "edges", "bounds"),
+    [
+        ([17, 90, 44], (10, 20, 30, 40, 50, 60, 70, 80, 90), (10, 90)),
+        ([0, 50, 100], (-10, 0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100), (0, 100)),
+        ([1, 2, 3], (0, 1, 2, 3), (1, 3)),
+        ([7, 7, 7], (0, 10), (0, 10)),
+        ([-3, -2, -1], (-4, -3, -2, -1), (-3, -1)),
+        ([math.inf, math.nan, 1.5], (0, 2), (0, 2)),
+        ([decimal.Decimal("1.25")] * 3, (0, 2), (0, 2)),
+    ],
+)
+def test_numbers_get_round_edges_and_bounds(
+    tmp_path: Path, values: list[Any], edges: tuple[float, ...], bounds: tuple[float, float]
+) -> None:
+    column = drafted(tmp_path, {"x": values * 20}).schema.columns["x"]
+    assert (column.edges, column.bounds) == (edges, bounds)
+
+
+@given(
+    st.floats(-1e100, 1e100, allow_nan=False),
+    st.floats(-1e100, 1e100, allow_nan=False),
+    st.booleans(),
+)
+def test_edges_hold_the_whole_range(one: float, other: float, whole: bool) -> None:
+    low, high = sorted((one, other))
+    if max(abs(low), abs(high)) < 1e-100:
+        low, high = 0.0, 0.0
+    edges = round_edges(low, high, whole)
+    assert 2 <= len(edges) <= 13
+    assert edges == sorted(set(edges))
+    assert edges[0] < low <= high <= edges[-1]
+
+
+def test_zero_and_one_become_bounds_so_that_they_can_be_averaged(tmp_path: Path) -> None:
+    column = drafted(tmp_path, {"x": [0, 1, 1]}).schema.columns["x"]
+    assert (column.edges, column.bounds, column.step) == (None, (0, 1), 1)
+
+
+def test_true_and_false_with_null(tmp_path: Path) -> None:
+    assert drafted(tmp_path, {"x": [True, False, None]}).schema.domain("x") == (False, True, None)
+
+
+def test_whole_numbers_beyond_the_grid_get_no_step(tmp_path: Path) -> None:
+    assert drafted(tmp_path, {"x": [2**40, 1, 2] * 20}).schema.columns["x"].step is None
+
+
+def test_a_column_of_uuids_is_left_out_without_printing_one(tmp_path: Path) -> None:
+    ids = [str(uuid.UUID(int=i)) for i in range(ROWS)]
+    draft = drafted(tmp_path, {"who": ids, "x": [1, 2] * 30})
+    assert ids[1] not in draft.text
+
+
+def test_text_of_a_csv_file_is_told_from_numbers(tmp_path: Path) -> None:
+    lines = ["zip,age,note", *(f'0{1000 + i % 3},{20 + i},"it\'s {i % 2}"' for i in range(40))]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines))
+    schema = draft_schema(profile(path), "people.csv", rho=1.0).schema
+    assert schema.domain("zip") == ("01000", "01001", "01002")
+    assert schema.columns["age"].bounds == (20, 60)
+    assert schema.domain("note") == ("it's 0", "it's 1")
+    DuckDBEngine(path, schema).close()
+
+
+@pytest.mark.parametrize(
+    ("source", "table"),
+    [("people.parquet", "people"), ("2024 Sales (new).csv", "data_2024_sales_new"), ("日本.csv", "data"),
+     ("select.csv", "select_data"), ("parts/*.parquet", "data")],
+)  # fmt: skip
+def test_the_table_is_named_after_the_file_so_that_sql_can_name_it(source: str, table: str) -> None:
+    column = ColumnProfile("x", "true or false", 9, 9, 2, (False, True))
+    assert draft_schema([column], source, rho=1.0).schema.table.name == table
+
+
+def test_a_source_without_a_usable_column_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="No column"):
+        drafted(tmp_path, {"x": pa.array([], pa.string())})
+
+
+def test_the_source_is_named_relative_to_the_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert source_for("data/people.csv", Path("schemas/people.toml")) == "../data/people.csv"
+    assert source_for("data/people.csv", None) == "data/people.csv"
