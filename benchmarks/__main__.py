@@ -1,7 +1,7 @@
 """Runs every benchmark, prints a table, and fails if a ratio is worse than promised.
 
-    python -m benchmarks            the full size of the paper's CPS table (1,146,552 rows)
-    python -m benchmarks --rows N   a smaller one
+python -m benchmarks            the full size of the paper's CPS table (1,146,552 rows)
+python -m benchmarks --rows N   a smaller one
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from operator import ge, gt, le, lt
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
@@ -21,6 +21,8 @@ from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Memb
 from dpxplain.model.schema import Schema
 
 ENCODED = "encoded"
+
+T = TypeVar("T")
 
 _OPERATORS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
@@ -58,55 +60,60 @@ class Rendered:
         return self.tree.sql(dialect=dialect)
 
 
+def grouping_parts(attributes: Sequence[T]) -> list[Sequence[T]]:
+    """The attributes in parts whose GROUPING() bits fit into a signed 32-bit integer, as in PostgreSQL."""
+    return [attributes[start : start + 31] for start in range(0, len(attributes), 31)]
+
+
 def grouped_select(query: Query, schema: Schema, subsets: Sequence[tuple[str, ...]]) -> Rendered:
     """One pass of GROUPING SETS: (group-by columns + subset) for every subset."""
     parameters: list[int | float | bool] = []
     attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-    groups = [exp.column(code_column(schema, name)) for name in query.group_by]
-    codes = [exp.column(code_column(schema, name)) for name in attributes]
-    measured = query.aggregate.column
-    summed = query.aggregate.kind != "count" and measured is not None
-    select = exp.select(*(g.copy() for g in groups), *(c.copy() for c in codes))
+    shown: list[exp.Expr] = [exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)]
     if len(subsets) > 1:
-        select = select.select(exp.alias_(exp.Anonymous(this="GROUPING", expressions=codes), "missing"))
-    select = select.select(exp.alias_(exp.Count(this=exp.Star()), "count"))
-    if summed:
-        assert measured is not None
-        total = exp.cast(exp.Sum(this=exp.column(units_column(schema, measured))), exp.DataType.Type.BIGINT)
-        select = select.select(exp.alias_(total, "total"))
-    select = select.from_(exp.to_table(ENCODED))
-    conditions: list[exp.Condition] = [
-        exp.GT(this=exp.column(code_column(schema, name)), expression=exp.Literal.number(0))
-        for name in query.group_by
-    ]
-    if measured is not None:
-        conditions.append(_known(schema, measured))
+        for number, part in enumerate(grouping_parts(attributes)):
+            codes = [exp.column(code_column(schema, name)) for name in part]
+            bits = exp.Anonymous(this="GROUPING", expressions=codes)
+            shown.append(exp.alias_(bits, f"missing_{number}", copy=False))
+    shown.append(exp.alias_(_counted(schema, query.aggregate.column), "count", copy=False))
+    if query.aggregate.kind != "count":
+        assert query.aggregate.column is not None
+        units = exp.column(units_column(schema, query.aggregate.column))
+        total = exp.Cast(this=exp.Sum(this=units), to=exp.DataType.build("BIGINT"))
+        shown.append(exp.alias_(total, "total", copy=False))
+    select = exp.select(*shown, copy=False).from_(exp.to_table(ENCODED), copy=False)
     if query.where is not None:
-        conditions.append(_Conditions(schema, parameters).render(query.where))
-    if conditions:
-        select = select.where(exp.and_(*conditions))
+        select = select.where(_Conditions(schema, parameters).render(query.where), copy=False)
     keys = [[exp.column(code_column(schema, n)) for n in (*query.group_by, *s)] for s in subsets]
     if len(subsets) == 1:
-        select = select.group_by(*keys[0])
+        select = select.group_by(*keys[0], copy=False)
     else:
         sets = exp.GroupingSets(expressions=[exp.Tuple(expressions=key) for key in keys])
         select.set("group", exp.Group(expressions=[sets]))
     return Rendered(select, parameters)
 
 
-def _known(schema: Schema, name: str) -> exp.Condition:
-    """The row has a value to aggregate: COUNT(x), SUM(x) and AVG(x) skip the others."""
+def _counted(schema: Schema, name: str | None) -> exp.Count:
+    """COUNT(*), or the rows that have a value: COUNT(x), SUM(x) and AVG(x) skip the others."""
+    if name is None:
+        return exp.Count(this=exp.Star())
     column = schema.column(name)
     if column.bounds is not None:
-        return exp.column(units_column(schema, name)).is_(exp.null()).not_()
+        return exp.Count(this=exp.column(units_column(schema, name)))
     if column.edges is not None:
-        return exp.column(value_column(schema, name)).is_(exp.null()).not_()
-    code = exp.column(code_column(schema, name))
-    known: exp.Condition = exp.GT(this=code, expression=exp.Literal.number(0))
-    if None in schema.domain(name):
-        null_code = schema.domain(name).index(None) + 1
-        known = exp.and_(known, exp.NEQ(this=code.copy(), expression=exp.Literal.number(null_code)))
-    return known
+        return exp.Count(this=exp.column(value_column(schema, name)))
+    return exp.Count(this=_declared_or_null(schema, name))
+
+
+def _declared_or_null(schema: Schema, name: str) -> exp.Condition:
+    """The code of a declared value that is not NULL; otherwise SQL's NULL."""
+    code: exp.Condition = exp.Nullif(
+        this=exp.column(code_column(schema, name)), expression=exp.Literal.number(0)
+    )
+    domain = schema.domain(name)
+    if None in domain:
+        code = exp.Nullif(this=code, expression=exp.Literal.number(domain.index(None) + 1))
+    return code
 
 
 class _Conditions:
@@ -135,16 +142,6 @@ class _Conditions:
         self.parameters.append(value)
         return exp.Placeholder()
 
-    def _value_or_null(self, name: str) -> exp.Condition:
-        """The code of a declared value that is not NULL; otherwise SQL's NULL."""
-        code: exp.Condition = exp.Nullif(
-            this=exp.column(code_column(self.schema, name)), expression=exp.Literal.number(0)
-        )
-        domain = self.schema.domain(name)
-        if None in domain:
-            code = exp.Nullif(this=code, expression=exp.Literal.number(domain.index(None) + 1))
-        return code
-
     def _is_null(self, name: str) -> exp.Condition:
         column = self.schema.column(name)
         if column.is_numeric:
@@ -165,15 +162,17 @@ class _Conditions:
             return _OPERATORS[operator](this=this, expression=self._bind(float(value)))
         domain = self.schema.domain(name)
         if operator in ("=", "<>"):
-            this = self._value_or_null(name)
+            this = _declared_or_null(self.schema, name)
             return _OPERATORS[operator](this=this, expression=self._bind(domain.index(value) + 1))
         matching = [v for v in domain if v is not None and _ORDERINGS[operator](v, value)]
         # An ordered comparison on whole-number categories is the set of declared values it admits.
         tests = [
-            exp.EQ(this=self._value_or_null(name), expression=self._bind(domain.index(v) + 1))
+            exp.EQ(this=_declared_or_null(self.schema, name), expression=self._bind(domain.index(v) + 1))
             for v in matching
         ]
-        never = exp.NEQ(this=self._value_or_null(name), expression=self._value_or_null(name))
+        never = exp.NEQ(
+            this=_declared_or_null(self.schema, name), expression=_declared_or_null(self.schema, name)
+        )
         return exp.or_(*tests) if tests else never
 
     def _compare_units(self, name: str, operator: str, value: Literal_) -> exp.Condition:

@@ -69,7 +69,9 @@ class SeededNoise:
         return int(self._seeded.integers(bound))
 
 
-def authorise(build: Callable[[float], Any], scale: float, sensitivity: int, rho: float) -> tuple[Any, float]:
+def authorise(
+    build: Callable[[float], Any], scale: float, sensitivity: float, rho: float
+) -> tuple[Any, float]:
     """The measurement whose cost, by OpenDP's privacy map, is the planned ρ and not a digit more.
 
     OpenDP rounds its map up, so a scale computed in floats can come out a few units in the last place

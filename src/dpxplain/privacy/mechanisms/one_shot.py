@@ -6,6 +6,7 @@ searches bound their ranks. Each part is paid for separately.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,9 +58,14 @@ class OneShotPlan:
         return tuple(Spend(name, rho) for name, rho in parts if rho > 0)
 
     @property
+    def influence_sensitivity(self) -> float:
+        """L2 sensitivity of the k selected scores: √k·Δ, so each costs ρ/k as in the paper."""
+        return math.sqrt(self.k) * self.sensitivity * (1.0 + 2.0**-50)  # rounded up
+
+    @property
     def influence_scale(self) -> float:
         """σ of each selected predicate's score."""
-        return gaussian_scale(self.sensitivity, self.rho_influence / self.k)
+        return gaussian_scale(self.influence_sensitivity, self.rho_influence)
 
     def rank_resolution(self, confidence: float) -> float:
         """Scores this far apart are told apart by the search for the upper rank, half of the time."""
@@ -83,21 +89,18 @@ def select_and_measure(
     scores: Confidential[FamilyScores], plan: OneShotPlan, confidence: float, noise: NoiseSource
 ) -> list[Selected]:
     """Release k predicates with noisy scores and rank intervals, for plan.spends."""
-    if plan.rho_select > 0:
+    if plan.k < plan.family_size:
         chosen = select_top_k(
             scores, k=plan.k, sensitivity=plan.sensitivity, rho=plan.rho_select, noise=noise
         )
     else:
         chosen = list(range(plan.family_size))
-    measured = [
-        add_gaussian(
-            scores.map(lambda family, i=i: np.array([family.score(i)])),  # type: ignore[misc]
-            sensitivity=plan.sensitivity,
-            rho=plan.rho_influence / plan.k,
-            noise=noise,
-        )
-        for i in chosen
-    ]
+    measured = add_gaussian(
+        scores.map(lambda family: np.array([family.score(index) for index in chosen], dtype=np.int64)),
+        sensitivity=plan.influence_sensitivity,
+        rho=plan.rho_influence,
+        noise=noise,
+    )
     ranks = bound_ranks(
         scores,
         chosen,
@@ -107,6 +110,6 @@ def select_and_measure(
         noise=noise,
     )
     return [
-        Selected(predicate, float(release.values[0]), rank)
-        for predicate, release, rank in zip(chosen, measured, ranks, strict=True)
+        Selected(predicate, score, rank)
+        for predicate, score, rank in zip(chosen, measured.values.tolist(), ranks, strict=True)
     ]

@@ -8,8 +8,6 @@ all N are paid for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from dpxplain.model.confidential import Confidential
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack
@@ -36,8 +34,8 @@ def bound_ranks(
         return [(1, 1) for _ in chosen]
     one_sided = (1.0 + confidence) / 2.0
     per_search = rho / len(chosen)
-    lower = _Probe.calibrate(sensitivity, per_search * LOWER_SHARE, probes, one_sided, noise)
-    upper = _Probe.calibrate(sensitivity, per_search * (1.0 - LOWER_SHARE), probes, one_sided, noise)
+    below = _Probes(sensitivity, per_search * LOWER_SHARE, probes, one_sided, len(chosen), noise)
+    above = _Probes(sensitivity, per_search * (1.0 - LOWER_SHARE), probes, one_sided, len(chosen), noise)
     intervals = []
     for index in chosen:
         score = family.score(index)
@@ -45,33 +43,31 @@ def bound_ranks(
         def lead(rank: int, score: int = score) -> int:
             return score - family.at_rank(rank)
 
-        low, _ = _search(lambda t, lead=lead: lower.sees(lead(t)) >= -lower.slack, family.size)  # type: ignore[misc]
-        _, high = _search(lambda t, lead=lead: upper.sees(lead(t)) >= upper.slack, family.size)  # type: ignore[misc]
+        low, _ = _search(lambda t, lead=lead: below.look(lead(t)) >= -below.slack, family.size)  # type: ignore[misc]
+        _, high = _search(lambda t, lead=lead: above.look(lead(t)) >= above.slack, family.size)  # type: ignore[misc]
         intervals.append((min(low, high), max(low, high)))
     return intervals
 
 
-@dataclass(frozen=True)
-class _Probe:
-    """A noisy look at one score difference, and the slack beyond which its sign can be trusted."""
+class _Probes:
+    """Noisy looks at score differences, and the slack beyond which their sign can be trusted.
 
-    measurement: Any
-    scale: float
-    slack: float
-    noise: NoiseSource
+    The noise of all looks is drawn at once, on zeros: whole numbers plus discrete Gaussian noise are the
+    same whether OpenDP or we add them up, and one call is much faster than hundreds.
+    """
 
-    @classmethod
-    def calibrate(
-        cls, sensitivity: int, rho: float, probes: int, confidence: float, noise: NoiseSource
-    ) -> _Probe:
-        twice = 2 * sensitivity
+    def __init__(
+        self, sensitivity: int, rho: float, probes: int, confidence: float, searches: int, noise: NoiseSource
+    ) -> None:
+        difference = 2.0 * sensitivity
         measurement, scale = authorise(
-            gaussian_measurement, gaussian_scale(twice, rho / probes), twice, rho / probes
+            gaussian_measurement, gaussian_scale(difference, rho / probes), difference, rho / probes
         )
-        return cls(measurement, scale, rank_slack(scale, probes, confidence), noise)
+        self.slack = rank_slack(scale, probes, confidence)
+        self._noise = iter(noise.gaussian(measurement, [0] * (probes * searches), scale))
 
-    def sees(self, difference: int) -> int:
-        return self.noise.gaussian(self.measurement, [difference], self.scale)[0]
+    def look(self, difference: int) -> int:
+        return difference + next(self._noise)
 
 
 def _search(beats: Callable[[int], bool], size: int) -> tuple[int, int]:
