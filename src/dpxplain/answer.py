@@ -151,12 +151,15 @@ class Answer(Displayed, Tabular):
                     )
                     for output in self.statement.presentation.outputs
                 },
-                "low": row.interval[0],
-                "high": row.interval[1],
-                "noise_scale": row.scale,
+                **self._apart({"low": row.interval[0], "high": row.interval[1], "noise_scale": row.scale}),
             }
             for row in self.rows
         ]
+
+    def _apart(self, own: Record) -> Record:
+        """Our columns, out of the way of an alias that happens to have their name."""
+        aliases = {output.name for output in self.statement.presentation.outputs}
+        return {f"interval_{name}" if name in aliases else name: value for name, value in own.items()}
 
     def _null_is_a_group(self) -> bool:
         """`None` then names a group rather than the absence of one."""

@@ -50,7 +50,7 @@ class Question(Displayed):
     ) -> None:
         query = answer.statement.query
         assessment = assess(answer.release, query, dataset.schema, contrast, confidence, method)
-        self.contrast = contrast
+        self._contrast = contrast
         self.answer = answer
         self.confidence = confidence
         self.method = method
@@ -58,6 +58,11 @@ class Question(Displayed):
         self.interval: Interval = assessment.interval
         self.verdict: Verdict = assessment.verdict
         self._dataset = dataset
+
+    @property
+    def contrast(self) -> Contrast:
+        """The weighted groups. Read only: sensitivities follow from it."""
+        return self._contrast
 
     @property
     def text(self) -> str:

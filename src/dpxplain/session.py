@@ -17,7 +17,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.base import Entry, Ledger
 from dpxplain.ledger.sqlite import SQLiteLedger
-from dpxplain.model.budget import Budget
+from dpxplain.model.budget import Budget, check_rho
 from dpxplain.model.groups import Groups
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
@@ -100,8 +100,8 @@ class Session:
 
     @property
     def schema(self) -> Schema:
-        """What the curator declared; public."""
-        return self._dataset.schema
+        """What the curator declared; public. A copy: sensitivities follow from the original."""
+        return self._dataset.schema.model_copy(deep=True)
 
     @property
     def budget(self) -> Budget:
@@ -115,20 +115,21 @@ class Session:
 
     def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer:
         """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free."""
-        statement = parse(sql, self.schema)
+        statement = parse(sql, self._dataset.schema)
         check_confidence(confidence)
         release, entry, free = answer_query(statement.query, self._dataset, rho, sql)
         return Answer(statement, release, self._dataset, id=entry, free=free, confidence=confidence)
 
     def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
-        statement = parse(sql, self.schema)
+        statement = parse(sql, self._dataset.schema)
         check_confidence(confidence)
-        plan = plan_query(statement.query, self.schema, rho)
+        rho = check_rho(rho)
+        plan = plan_query(statement.query, self._dataset.schema, rho)
         ledger, name = self._dataset.ledger, self._dataset.name
         stored = ledger.find(name, query_key(statement.query, self._dataset, rho))
         price = Price(rho, plan.spends, ledger.budget(name).remaining, stored is not None)
-        size = Groups.of(statement.query, self.schema).size
+        size = Groups.of(statement.query, self._dataset.schema).size
         return QueryPreview.of(plan, sql, size, price, self._dataset, confidence)
 
     def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer:
@@ -143,7 +144,7 @@ class Session:
         found = self._dataset.ledger.get(self._dataset.name, chosen[-1].id)
         assert found is not None
         line, payload = found
-        statement = parse(line.description, self.schema)
+        statement = parse(line.description, self._dataset.schema)
         release = AnswerRelease.from_json(payload)
         if query_key(statement.query, self._dataset, release.rho) != line.key:
             raise BadRequest(

@@ -6,10 +6,7 @@ DuckDB can quote values, so none of their text is passed on.
 
 from __future__ import annotations
 
-import contextlib
-import glob
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import duckdb
@@ -18,11 +15,12 @@ from numpy.typing import NDArray
 
 from dpxplain.engines.base import Grouped
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, quote
-from dpxplain.errors import InternalError, SourceError
-from dpxplain.model.confidential import Confidential
+from dpxplain.engines.duckdb_source import open_source, quiet
+from dpxplain.errors import SourceError
+from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
-from dpxplain.sql.render import ENCODED, code_column, grouped_select
+from dpxplain.sql.render import ENCODED, code_column, grouped_select, grouping_parts
 
 
 class DuckDBEngine:
@@ -51,97 +49,81 @@ class DuckDBEngine:
         self._connection.close()
 
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
-        rendered = grouped_select(query, self.schema, subsets)
-        with _quiet(InternalError("The grouped pass over the data failed.")):
-            cursor = self._connection.cursor()  # a connection serves one thread at a time
-            table = cursor.sql(rendered.sql("duckdb"), params=rendered.parameters).to_arrow_table()
-            cursor.close()
-            return Confidential(self._columns(table, query, subsets))
+        return Confidential(self._scan(query, subsets))
 
-    def _columns(self, table: Any, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
+    @sealed
+    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
+        rendered = grouped_select(query, self.schema, subsets)
+        cursor = self._connection.cursor()  # a connection serves one thread at a time
+        table: Any = cursor.sql(rendered.sql("duckdb"), params=rendered.parameters).to_arrow_table()
+        cursor.close()
+
         def numbers(name: str) -> NDArray[np.int64]:
             return np.asarray(table.column(name).fill_null(0).to_numpy(), dtype=np.int64)
 
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-        columns = {name: numbers(code_column(self.schema, name)) for name in (*query.group_by, *attributes)}
-        columns["count"] = numbers("count")
-        summed = "total" in table.column_names
-        columns["total"] = numbers("total") if summed else np.zeros_like(columns["count"])
-        columns["subset"] = np.zeros_like(columns["count"])
+        codes = {name: numbers(code_column(self.schema, name)) for name in (*query.group_by, *attributes)}
+        count = numbers("count")
+        total = numbers("total") if "total" in table.column_names else np.zeros_like(count)
+        subset = np.zeros_like(count)
         if len(subsets) > 1:
-            columns["subset"] = _subset_numbers(numbers("missing"), attributes, subsets)
-        return columns
+            masks = [numbers(f"missing_{i}") for i in range(len(grouping_parts(attributes)))]
+            subset = _subset_numbers(masks, attributes, subsets)
+        return Grouped(codes, subset, count, total)
 
     def _encode(self, source: object) -> None:
-        relation, untyped = _open(self._connection, source)
+        relation, untyped = open_source(self._connection, source)
         types = {name: str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
         check_columns(self.schema, types, untyped)
-        columns = ", ".join(encoding(self.schema, self._connection))
-        with _quiet(SourceError(f"The source of {self.schema.table.name} could not be read to its end.")):
+        columns = encoding(self.schema, self._connection)
+        unreadable = SourceError(
+            f"The source of {self.schema.table.name} could not be read to its end.",
+            remedy="Is it damaged, or does a line of it have too few or too many values?",
+        )
+        with quiet(unreadable):
             relation.create_view("source")
-            self._connection.execute(f"CREATE TABLE {ENCODED} AS SELECT {columns} FROM {self._rows()}")
+            self._connection.execute(f"CREATE TABLE {ENCODED} AS {self._encoded_rows(columns)}")
             self._connection.execute("DROP VIEW source")
             self._connection.execute("SET enable_external_access = false")
 
-    def _rows(self) -> str:
-        """All rows, or at most max_rows per person, picked by the person's own rows (SPEC section 7)."""
+    def _encoded_rows(self, columns: dict[str, str]) -> str:
+        """All rows, or at most max_rows per person, picked by the person's own rows (SPEC section 7).
+
+        Picked among encoded rows, cast to fixed types: a hash of the source's own columns would depend on
+        their physical type, which one person's odd value can change for everybody.
+        """
         privacy = self.schema.privacy
+        encoded = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         if privacy.unit == "row":
-            return "source"
-        content = ", ".join(quote(name) for name in self.schema.columns)
-        order = f"row_number() OVER (PARTITION BY {quote(privacy.unit)} ORDER BY hash({content}))"
-        return f"(SELECT * FROM source QUALIFY {order} <= {privacy.max_rows})"
+            return f"SELECT {encoded} FROM source"
+        unit = quote(privacy.unit)
+        # Nobody can say how many of the rows without an id are one person's, so they are left out.
+        known = f"{unit} IS NOT NULL AND lower(CAST({unit} AS VARCHAR)) NOT IN ('', 'nan')"
+        content = ", ".join(
+            f"CAST({name} AS {'DOUBLE' if name.startswith('value_') else 'BIGINT'})" for name in columns
+        )
+        # The hash spreads the choice and the content settles its ties; rows of equal content are equal.
+        place = f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {content})"
+        rows = f"SELECT {encoded}, {unit} AS person FROM source WHERE {known}"
+        return f"SELECT * EXCLUDE (person) FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
 
 
 def _subset_numbers(
-    missing: NDArray[np.int64], attributes: list[str], subsets: tuple[tuple[str, ...], ...]
+    missing: list[NDArray[np.int64]], attributes: list[str], subsets: tuple[tuple[str, ...], ...]
 ) -> NDArray[np.int64]:
     """GROUPING() sets the bit of every attribute that is not part of the row's subset."""
-    bit = {name: 1 << position for position, name in enumerate(reversed(attributes))}
+    parts = grouping_parts(attributes)
     number_of = {
-        sum(value for name, value in bit.items() if name not in subset): number
-        for number, subset in enumerate(subsets)
+        tuple(_missing_bits(part, subset) for part in parts): number for number, subset in enumerate(subsets)
     }
-    masks, positions = np.unique(missing, return_inverse=True)
-    return np.array([number_of[int(mask)] for mask in masks], dtype=np.int64)[positions]
+    masks, positions = np.unique(missing[0], return_inverse=True)
+    seen: list[tuple[int, ...]] = [(int(mask),) for mask in masks]
+    for part in missing[1:]:  # only with more attributes than one part holds
+        masks, inner = np.unique(part, return_inverse=True)
+        pairs, positions = np.unique(positions * len(masks) + inner, return_inverse=True)
+        seen = [(*seen[pair // len(masks)], int(masks[pair % len(masks)])) for pair in pairs.tolist()]
+    return np.array([number_of[bits] for bits in seen], dtype=np.int64)[positions]
 
 
-def _open(connection: duckdb.DuckDBPyConnection, source: object) -> tuple[duckdb.DuckDBPyRelation, bool]:
-    """A lazy relation over the source, and whether its columns come as text without types (CSV)."""
-    if isinstance(source, str | Path):
-        path = str(source)
-        if not glob.glob(path):
-            raise SourceError(
-                f"There is no file {path}.", remedy="Check the path; globs such as data/*.parquet work."
-            )
-        suffixes = {Path(p).suffix.lower() for p in glob.glob(path)}
-        with _quiet(SourceError(f"{path} cannot be read.", remedy="Is it a whole Parquet or CSV file?")):
-            if suffixes <= {".parquet", ".pq"}:
-                return connection.read_parquet(path), False
-            if suffixes <= {".csv", ".tsv"}:
-                # Types guessed from values would depend on the data, so everything is read as text.
-                return connection.read_csv(path, all_varchar=True, header=True), True
-        raise SourceError(
-            f"{path} is neither Parquet nor CSV.", remedy="Use a .parquet or .csv file, or a DataFrame."
-        )
-    with _quiet(
-        SourceError(
-            f"A source of type {type(source).__name__} cannot be opened.",
-            remedy="Pass a path, a pandas or polars DataFrame, or an Arrow table.",
-        )
-    ):
-        connection.register("given", source)
-        return connection.table("given"), False
-
-
-@contextlib.contextmanager
-def _quiet(replacement: SourceError | InternalError) -> Iterator[None]:
-    """Replace an error of DuckDB or Arrow, whose text may quote the data, by one that carries none."""
-    try:
-        yield
-    except (duckdb.Error, ValueError, TypeError, OSError, KeyError, OverflowError):
-        failed = True
-    else:
-        failed = False
-    if failed:  # raised outside the handler so that no traceback context keeps the original
-        raise replacement
+def _missing_bits(part: Sequence[str], subset: tuple[str, ...]) -> int:
+    return sum(1 << place for place, name in enumerate(reversed(part)) if name not in subset)

@@ -6,8 +6,6 @@ any other undeclared value or clamped, never an error (SPEC section 2, item 6).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pyarrow as pa
 
@@ -17,33 +15,47 @@ from dpxplain.sql.render import code_column, units_column, value_column
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _TEXT = ("VARCHAR", "ENUM", "UUID", "DATE")
+_NOTHING = "nothing"
 
 
 def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def check_columns(schema: Schema, types: dict[str, str], untyped: bool) -> None:
-    """Refuse a schema that the source's own column names and types contradict. Reads no values."""
+def check_columns(schema: Schema, types: dict[str, str], untyped: frozenset[str]) -> None:
+    """Refuse a schema that the source's own column names and types contradict. Reads no values.
+
+    A type that was guessed from values (`untyped`) or that says only that there are none contradicts
+    nothing: otherwise one row could decide whether the data set opens.
+    """
     unit = schema.privacy.unit
     if unit != "row" and unit not in types:
         raise SchemaError(
             f"privacy.unit names the column {unit!r}, which the source does not have.",
-            remedy=f"The source has: {', '.join(types)}.",
+            remedy=_columns_of(types, untyped),
         )
     for name, column in schema.columns.items():
         if name not in types:
             raise SchemaError(
                 f"columns.{name} is declared, but the source has no such column.",
-                remedy=f"The source has: {', '.join(types)}.",
+                remedy=_columns_of(types, untyped),
             )
         declared = _declared_kind(column)
-        held = _kind(types[name])
-        if not untyped and declared != held and not {declared, held} <= {"numbers", "true or false"}:
+        held = kind_of(types[name])
+        if name in untyped or held in (declared, _NOTHING):
+            continue
+        if not {declared, held} <= {"numbers", "true or false"}:
             raise SchemaError(
                 f"columns.{name} is declared with {declared}, but the source holds {held} there.",
                 remedy="Mend the schema, or convert the column in the source.",
             )
+
+
+def _columns_of(types: dict[str, str], untyped: frozenset[str]) -> str:
+    if types.keys() == untyped:
+        # The first line of a CSV file without a header line holds values, so it is not repeated here.
+        return "Mend the schema; a CSV file must name its columns in its first line."
+    return f"The source has: {', '.join(types)}."
 
 
 def _declared_kind(column: Column) -> str:
@@ -55,8 +67,10 @@ def _declared_kind(column: Column) -> str:
     return "numbers" if isinstance(sample, int) else "text"
 
 
-def _kind(type_name: str) -> str:
+def kind_of(type_name: str) -> str:
     plain = type_name.removeprefix("U") if type_name != "UUID" else type_name
+    if type_name.strip('"') == "NULL":
+        return _NOTHING
     if type_name.endswith("]"):
         return "lists"
     if plain.startswith(_NUMBERS):
@@ -66,20 +80,22 @@ def _kind(type_name: str) -> str:
     return "text" if plain.startswith(_TEXT) else f"values of type {type_name.partition('(')[0].lower()}"
 
 
-def encoding(schema: Schema, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """SQL expressions of the encoded table's columns."""
+def encoding(schema: Schema, connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """The encoded table's columns, and the SQL expression of each."""
+    columns = {}
     for name, column in schema.columns.items():
         if column.values is not None:
-            yield f"{_category_code(schema, name, connection)} AS {code_column(schema, name)}"
+            columns[code_column(schema, name)] = _category_code(schema, name, connection)
             continue
         number = f"CAST(TRY_CAST({quote(name)} AS DOUBLE) AS DOUBLE)"
         missing = f"({number} IS NULL OR isnan({number}))"
         if column.edges is not None:
-            yield f"{_bin_code(column, number, missing)} AS {code_column(schema, name)}"
+            columns[code_column(schema, name)] = _bin_code(column, number, missing)
         if column.bounds is not None:
-            yield f"{_units(column, number, missing)} AS {units_column(schema, name)}"
+            columns[units_column(schema, name)] = _units(column, number, missing)
         else:
-            yield f"CASE WHEN {missing} THEN NULL ELSE {number} END AS {value_column(schema, name)}"
+            columns[value_column(schema, name)] = f"CASE WHEN {missing} THEN NULL ELSE {number} END"
+    return columns
 
 
 def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnection) -> str:
@@ -96,7 +112,9 @@ def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnect
     connection.unregister("declared")
     source = quote(name)
     if listed and isinstance(listed[0], bool):
-        text = f"CAST(TRY_CAST({source} AS BOOLEAN) AS VARCHAR)"
+        # 2 is neither true nor false, though a cast would take it for true.
+        fits = f"COALESCE(TRY_CAST({source} AS DOUBLE) IN (0, 1), TRUE)"
+        text = f"CASE WHEN {fits} THEN CAST(TRY_CAST({source} AS BOOLEAN) AS VARCHAR) END"
     elif listed and isinstance(listed[0], int):
         # 3.7 is not the category 4: only whole numbers count.
         number = f"TRY_CAST({source} AS DOUBLE)"
@@ -114,7 +132,7 @@ def _bin_code(column: Column, number: str, missing: str) -> str:
     """Bins are open below and closed above; 0 outside the edges."""
     assert column.edges is not None
     assert column.domain is not None
-    steps = " ".join(f"WHEN {number} <= {edge!r} THEN {i}" for i, edge in enumerate(column.edges))
+    steps = " ".join(f"WHEN {number} <= {_double(edge)} THEN {i}" for i, edge in enumerate(column.edges))
     null_code = len(column.domain) if column.null else 0
     code = f"CASE WHEN {missing} THEN {null_code} {steps} ELSE 0 END"
     return f"CAST({code} AS {_smallest_type(len(column.domain))})"
@@ -125,10 +143,15 @@ def _units(column: Column, number: str, missing: str) -> str:
     assert column.bounds is not None
     grid = column.grid
     low, high = column.bounds
-    clamped = f"least(greatest({number}, {low!r}), {high!r})"
-    rounded = f"CAST(round({clamped} / {grid.unit!r}) AS BIGINT)"
+    clamped = f"least(greatest({number}, {_double(low)}), {_double(high)})"
+    rounded = f"CAST(round({clamped} / {_double(grid.unit)}) AS BIGINT)"
     inside = f"least(greatest({rounded}, {grid.low}), {grid.high})"
     return f"CASE WHEN {missing} THEN NULL ELSE CAST({inside} AS INTEGER) END"
+
+
+def _double(value: float) -> str:
+    """A float to its last digit; DuckDB reads a bare 0.1 as a DECIMAL, whose conversion can be off by one."""
+    return f"CAST('{value!r}' AS DOUBLE)"
 
 
 def _smallest_type(size: int) -> str:

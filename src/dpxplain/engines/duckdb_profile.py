@@ -11,8 +11,8 @@ from typing import Any
 
 import duckdb
 
-from dpxplain.engines.duckdb import _open, _quiet
-from dpxplain.engines.duckdb_encoding import _kind, quote
+from dpxplain.engines.duckdb_encoding import kind_of, quote
+from dpxplain.engines.duckdb_source import open_source, quiet
 from dpxplain.errors import SourceError
 
 MOST_VALUES = 100  # a longer list is no domain that a person can review
@@ -41,11 +41,11 @@ def profile(source: str | Path) -> list[ColumnProfile]:
     """Read the whole source once for its ranges, and again for each short list of values."""
     connection = duckdb.connect(":memory:")
     try:
-        relation, untyped = _open(connection, source)
+        relation, untyped = open_source(connection, source)
         types = {name: str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
-        with _quiet(SourceError(f"{source} could not be read to its end.")):
+        with quiet(SourceError(f"{source} could not be read to its end.")):
             relation.create_view("source")
-            return [_column(connection, name, _kind(kind), name in untyped) for name, kind in types.items()]
+            return [_column(connection, name, kind_of(kind), name in untyped) for name, kind in types.items()]
     finally:
         connection.close()
 

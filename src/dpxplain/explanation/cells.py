@@ -7,15 +7,14 @@ a domain satisfy no predicate on that attribute (SPEC section 2, item 6), so the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Family
+from dpxplain.model.grouped import Grouped, IntArray
 
-IntArray = NDArray[np.int64]
+__all__ = ["Cells", "IntArray", "Totals", "cells", "group_index", "totals"]
 
 
 @dataclass(frozen=True)
@@ -36,46 +35,61 @@ class Cells:
     total: IntArray
 
 
-def group_index(
-    columns: Mapping[str, IntArray], group_by: tuple[str, ...], shape: tuple[int, ...]
-) -> IntArray:
+def group_index(grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, ...]) -> IntArray:
     """Position of each row's group among the declared ones, -1 for rows outside the declared domain."""
-    rows = len(next(iter(columns.values())))
+    rows = len(grouped.count)
     index: IntArray = np.zeros(rows, dtype=np.int64)
     inside = np.ones(rows, dtype=bool)
     for name, size in zip(group_by, shape, strict=True):
-        codes = columns[name]
+        codes = grouped.codes[name]
         index = index * size + (codes - 1)
         inside &= codes > 0
     index[~inside] = -1
     return index
 
 
-def totals(columns: Mapping[str, IntArray], group_by: tuple[str, ...], shape: tuple[int, ...]) -> Totals:
+def totals(grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, ...]) -> Totals:
     """Dense totals of all declared groups, empty ones included."""
-    groups = group_index(columns, group_by, shape)
+    groups = group_index(grouped, group_by, shape)
     inside = groups >= 0
     size = math.prod(shape)
     count, total = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    count[groups[inside]] = columns["count"][inside]
-    total[groups[inside]] = columns["total"][inside]
+    count[groups[inside]] = grouped.count[inside]
+    total[groups[inside]] = grouped.total[inside]
     return Totals(count, total)
 
 
 def cells(
-    columns: Mapping[str, IntArray], group_by: tuple[str, ...], shape: tuple[int, ...], family: Family
+    grouped: Grouped,
+    group_by: tuple[str, ...],
+    shape: tuple[int, ...],
+    family: Family,
+    blocks: tuple[tuple[str, ...], ...],
 ) -> Cells:
-    """Index the grouped pass by group and predicate. `subset` says which attribute subset a row is of."""
-    groups = group_index(columns, group_by, shape)
-    predicates: IntArray = np.full(len(groups), -1, dtype=np.int64)
-    for number, (subset, sizes) in enumerate(zip(family.subsets, family.shapes, strict=True)):
-        rows = np.flatnonzero(columns["subset"] == number)
-        index: IntArray = np.zeros(len(rows), dtype=np.int64)
+    """Index the grouped pass by group and predicate; each subset is summed from a block that contains it."""
+    groups = group_index(grouped, group_by, shape)
+    occupied = (groups >= 0) & (grouped.count > 0)
+    rows_of = [np.flatnonzero(occupied & (grouped.subset == number)) for number in range(len(blocks))]
+    parts: list[tuple[IntArray, ...]] = []
+    for subset, sizes, offset in zip(family.subsets, family.shapes, family.offsets, strict=False):
+        rows = min(
+            (rows_of[number] for number, block in enumerate(blocks) if set(subset) <= set(block)), key=len
+        )
+        index = groups[rows]
         inside = np.ones(len(rows), dtype=bool)
         for name, size in zip(subset, sizes, strict=True):
-            codes = columns[name][rows]
+            codes = grouped.codes[name][rows]
             index = index * size + (codes - 1)
             inside &= codes > 0
-        predicates[rows[inside]] = family.offsets[number] + index[inside]
-    keep = (groups >= 0) & (predicates >= 0)
-    return Cells(groups[keep], predicates[keep], columns["count"][keep], columns["total"][keep])
+        rows, index = rows[inside], index[inside]
+        order = np.argsort(index, kind="stable")
+        rows, index = rows[order], index[order]
+        starts = np.flatnonzero(np.diff(index, prepend=-1))
+        group, predicate = np.divmod(index[starts], math.prod(sizes))
+        # reduceat adds integers exactly; an empty pass has no segment to add.
+        sums = [
+            np.add.reduceat(a[rows], starts) if len(starts) else a[rows]
+            for a in (grouped.count, grouped.total)
+        ]
+        parts.append((group, offset + predicate, *sums))
+    return Cells(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -82,10 +82,16 @@ def choose_family(
     ]
     if isinstance(attributes, str):
         attributes = [attributes]
-    chosen = tuple(dict.fromkeys(attributes)) if attributes is not None else tuple(eligible)
+    if attributes is None:
+        attributes = eligible
+    if not isinstance(attributes, Iterable) or not all(isinstance(name, str) for name in attributes):
+        raise ExplanationError(
+            "attributes must be a list of column names.", remedy=f"Choose from {', '.join(eligible)}."
+        )
+    chosen = tuple(dict.fromkeys(attributes))
     for name in chosen:
         if name not in eligible:
-            raise ExplanationError(_why_not(name, schema, query, eligible))
+            raise _not_eligible(name, schema, query, eligible)
     if not chosen:
         raise ExplanationError(
             "There is no attribute left to explain with.",
@@ -106,13 +112,17 @@ def choose_family(
     return family
 
 
-def _why_not(name: str, schema: Schema, query: Query, eligible: Sequence[str]) -> str:
+def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[str]) -> ExplanationError:
+    remedy = f"Choose from {', '.join(eligible)}."
     if name in query.group_by:
-        return f"{name!r} is what the query groups by, so it cannot explain a difference between its groups."
-    if name == query.aggregate.column:
-        return f"{name!r} is what the query aggregates, so it cannot explain it."
-    if name in schema.columns:
-        return f"{name!r} is declared with bounds only; give it edges to explain by its ranges."
-    close = difflib.get_close_matches(name, eligible, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else f" Choose from {', '.join(eligible)}."
-    return f"{name!r} is not a declared column.{hint}"
+        problem = f"{name!r} is what the query groups by, so it cannot explain a difference between groups."
+    elif name == query.aggregate.column:
+        problem = f"{name!r} is what the query aggregates, so it cannot explain it."
+    elif name in schema.columns:
+        problem = f"{name!r} is declared with bounds only, so it has no ranges to explain by."
+        remedy = "Give it edges in the schema, or choose another attribute."
+    else:
+        problem = f"{name!r} is not a declared column."
+        if close := difflib.get_close_matches(name, eligible, n=1):
+            remedy = f"Did you mean {close[0]!r}?"
+    return ExplanationError(problem, remedy=remedy)

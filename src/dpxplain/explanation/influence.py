@@ -82,4 +82,7 @@ def scores(influence: FloatArray, sensitivity: float) -> IntArray:
     In these units the sensitivity is SCORE_GRID + SCORE_SLACK, the slack covering the rounding here and
     the float64 error above (docs/proofs/sensitivity.md).
     """
-    return np.rint(influence * (SCORE_GRID / sensitivity)).astype(np.int64)
+    # |influence| is at most the sensitivity times the number of rows, so the clamp is never felt; it
+    # keeps the cast to integers defined whatever happens before it.
+    exact = np.nan_to_num(influence / sensitivity * SCORE_GRID, nan=0.0)
+    return np.rint(np.clip(exact, -(2.0**52), 2.0**52)).astype(np.int64)

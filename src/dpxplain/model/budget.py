@@ -6,7 +6,6 @@ digit; floats would drift by a rounding error that is either a refusal or an ove
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
@@ -22,11 +21,11 @@ def check_rho(rho: float, name: str = "rho") -> float:
     >>> check_rho(0.1)
     0.1
     """
-    if isinstance(rho, bool) or not isinstance(rho, int | float) or not math.isfinite(rho) or rho <= 0:
+    if isinstance(rho, bool) or not isinstance(rho, int | float) or rho != rho:
         raise BadRequest(f"{name} must be a positive number, not {rho!r}.", remedy="Try rho=0.1.")
-    if not 1 / UNITS_PER_RHO <= rho <= LARGEST_RHO:
+    if not 1 / UNITS_PER_RHO <= rho <= LARGEST_RHO:  # not shown: a whole number may have any length
         raise BadRequest(
-            f"{name} must lie between {1 / UNITS_PER_RHO:g} and {LARGEST_RHO:,}, not {rho!r}.",
+            f"{name} must be a positive number between {1 / UNITS_PER_RHO:g} and {LARGEST_RHO:,}.",
             remedy="Try rho=0.1.",
         )
     return float(rho)
@@ -38,12 +37,12 @@ def spend_units(rho: float) -> int:
     >>> spend_units(0.1) * 10 == limit_units(1.0)
     True
     """
-    return int((Decimal(repr(rho)) * UNITS_PER_RHO).to_integral_value(ROUND_CEILING))
+    return int((Decimal(repr(float(rho))) * UNITS_PER_RHO).to_integral_value(ROUND_CEILING))
 
 
 def limit_units(rho: float) -> int:
     """ρ in units, rounded down: a limit never allows more than it says."""
-    return int((Decimal(repr(rho)) * UNITS_PER_RHO).to_integral_value(ROUND_FLOOR))
+    return int((Decimal(repr(float(rho))) * UNITS_PER_RHO).to_integral_value(ROUND_FLOOR))
 
 
 def rho_of_units(units: int) -> float:

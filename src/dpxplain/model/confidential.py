@@ -6,13 +6,42 @@ opening it; only `privacy/mechanisms` and the curator's view call `reveal` (test
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, ParamSpec, TypeVar
 
 from dpxplain.errors import InternalError
 
 T = TypeVar("T")
 U = TypeVar("U")
+P = ParamSpec("P")
+
+
+def sealed(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function whose frames hold true values, so that nothing of it leaves when it fails.
+
+    An exception carries values in its message, its arguments, and the frames of its traceback, which
+    debuggers and error trackers print. It is replaced by a bare one, raised where no handler and no
+    inner frame is attached to it.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        failure: BaseException
+        try:
+            return function(*args, **kwargs)
+        except (KeyboardInterrupt, SystemExit) as stop:
+            failure = type(stop)()
+        except MemoryError:
+            failure = MemoryError()
+        except Exception:
+            failure = InternalError(
+                "A computation on confidential values failed.",
+                remedy="Please report it; what was reserved stays spent.",
+            )
+        raise failure
+
+    return run
 
 
 class Confidential(Generic[T]):
@@ -33,16 +62,9 @@ class Confidential(Generic[T]):
     def map(self, function: Callable[[T], U]) -> Confidential[U]:
         """Compute on the value without opening it.
 
-        An exception inside `function` could carry the value in its message or its arguments, so it is
-        replaced by one that carries nothing.
+        An exception inside `function` is replaced by one that carries nothing.
         """
-        try:
-            return Confidential(function(self.__value))
-        except Exception:
-            failed = True
-        if failed:  # raised outside the handler so that no traceback context keeps the value
-            raise InternalError("A computation on confidential values failed.", remedy="Please report it.")
-        raise AssertionError
+        return Confidential(sealed(function)(self.__value))
 
     def zip(self, other: Confidential[U]) -> Confidential[tuple[T, U]]:
         """Both values under one wrapper, to compute on them together."""
@@ -64,5 +86,7 @@ class Confidential(Generic[T]):
         raise InternalError("A confidential value was about to be compared, tested, iterated or stored.")
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __bool__ = __len__ = __iter__ = __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse
+    __bool__ = __len__ = __iter__ = __reduce__ = __reduce_ex__ = __copy__ = __deepcopy__ = __getstate__ = (
+        _refuse
+    )
     __hash__ = _refuse

@@ -27,6 +27,7 @@ Scalar = str | int | bool | None
 # Values are kept as whole multiples of `step`, at most this many, so that sums over 2^31 rows stay
 # exact in 64 bits with room for doubling them (docs/proofs/sensitivity.md).
 LARGEST_UNITS = 2**30
+LARGEST_BOUND = 1e100
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Column(_Strict):
     values: tuple[Scalar, ...] | None = None
     edges: tuple[float, ...] | None = None
     bounds: tuple[float, float] | None = None
-    step: float | None = Field(default=None, gt=0)
+    step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
     description: str = ""
 
@@ -129,14 +130,22 @@ class Column(_Strict):
             raise ValueError("needs values (categories), edges (bins) or bounds (a numeric range)")
         if self.null and self.values is None and self.edges is None:
             raise ValueError("null needs values or edges; a NULL in a column with bounds only is left out")
-        if self.step is not None:
-            if self.bounds is None:
-                raise ValueError("step needs bounds")
-            if self.grid.range < 1:
-                raise ValueError("step must be smaller than the range of the bounds")
-            if max(abs(self.grid.low), abs(self.grid.high)) > LARGEST_UNITS:
-                raise ValueError(f"step is too fine: the bounds span more than {LARGEST_UNITS:,} steps")
+        if self.step is not None and self.bounds is None:
+            raise ValueError("step needs bounds")
+        if self.bounds is not None:
+            self._check_grid(max(map(abs, self.bounds)))
         return self
+
+    def _check_grid(self, largest: float) -> None:
+        """An empty grid or one beyond the range of floats would leave a sum without noise."""
+        if not 1 / LARGEST_BOUND <= largest <= LARGEST_BOUND:
+            raise ValueError(f"bounds must be of a size between {1 / LARGEST_BOUND:g} and {LARGEST_BOUND:g}")
+        if self.step is None and self.grid.range < 1:
+            raise ValueError("bounds are too close together for their size; shift the column towards 0")
+        if self.grid.range < 1:
+            raise ValueError("step must be smaller than the range of the bounds")
+        if max(abs(self.grid.low), abs(self.grid.high)) > LARGEST_UNITS:
+            raise ValueError(f"step is too fine: the bounds span more than {LARGEST_UNITS:,} steps")
 
     @cached_property
     def domain(self) -> tuple[DomainValue, ...] | None:
@@ -205,13 +214,18 @@ class Schema(_Strict):
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:
         """From a TOML file or a dict of the same shape; errors name the key."""
         if isinstance(source, Schema):
-            return source
+            return source.model_copy(deep=True)  # whoever holds the original must not change ours
         where = "the schema"
         raw: Mapping[str, Any]
         if isinstance(source, Mapping):
             raw = source
         else:
             where = str(source)
+            if not isinstance(source, str | Path):
+                raise SchemaError(
+                    f"A schema cannot be read from a value of type {type(source).__name__}.",
+                    remedy="Pass a TOML file's path, or a dict of the same shape.",
+                )
             try:
                 raw = tomllib.loads(Path(source).read_text(encoding="utf-8"))
             except FileNotFoundError:
@@ -220,13 +234,21 @@ class Schema(_Strict):
                     remedy="Draft one with: dpxplain schema init DATA_FILE",
                 ) from None
             except (OSError, UnicodeDecodeError) as error:
-                raise SchemaError(f"{where} cannot be read: {type(error).__name__}.") from None
+                raise SchemaError(
+                    f"{where} cannot be read: {type(error).__name__}.",
+                    remedy="Pass the path of a TOML file in UTF-8 that may be read.",
+                ) from None
             except tomllib.TOMLDecodeError as error:
-                raise SchemaError(f"{where} is not valid TOML: {error}.") from None
+                raise SchemaError(
+                    f"{where} is not valid TOML: {error}.", remedy="Mend the file at that place."
+                ) from None
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
-            raise SchemaError(f"In {where}: {'; '.join(_explain(e) for e in error.errors())}.") from None
+            raise SchemaError(
+                f"In {where}: {'; '.join(_explain(e) for e in error.errors())}.",
+                remedy="Mend these keys of the schema.",
+            ) from None
 
     def column(self, name: str) -> Column:
         return self.columns[name]

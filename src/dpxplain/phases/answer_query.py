@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpxplain.errors import BadRequest
 from dpxplain.model.budget import Spend, check_rho
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 
 
@@ -47,16 +48,26 @@ class QueryPlan:
 
 def plan_query(query: Query, schema: Schema, rho: float) -> QueryPlan:
     """Split ρ over what the aggregate needs: COUNT a count, SUM a sum, AVG half and half."""
-    check_rho(rho)
+    rho = check_rho(rho)
     Groups.of(query, schema)
     rows = schema.privacy.max_rows
     kind = query.aggregate.kind
     if kind == "count":
-        return QueryPlan(query, rho, rho, 0.0, rows, 0, 1.0)
-    grid = measured_grid(query, schema)
-    if kind == "sum":
-        return QueryPlan(query, rho, 0.0, rho, rows, rows * max(abs(grid.low), abs(grid.high)), grid.unit)
-    return QueryPlan(query, rho, rho / 2, rho - rho / 2, rows, rows * grid.range, grid.unit / 2)
+        plan = QueryPlan(query, rho, rho, 0.0, rows, 0, 1.0)
+    else:
+        grid = measured_grid(query, schema)
+        largest = rows * max(abs(grid.low), abs(grid.high))
+        plan = (
+            QueryPlan(query, rho, 0.0, rho, rows, largest, grid.unit)
+            if kind == "sum"
+            else QueryPlan(query, rho, rho / 2, rho - rho / 2, rows, rows * grid.range, grid.unit / 2)
+        )
+    if not gaussian_scale(max(rows, plan.sum_sensitivity), rho / 2) <= LARGEST_SCALE:
+        raise BadRequest(
+            f"rho={rho!r} is too small for the declared bounds.",
+            remedy="Use a larger rho, or a coarser step.",
+        )
+    return plan
 
 
 def measured_grid(query: Query, schema: Schema) -> Grid:

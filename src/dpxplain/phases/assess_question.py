@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpxplain.errors import QuestionError
 from dpxplain.model.query import Query
 from dpxplain.model.question import Contrast, Verdict, judge
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.intervals import (
+    METHODS,
     Interval,
     NoisyMean,
     gaussian_interval,
@@ -47,7 +49,14 @@ def group_estimate(
 def assess(
     release: AnswerRelease, query: Query, schema: Schema, contrast: Contrast, confidence: float, method: str
 ) -> Assessment:
-    """Estimate and interval of Σ w·value, and what they say about the constant."""
+    """Estimate and interval of Σ w·value, and what they say about the constant.
+
+    The method matters for averages only; a name that does not exist is refused all the same.
+    """
+    if method not in METHODS:
+        raise QuestionError(
+            f"There is no interval method {method!r}.", remedy=f"Choose one of: {', '.join(METHODS)}."
+        )
     if query.aggregate.kind == "avg":
         means = [noisy_mean(release, query, schema, group) for group in contrast.groups]
         estimate = sum(w * mean.estimate for w, mean in zip(contrast.weights, means, strict=True))

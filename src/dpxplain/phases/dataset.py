@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from dpxplain.engines.base import Engine
 from dpxplain.explanation.cells import Cells, Totals, cells, totals
+from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.ledger.base import Ledger
 from dpxplain.model.confidential import Confidential
@@ -59,7 +60,7 @@ class OpenDataset:
 
         def scan() -> Confidential[Totals]:
             grouped = self.engine.grouped(query, ((),))
-            return grouped.map(lambda columns: totals(columns, groups.columns, groups.shape))
+            return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
 
         return self._kept(("totals", query), scan)
 
@@ -68,8 +69,9 @@ class OpenDataset:
         groups = Groups.of(query, self.schema)
 
         def scan() -> Confidential[Cells]:
-            grouped = self.engine.grouped(query, family.subsets)
-            return grouped.map(lambda columns: cells(columns, groups.columns, groups.shape, family))
+            blocks = cover(family.subsets, {n: len(self.schema.domain(n)) for n in family.attributes})
+            grouped = self.engine.grouped(query, blocks)
+            return grouped.map(lambda scanned: cells(scanned, groups.columns, groups.shape, family, blocks))
 
         return self._kept(("cells", query, family.attributes, family.conjuncts), scan)
 

@@ -16,13 +16,14 @@ from dpxplain.model.question import Contrast
 from dpxplain.model.release import ExplanationLine, ExplanationRelease
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.calibration import two_sided_quantile
+from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, select_and_measure
 from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, influence_sensitivity
 
 MECHANISMS = ("one-shot",)
+LARGEST_LAYOUT = 400_000_000  # groups × predicates, whatever the data: running out of memory would tell
 Split = tuple[float, float, float]
 SensitivityChoice = Literal["tight", "paper"]
 
@@ -96,21 +97,26 @@ def plan_explanation(
             f"There is no mechanism {mechanism!r}.",
             remedy=f"Choose auto or one of: {', '.join(MECHANISMS)}.",
         )
-    check_rho(rho)
-    check_confidence(confidence)
+    rho, confidence = check_rho(rho), check_confidence(confidence)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= family.size:
         raise ExplanationError(
             f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
             remedy="Use k=5, or allow more attributes or conjuncts.",
         )
-    if len(split) != 3 or not all(0 < part < float("inf") for part in split):
+    if not _usable_split(split):
         raise ExplanationError(
-            f"split must be three positive numbers (select, influence, rank), not {split!r}.",
+            f"split must be three positive numbers (select, influence, rank), none a million times another, "
+            f"not {split!r}.",
             remedy="Use split=(1, 1, 2).",
         )
     if sensitivity not in ("tight", "paper"):
         raise ExplanationError(
             f"sensitivity must be 'tight' or 'paper', not {sensitivity!r}.", remedy="Use 'tight'."
+        )
+    if len(contrast.groups) * family.size > LARGEST_LAYOUT:
+        raise ExplanationError(
+            f"{len(contrast.groups):,} groups with {family.size:,} predicates each do not fit in memory.",
+            remedy="Ask about fewer groups, or choose fewer attributes or conjuncts.",
         )
     low, high, unit = 0, 1, 1.0
     if query.aggregate.kind != "count":
@@ -119,6 +125,15 @@ def plan_explanation(
     per_row = influence_sensitivity(
         query.aggregate.kind, contrast.weights, low, high, paper=sensitivity == "paper"
     )
+    one_shot = OneShotPlan.share(
+        k=k, family_size=family.size, sensitivity=SCORE_GRID + SCORE_SLACK, rho=rho, split=split
+    )
+    # The selection multiplies the scale by a logarithm of the family's size, at most 20.
+    if not one_shot.largest_scale * 32 <= LARGEST_SCALE:
+        raise ExplanationError(
+            f"rho={rho!r} is too small to be shared by k={k} predicates.",
+            remedy="Use a larger rho or a smaller k.",
+        )
     return ExplanationPlan(
         query=query,
         contrast=contrast,
@@ -127,10 +142,16 @@ def plan_explanation(
         confidence=confidence,
         sensitivity=per_row * dataset.rows_per_unit,
         unit=unit,
-        one_shot=OneShotPlan.share(
-            k=k, family_size=family.size, sensitivity=SCORE_GRID + SCORE_SLACK, rho=rho, split=split
-        ),
+        one_shot=one_shot,
     )
+
+
+def _usable_split(split: object) -> bool:
+    """A share that rounds to nothing would be a part that is not paid for."""
+    if not isinstance(split, tuple | list) or len(split) != 3:
+        return False
+    numbers = all(isinstance(part, int | float) and not isinstance(part, bool) for part in split)
+    return numbers and all(0 < part < 1e100 for part in split) and max(split) <= 1e6 * min(split)
 
 
 def explain_answer(

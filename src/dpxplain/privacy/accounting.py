@@ -18,10 +18,11 @@ def epsilon(rho: float, delta: float) -> float:
     """
     if rho <= 0.0:
         return 0.0
-    import opendp.prelude as dp
+    from opendp import combinators, domains, measurements, metrics
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")
-    space = dp.atom_domain(T="i64"), dp.absolute_distance(T="f64")
+    enable_features("contrib")
+    space = domains.atom_domain(T="i64"), metrics.absolute_distance(T="f64")
     # Any ρ-zCDP measurement has the same curve; a Gaussian of scale 1 has ρ = d²/2.
-    gaussian = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=1.0))
+    gaussian = combinators.make_zCDP_to_approxDP(measurements.make_gaussian(*space, scale=1.0))
     return float(gaussian.map((2.0 * rho) ** 0.5).epsilon(delta=delta))

@@ -10,6 +10,10 @@ import math
 
 from scipy.special import ndtri
 
+LARGEST_SCALE = 2.0**50
+"""In the whole units that noise is drawn in. Far inside 64 bits, whose ends OpenDP saturates at: noise
+that reached them would carry the value it is added to, or fail on it."""
+
 
 def gaussian_scale(sensitivity: float, rho: float) -> float:
     """σ of the Gaussian mechanism: ρ = Δ²/(2σ²) (paper, Gaussian mechanism).

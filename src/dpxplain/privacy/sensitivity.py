@@ -7,7 +7,6 @@ the proof yields less than SPEC) and attacked by tests/privacy/test_sensitivity.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -155,6 +154,6 @@ def _average_family(weight: _Weights, value: _Values) -> float:
 
 def _usable(sensitivity: float, spread: float) -> float:
     """Refuse weights and bounds whose product leaves the range of floats: noise must never round to none."""
-    if spread > 0 and not sys.float_info.min <= sensitivity <= sys.float_info.max:
+    if spread > 0 and not 1e-150 <= sensitivity <= 1e150:
         raise ValueError("the weights and bounds are too large or too small to be multiplied")
     return sensitivity

@@ -76,10 +76,17 @@ class Source:
 
 def read(sql: str) -> Source:
     """The words of one SELECT statement, or a refusal; says nothing yet about which words they are."""
+    if not isinstance(sql, str):
+        raise QueryRefused(f"The SQL must be text, not {type(sql).__name__}.", remedy=GRAMMAR)
     if len(sql) > LONGEST_TEXT:
         raise Source(sql).refuse(
             f"The SQL is {len(sql):,} characters long; at most {LONGEST_TEXT:,} are read.",
             "Shorten it, for example with BETWEEN instead of a long IN list.",
+        )
+    broken = next((i for i, letter in enumerate(sql) if "\ud800" <= letter <= "\udfff"), None)
+    if broken is not None:
+        raise Source(sql).refuse(
+            "This is half a character, which no data can hold.", "Remove it.", (broken, broken + 1)
         )
     source = Source(sql, _one_statement(sql, _tokens(sql)))
     _shallow(source)

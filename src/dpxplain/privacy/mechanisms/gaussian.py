@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from opendp import domains, measurements, metrics
 
-from dpxplain.model.confidential import Confidential
+from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.privacy.calibration import gaussian_scale
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
 
@@ -31,6 +31,7 @@ class NoisyValues:
     scale: float
 
 
+@sealed
 def add_gaussian(
     secret: Confidential[NDArray[np.int64]], *, sensitivity: float, rho: float, noise: NoiseSource
 ) -> NoisyValues:

@@ -14,6 +14,7 @@ import numpy as np
 from opendp.mod import enable_features
 
 from dpxplain.errors import InternalError
+from dpxplain.privacy.calibration import LARGEST_SCALE
 
 # Not opendp.prelude: it would import polars, sklearn and more, half a second that nobody needs.
 enable_features("contrib")
@@ -77,6 +78,8 @@ def authorise(
     OpenDP rounds its map up, so a scale computed in floats can come out a few units in the last place
     too dear; it is widened until the map agrees.
     """
+    if not scale <= LARGEST_SCALE:
+        raise InternalError("A release was planned with noise beyond the range of its numbers.")
     for _ in range(64):
         measurement = build(scale)
         cost = measurement.map(sensitivity)

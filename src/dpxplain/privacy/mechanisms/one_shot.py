@@ -13,7 +13,7 @@ import numpy as np
 
 from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
-from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack
+from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE, bound_ranks
@@ -47,6 +47,18 @@ class OneShotPlan:
         whole = select + influence + rank
         rho_select, rho_rank = rho * select / whole, rho * rank / whole
         return cls(k, family_size, sensitivity, rho_select, rho - rho_select - rho_rank, rho_rank)
+
+    @property
+    def largest_scale(self) -> float:
+        """The widest noise the plan would draw, in scores."""
+        scales = [self.influence_scale]
+        if self.rho_select > 0:
+            # Twice the sensitivity leaves room for what buckets add to it.
+            scales.append(top_k_scale(2 * self.sensitivity, self.k, self.rho_select))
+        if self.rho_rank > 0:
+            per_probe = self.rho_rank / self.k * LOWER_SHARE / rank_probes(self.family_size)
+            scales.append(gaussian_scale(2 * self.sensitivity, per_probe))
+        return max(scales)
 
     @property
     def spends(self) -> tuple[Spend, ...]:

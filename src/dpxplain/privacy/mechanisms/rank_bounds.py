@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpxplain.model.confidential import Confidential
+from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
@@ -18,6 +18,7 @@ from dpxplain.privacy.mechanisms.scores import FamilyScores
 LOWER_SHARE = 0.1  # the paper's η: the upper bound says more, so it gets the larger share
 
 
+@sealed
 def bound_ranks(
     secret: Confidential[FamilyScores],
     chosen: list[int],

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from opendp import domains, measurements, measures, metrics
 
-from dpxplain.model.confidential import Confidential
+from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.privacy.calibration import top_k_scale
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
 from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
@@ -25,6 +25,7 @@ _DEEPEST = 63  # everything that far below the highest score shares the last buc
 _IDLE = -1
 
 
+@sealed
 def select_top_k(
     secret: Confidential[FamilyScores], *, k: int, sensitivity: int, rho: float, noise: NoiseSource
 ) -> list[int]:

@@ -1,0 +1,159 @@
+"""Attacks that a reviewer made work on earlier versions; each must stay closed."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpxplain as dpx
+from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.errors import InternalError
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.query import Aggregate, Query
+from dpxplain.model.schema import Column, Schema
+from dpxplain.privacy.mechanisms.gaussian import add_gaussian
+from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
+from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.mechanisms.top_k import select_top_k
+
+
+def _open(tmp_path: Any, rho: float = 10.0) -> dpx.Session:
+    ids = [str(i) for i in range(300)]
+    frame = pd.DataFrame({"g": ["A", "B"] * 50, "id": ids[:100], "pay": [30_000.0, 20_000.0] * 50})
+    schema = {
+        "table": {"name": "t"},
+        "privacy": {"rho": rho},
+        "columns": {
+            "g": {"values": ["A", "B"]},
+            "id": {"values": ids},
+            "pay": {"bounds": [0, 100_000], "step": 1},
+        },
+    }
+    return dpx.connect(frame, schema=schema, workspace=tmp_path)
+
+
+def test_noise_so_wide_that_it_would_saturate_is_refused_before_anything_is_charged(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")
+    for k, split in ((299, (1, 1e6, 1e6)), (300, (1, 1e6, 1))):
+        with pytest.raises(dpx.ExplanationError, match="too small"):
+            question.explain(k=k, rho=1e-12, split=split)
+    assert session.budget.spent == 1.0
+    session.close()
+
+
+@pytest.mark.parametrize("tiny", [1e-25, 1e-29])
+def test_mechanisms_themselves_refuse_noise_beyond_64_bits(tiny: float) -> None:
+    family = Confidential(FamilyScores(np.arange(3), np.array([1, 2, 3]), 1000))
+    with pytest.raises(InternalError):
+        select_top_k(family, k=2, sensitivity=2**20, rho=tiny, noise=OpenDPNoise())
+    with pytest.raises(InternalError):
+        bound_ranks(family, [0], sensitivity=2**20, rho=tiny, confidence=0.9, noise=OpenDPNoise())
+
+
+def test_a_price_is_what_the_number_is_and_not_what_it_prints(tmp_path: Any) -> None:
+    class Cheap(float):
+        def __repr__(self) -> str:
+            return "1e-12"
+
+    session = _open(tmp_path)
+    session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=Cheap(2.0))
+    assert session.budget.spent == 2.0
+    session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=np.float64(0.5))
+    assert session.budget.spent == 2.5
+    session.close()
+
+
+def test_the_schema_an_analyst_sees_is_a_copy(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    session.schema.columns["pay"] = Column(bounds=(0, 1), step=1)
+    answer = session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5)
+    assert answer["A"].scale == pytest.approx(100_000)
+    session.close()
+
+
+def test_a_question_cannot_be_given_other_weights_afterwards(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")
+    with pytest.raises(AttributeError):
+        question.contrast = None  # type: ignore[misc, assignment]
+    with pytest.raises(dpx.QuestionError):
+        question.answer.why({"A": 1e-304, "B": -1e-304})
+    session.close()
+
+
+def test_a_traceback_from_inside_a_mechanism_shows_no_value() -> None:
+    class Interrupted(OpenDPNoise):
+        def __init__(self, error: BaseException) -> None:
+            self.error = error
+
+        def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+            raise self.error
+
+    for error in (KeyboardInterrupt(), ValueError("31337"), MemoryError("31337")):
+        with pytest.raises((KeyboardInterrupt, InternalError, MemoryError)) as caught:
+            add_gaussian(Confidential(np.array([31337])), sensitivity=1, rho=0.1, noise=Interrupted(error))
+        shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+        frames = [line for line in shown.format() if "gaussian.py" in line]
+        assert not frames, "the mechanism's own frames, which hold values, are gone"
+        assert caught.value.__context__ is None
+
+
+def test_confidential_gives_no_state_away() -> None:
+    with pytest.raises(InternalError):
+        Confidential(31337).__getstate__()
+
+
+def _people(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame(columns)
+
+
+def _counts(frame: pd.DataFrame) -> dict[int, int]:
+    schema = Schema.load(
+        {
+            "table": {"name": "t"},
+            "privacy": {"rho": 1.0, "unit": "person", "max_rows": 1},
+            "columns": {
+                "x": {"bounds": [0, 100], "step": 1},
+                "c": {"values": ["a", "b", "c", "d"]},
+                "v": {"edges": [0, 50, 100]},
+            },
+        }
+    )
+    engine = DuckDBEngine(frame, schema)
+    grouped = engine.grouped(Query("t", ("c", "v"), Aggregate("sum", "x")), ((),)).reveal()
+    engine.close()
+    keys = grouped.codes["c"] * 10 + grouped.codes["v"]
+    return dict(
+        zip(keys.tolist(), zip(grouped.count.tolist(), grouped.total.tolist(), strict=True), strict=True)
+    )
+
+
+@pytest.mark.parametrize("kind", ["number becomes float", "category gains a value", "id becomes float"])
+def test_one_person_more_never_changes_which_rows_of_the_others_are_kept(kind: str) -> None:
+    persons = np.repeat(np.arange(400), 2)
+    rng = np.random.default_rng(5)
+    frame = _people(
+        person=persons,
+        x=rng.integers(0, 100, 800),
+        c=pd.Categorical(rng.choice(["b", "c"], 800)),
+        v=rng.integers(1, 100, 800),
+    )
+    extra = _people(person=[9999], x=[7], c=["b"], v=[5])
+    if kind == "number becomes float":
+        extra = extra.assign(v=[np.nan])
+    if kind == "category gains a value":
+        extra = extra.assign(c=["a"])
+        frame["c"] = frame["c"].cat.set_categories(["b", "c"])
+    if kind == "id becomes float":
+        extra = extra.assign(person=[np.nan])
+    more = pd.concat([frame.astype({"c": str}), extra], ignore_index=True)
+    more["c"] = pd.Categorical(more["c"])
+    before, after = _counts(frame), _counts(more)
+    moved = sum(abs(after.get(k, (0, 0))[0] - before.get(k, (0, 0))[0]) for k in before | after)
+    assert moved <= 1
