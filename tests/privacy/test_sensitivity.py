@@ -374,7 +374,7 @@ def test_a_sensitivity_never_leaves_the_range_of_floats_silently(
         family_sensitivity(aggregate, (weight, -weight), 0, high, overlap=1)
 
 
-@pytest.mark.parametrize("scale", [1e-250, 1e250])
+@pytest.mark.parametrize("scale", [1e-120, 1e120])
 @pytest.mark.parametrize(("aggregate", "low", "high"), COLUMNS)
 def test_tiny_and_huge_weights_scale_the_sensitivity(
     aggregate: Aggregate, low: float, high: float, scale: float
