@@ -80,12 +80,12 @@ def authorise(
     """
     if not scale <= LARGEST_SCALE:
         raise InternalError("A release was planned with noise beyond the range of its numbers.")
-    for _ in range(64):
+    for _ in range(8):
+        scale *= 1.0 + 2.0**-48
         measurement = build(scale)
         cost = measurement.map(sensitivity)
         if cost <= rho:
             break
-        scale *= 1.0 + 2.0**-50
     if not rho * (1.0 - 1e-9) <= cost <= rho:
         raise InternalError("OpenDP's privacy map does not agree with the planned cost of a release.")
     return measurement, scale
