@@ -141,7 +141,7 @@ CASES: list[tuple[str, Callable[[Desk], object], type[DPXPlainError], tuple[str,
     ],
     *[
         (f"conjuncts={c!r}", explain(conjuncts=c), dpx.ExplanationError, ("conjuncts",))
-        for c in [0, 3, -1, True, 1.0, "1", None]
+        for c in [0, 3, -1, True, 1.0, "1"]
     ],
     ("mechanism", explain(mechanism="magic"), dpx.ExplanationError, ("magic", "one-shot")),
     ("list for a mechanism", explain(mechanism=["auto"]), dpx.ExplanationError, ("one-shot",)),

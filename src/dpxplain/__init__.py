@@ -20,6 +20,7 @@ from dpxplain.model.question import Verdict
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
+    from dpxplain.explanation.recipes import differs, either, ranges, thresholds
     from dpxplain.model.schema import Schema
     from dpxplain.question import Question
     from dpxplain.session import Session, connect, example
@@ -45,7 +46,11 @@ __all__ = [
     "SourceError",
     "Verdict",
     "connect",
+    "differs",
+    "either",
     "example",
+    "ranges",
+    "thresholds",
 ]
 
 # OpenDP, DuckDB and friends take most of a second to import, so they wait until they are needed.
@@ -56,7 +61,11 @@ _HOMES = {
     "Schema": "dpxplain.model.schema",
     "Session": "dpxplain.session",
     "connect": "dpxplain.session",
+    "differs": "dpxplain.explanation.recipes",
+    "either": "dpxplain.explanation.recipes",
     "example": "dpxplain.session",
+    "ranges": "dpxplain.explanation.recipes",
+    "thresholds": "dpxplain.explanation.recipes",
 }
 
 

@@ -54,6 +54,7 @@ class QueryRefused(BadRequest):
         start: int | None = None,
         end: int | None = None,
     ) -> None:
+        self.what = problem  # without the position
         self.sql = sql
         self.start = start
         self.end = end

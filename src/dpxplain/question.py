@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpxplain.explanation.family import Family, choose_family
+from dpxplain.explanation.choosing import Predicates, choose_family
+from dpxplain.explanation.family import Family
 from dpxplain.model.question import Contrast, Verdict
 from dpxplain.phases.assess_question import assess
 from dpxplain.phases.dataset import OpenDataset
@@ -21,6 +22,7 @@ from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.render.display import Displayed
 from dpxplain.render.words import finding, number, question_text
+from dpxplain.sql.parse import parse_condition
 from dpxplain.table import Explanation
 
 if TYPE_CHECKING:
@@ -92,13 +94,22 @@ class Question(Displayed):
         *,
         mechanism: str = "auto",
         attributes: Sequence[str] | None = None,
-        conjuncts: int = 1,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
         confidence: float | None = None,
         split: Split = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
     ) -> Explanation:
-        """The k most influential predicates, for `rho`. Asking the identical thing again is free."""
-        plan = self._plan(k, rho, mechanism, attributes, conjuncts, confidence, split, sensitivity)
+        """The k most influential predicates, for `rho`. Asking the identical thing again is free.
+
+        By default predicates are equalities over all attributes; `conjuncts=2` takes pairs of them,
+        `attributes` and `exclude` choose columns, and `predicates` takes conditions as SQL text or recipes
+        such as `dpx.ranges("age")`, `dpx.thresholds()`, `dpx.differs("sex")` and
+        `dpx.either("pickup_zone", "dropoff_zone")`.
+        """
+        family = self._family(attributes, conjuncts, exclude, predicates)
+        plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
         release, entry, free = explain_answer(plan, self._dataset, self.text)
         return Explanation(self, plan, release, self._dataset, id=entry, free=free)
 
@@ -109,20 +120,30 @@ class Question(Displayed):
         *,
         mechanism: str = "auto",
         attributes: Sequence[str] | None = None,
-        conjuncts: int = 1,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
         confidence: float | None = None,
         split: Split = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
     ) -> ExplanationPreview:
         """What `explain` would cost and how precise its table would be. Spends nothing."""
-        plan = self._plan(k, rho, mechanism, attributes, conjuncts, confidence, split, sensitivity)
+        family = self._family(attributes, conjuncts, exclude, predicates)
+        plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
         return ExplanationPreview.of(plan, self, self._dataset)
 
-    def truth(self, attributes: Sequence[str] | None = None, conjuncts: int = 1) -> Truth:
+    def truth(
+        self,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> Truth:
         """Curator only: true influence and rank of every predicate."""
         from dpxplain.curator import require_curator
 
-        return require_curator(self._dataset).question_truth(self, self._family(attributes, conjuncts))
+        family = self._family(attributes, conjuncts, exclude, predicates)
+        return require_curator(self._dataset).question_truth(self, family)
 
     def chart(self) -> Any:
         """An Altair chart: the interval of the gap against the constant asked about."""
@@ -149,16 +170,29 @@ class Question(Displayed):
             return None
         return gap * smallest
 
-    def _family(self, attributes: Sequence[str] | None, conjuncts: int) -> Family:
-        return choose_family(self._dataset.schema, self.answer.statement.query, attributes, conjuncts)
+    def _family(
+        self,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> Family:
+        return choose_family(
+            self._dataset.schema,
+            self.answer.statement.query,
+            attributes,
+            conjuncts,
+            exclude=exclude,
+            predicates=predicates,
+            parse=parse_condition,
+        )
 
     def _plan(
         self,
+        family: Family,
         k: int,
         rho: float,
         mechanism: str,
-        attributes: Sequence[str] | None,
-        conjuncts: int,
         confidence: float | None,
         split: Split,
         sensitivity: SensitivityChoice,
@@ -166,7 +200,7 @@ class Question(Displayed):
         return plan_explanation(
             self.answer.statement.query,
             self.contrast,
-            self._family(attributes, conjuncts),
+            family,
             self._dataset,
             k=k,
             rho=rho,

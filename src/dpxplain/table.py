@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.budget import Spend
-from dpxplain.model.predicate import Predicate
+from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import ExplanationPlan
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ExplanationRow:
     """One predicate: intervals of its influence, relative influence and rank."""
 
-    predicate: Predicate
+    predicate: Predicate | FilterPredicate
     estimate: float  # noisy influence, the middle of its interval
     influence: Interval
     relative_influence: Interval | None  # None where the released gap is too uncertain to divide by

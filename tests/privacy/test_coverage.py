@@ -64,7 +64,7 @@ def test_influence_and_rank_intervals_cover(shape: str, aggregate: str, tmp_path
     owner = _open(SHAPES[shape], 7, tmp_path)
     question = owner.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0).why("A", "B")
     confidence, k = 0.9, 3
-    plan = question._plan(k, 0.5, "one-shot", None, 1, confidence, (1, 1, 2), "tight")
+    plan = question._plan(question._family(), k, 0.5, "one-shot", confidence, (1, 1, 2), "tight")
     truth = {row["predicate"]: row for row in question.truth().records()}
     predicates = [str(plan.family.predicate(i)) for i in range(plan.family.size)]
     influence = np.array([truth[p]["influence"] for p in predicates])

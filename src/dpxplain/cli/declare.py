@@ -157,7 +157,7 @@ def family_sizes(declared: Schema) -> dict[int, int]:
     from dpxplain.explanation.family import Family
 
     attributes = tuple(declared.discrete())
-    return {n: Family(declared, attributes, n).size for n in (1, 2, 3) if n <= len(attributes)}
+    return {n: Family.conjunctions(declared, attributes, n).size for n in (1, 2, 3) if n <= len(attributes)}
 
 
 def _kind(column: Column) -> str:

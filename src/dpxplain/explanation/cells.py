@@ -66,30 +66,27 @@ def cells(
     family: Family,
     blocks: tuple[tuple[str, ...], ...],
 ) -> Cells:
-    """Index the grouped pass by group and predicate; each subset is summed from a block that contains it."""
+    """Index the grouped pass by group and predicate; each part is summed from a block with its columns."""
     groups = group_index(grouped, group_by, shape)
     occupied = (groups >= 0) & (grouped.count > 0)
     rows_of = [np.flatnonzero(occupied & (grouped.subset == number)) for number in range(len(blocks))]
-    parts: list[tuple[IntArray, ...]] = []
-    for subset, sizes, offset in zip(family.subsets, family.shapes, family.offsets, strict=False):
+    columns: list[tuple[IntArray, ...]] = []
+    for part, offset in zip(family.parts, family.offsets, strict=False):
         rows = min(
-            (rows_of[number] for number, block in enumerate(blocks) if set(subset) <= set(block)), key=len
+            (rows_of[number] for number, block in enumerate(blocks) if set(part.columns) <= set(block)),
+            key=len,
         )
-        index = groups[rows]
-        inside = np.ones(len(rows), dtype=bool)
-        for name, size in zip(subset, sizes, strict=True):
-            codes = grouped.codes[name][rows]
-            index = index * size + (codes - 1)
-            inside &= codes > 0
-        rows, index = rows[inside], index[inside]
+        matching, predicate = part.satisfied([grouped.codes[name][rows] for name in part.columns])
+        rows = rows[matching]
+        index = groups[rows] * part.size + predicate
         order = np.argsort(index, kind="stable")
         rows, index = rows[order], index[order]
         starts = np.flatnonzero(np.diff(index, prepend=-1))
-        group, predicate = np.divmod(index[starts], math.prod(sizes))
+        group, predicate = np.divmod(index[starts], part.size)
         # reduceat adds integers exactly; an empty pass has no segment to add.
         sums = [
             np.add.reduceat(a[rows], starts) if len(starts) else a[rows]
             for a in (grouped.count, grouped.total)
         ]
-        parts.append((group, offset + predicate, *sums))
-    return Cells(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        columns.append((group, offset + predicate, *sums))
+    return Cells(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))

@@ -1,6 +1,7 @@
 """Explanation predicates as trees that print as SQL.
 
-A predicate is a conjunction of conditions `attribute = value`, each value from the declared domain.
+`Predicate` is a conjunction of conditions `attribute = value`, each value from the declared domain;
+`FilterPredicate` is any condition on declared columns.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Not, Or
 from dpxplain.model.schema import Bin, DomainValue, label
 
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
@@ -72,3 +74,41 @@ class Predicate:
     @property
     def label(self) -> str:
         return " and ".join(c.label for c in self.conditions)
+
+
+@dataclass(frozen=True)
+class FilterPredicate:
+    """Any condition on declared values.
+
+    >>> from dpxplain.model.query import Comparison, Or
+    >>> p = FilterPredicate(Or((Comparison("a", "=", "x"), Comparison("b", "=", "x"))))
+    >>> print(p)
+    a = 'x' OR b = 'x'
+    """
+
+    condition: Filter
+
+    def __str__(self) -> str:
+        return _sql(self.condition)
+
+    @property
+    def label(self) -> str:
+        return _sql(self.condition).replace(" AND ", " and ").replace(" OR ", " or ")
+
+
+def _sql(node: Filter) -> str:
+    match node:
+        case Comparison(name, operator, value):
+            return f"{sql_name(name)} {operator} {sql_literal(value)}"
+        case Membership(name, values):
+            return f"{sql_name(name)} IN ({', '.join(sql_literal(v) for v in values)})"
+        case IsNull(name):
+            return f"{sql_name(name)} IS NULL"
+        case Not(IsNull(name)):
+            return f"{sql_name(name)} IS NOT NULL"
+        case Not(part):
+            return f"NOT ({_sql(part)})"
+        case And(parts):
+            return " AND ".join(f"({_sql(p)})" if isinstance(p, Or) else _sql(p) for p in parts)
+        case Or(parts):
+            return " OR ".join(f"({_sql(p)})" if isinstance(p, And) else _sql(p) for p in parts)

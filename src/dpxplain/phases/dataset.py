@@ -73,7 +73,7 @@ class OpenDataset:
             grouped = self.engine.grouped(query, blocks)
             return grouped.map(lambda scanned: cells(scanned, groups.columns, groups.shape, family, blocks))
 
-        return self._kept(("cells", query, family.attributes, family.conjuncts), scan)
+        return self._kept(("cells", query, family.key), scan)
 
     def _kept(self, key: object, scan: Callable[[], T]) -> T:
         with self._lock:

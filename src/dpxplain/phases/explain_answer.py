@@ -52,7 +52,7 @@ class ExplanationPlan:
             "explain",
             self.query,
             (self.contrast.groups, self.contrast.weights),
-            (self.family.attributes, self.family.conjuncts),
+            self.family.key,
             (self.mechanism, self.rho, self.confidence, self.sensitivity, self.one_shot),
         )
 

@@ -1,7 +1,7 @@
 """SQL text to a query tree, or a refusal that says where and what to write instead. Reads no data.
 
-Answered: one SELECT of group-by columns and exactly one COUNT(*), COUNT(column), SUM(column) or
-AVG(column), from the declared table, with WHERE, GROUP BY (names, aliases or positions), ORDER BY and
+Answered: one SELECT of group-by columns and at least one COUNT(*), COUNT(column), SUM(column) or
+AVG(column), each once, from the declared table, with WHERE, GROUP BY (names, aliases or positions), ORDER BY and
 LIMIT. Every GROUP BY column must be selected: rows without their label would spend budget on an answer
 nobody can read.
 """
@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from dpxplain.model.query import Aggregate, OrderKey, Output, Presentation, Query, Statement
+from dpxplain.errors import QueryRefused
+from dpxplain.model.query import Aggregate, Filter, OrderKey, Output, Presentation, Query, Statement
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.sql.admit import admit
 from dpxplain.sql.scope import Scope, matching, number
@@ -44,17 +45,41 @@ AVG are answered; the declared bounds or edges say where values lie.
     source = read(sql)
     tree = admit(source)
     scope = _from(tree, Scope(source, schema))
-    aggregate, outputs = _select(tree, scope)
+    aggregates, outputs = _select(tree, scope)
     group_by = _group(tree, scope, outputs)
     where = tree.args.get("where")
     query = Query(
         table=schema.table.name,
         group_by=group_by,
-        aggregate=aggregate,
+        aggregate=aggregates[0],
         where=condition(where.this, scope) if where else None,
     )
-    presentation = Presentation(outputs, _order(tree, scope, outputs, query), _limit(tree, scope))
-    return Statement(sql, query, presentation)
+    presentation = Presentation(outputs, _order(tree, scope, outputs, aggregates), _limit(tree, scope))
+    return Statement(sql, query, presentation, aggregates[1:])
+
+
+def parse_condition(text: str, schema: Schema) -> Filter:
+    """One condition, as it would stand behind WHERE.
+
+    >>> schema = Schema.load({"table": {"name": "people"}, "privacy": {"rho": 1.0},
+    ...     "columns": {"sex": {"values": ["F", "M"]}}})
+    >>> parse_condition("sex <> 'F'", schema)
+    Comparison(column='sex', operator='<>', value='F')
+    """
+    table = '"' + schema.table.name.replace('"', '""') + '"'
+    before = f"SELECT COUNT(*) FROM {table} WHERE ("  # in parentheses no further clause can follow
+    try:
+        statement = parse(f"{before}{text}\n)", schema)
+    except QueryRefused as refusal:
+        start, end = ((None if p is None else max(0, p - len(before))) for p in (refusal.start, refusal.end))
+        what = f"In the condition {text!r}: {refusal.what}"
+        raise QueryRefused(what, remedy=refusal.remedy, sql=text, start=start, end=end) from None
+    shown = statement.presentation
+    if statement.query.where is None or statement.query.group_by or shown.order or shown.limit is not None:
+        raise QueryRefused(
+            f"{text!r} is more than a condition.", remedy="Write only what stands behind WHERE."
+        )
+    return statement.query.where
 
 
 def _from(tree: exp.Select, scope: Scope) -> Scope:
@@ -72,31 +97,34 @@ def _from(tree: exp.Select, scope: Scope) -> Scope:
     return replace(scope, qualifiers=(*([table.alias] if table.alias else []), name))
 
 
-def _select(tree: exp.Select, scope: Scope) -> tuple[Aggregate, tuple[Output, ...]]:
-    """The one aggregate, and the names under which the answer's columns are shown."""
-    aggregate: Aggregate | None = None
+def _select(tree: exp.Select, scope: Scope) -> tuple[tuple[Aggregate, ...], tuple[Output, ...]]:
+    """The aggregates, and the names under which the answer's columns are shown."""
+    aggregates: list[Aggregate] = []
     outputs: list[Output] = []
     for item in tree.expressions:
         inner = item.unalias().unnest()
         column: str | None = None
         if type(inner) in _AGGREGATES:
-            if aggregate is not None:
-                raise scope.refuse("A second aggregate is selected.", "Ask for one at a time.", inner)
             aggregate = _aggregate(inner, scope)
+            if aggregate in aggregates:
+                # Its share of ρ would buy the same thing twice, each time with more noise.
+                remedy = "Select it once; a released answer can be shown under any name."
+                raise scope.refuse(f"{aggregate} is selected twice.", remedy, inner)
+            aggregates.append(aggregate)
         elif isinstance(inner, exp.Star) or isinstance(inner.this, exp.Star):
             remedy = "Name the GROUP BY columns, and add COUNT(*), SUM(column) or AVG(column)."
             raise scope.refuse("SELECT * is not answered: rows are never shown.", remedy, inner)
         else:
             column = scope.column(inner, otherwise="" if isinstance(inner, exp.Column) else GRAMMAR)
-        name = item.alias or column or str(aggregate)
+        name = item.alias or column or str(aggregates[-1])
         if name.casefold() in {output.name.casefold() for output in outputs}:
             remedy = "Remove it, or give it another name with AS."
             raise scope.refuse(f"The name {name} is selected twice.", remedy, item)
-        outputs.append(Output(name, column))
-    if aggregate is None:
+        outputs.append(Output(name, column, len(aggregates) - 1 if column is None else 0))
+    if not aggregates:
         remedy = "Add COUNT(*), COUNT(column), SUM(column) or AVG(column) to SELECT."
         raise scope.refuse("No aggregate is selected.", remedy, scope.source.tokens[0])
-    return aggregate, tuple(outputs)
+    return tuple(aggregates), tuple(outputs)
 
 
 def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
@@ -149,21 +177,25 @@ def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> 
             return scope.column(item, otherwise="GROUP BY takes columns that are selected.")
         output = aliases[alias[0]]
     if output.column is None:
-        raise scope.refuse("The aggregate cannot be grouped by.", "Group by columns.", item)
+        raise scope.refuse("An aggregate cannot be grouped by.", "Group by columns.", item)
     return output.column
 
 
-def _order(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...], query: Query) -> tuple[OrderKey, ...]:
+def _order(
+    tree: exp.Select, scope: Scope, outputs: tuple[Output, ...], aggregates: tuple[Aggregate, ...]
+) -> tuple[OrderKey, ...]:
     order = tree.args.get("order")
     items: list[exp.Expr] = order.expressions if order else []
     return tuple(
-        OrderKey(_ordered_output(item.this.unnest(), scope, outputs, query), bool(item.args.get("desc")))
+        OrderKey(_ordered_output(item.this.unnest(), scope, outputs, aggregates), bool(item.args.get("desc")))
         for item in items
     )
 
 
-def _ordered_output(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...], query: Query) -> int:
-    """A position, a shown name, a selected column or the aggregate; a shown name goes first."""
+def _ordered_output(
+    item: exp.Expr, scope: Scope, outputs: tuple[Output, ...], aggregates: tuple[Aggregate, ...]
+) -> int:
+    """A position, a shown name, a selected column or an aggregate; a shown name goes first."""
     if isinstance(item, exp.Literal):
         return _position(item, scope, outputs)
     shown = [output.name for output in outputs]
@@ -172,9 +204,11 @@ def _ordered_output(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...], q
         return shown.index(alias[0])
     remedy = f"Order by what is selected: {', '.join(shown)}."
     if type(item) in _AGGREGATES:
-        if _aggregate(item, scope) != query.aggregate:
+        aggregate = _aggregate(item, scope)
+        if aggregate not in aggregates:
             raise scope.refuse("ORDER BY names an aggregate that is not selected.", remedy, item)
-        return next(i for i, output in enumerate(outputs) if output.column is None)
+        wanted = (None, aggregates.index(aggregate))
+        return next(i for i, output in enumerate(outputs) if (output.column, output.aggregate) == wanted)
     column = scope.column(item, otherwise=remedy)
     selected = [i for i, output in enumerate(outputs) if output.column == column]
     if not selected:

@@ -1,0 +1,138 @@
+"""Kinds of predicates beside equalities, made from declared domains.
+
+Each function names a recipe; it becomes conditions once the schema and the query are known:
+`question.explain(predicates=dpx.ranges("age"))`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dpxplain.errors import ExplanationError
+from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Or
+from dpxplain.model.schema import Bin, DomainValue, Schema
+
+Make = Callable[[str, Schema], Iterator[Filter]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Conditions for each of some columns; without columns, for all that fit."""
+
+    columns: tuple[str, ...]
+    fits: Callable[[str, Schema], bool]
+    make: Make
+
+    def conditions(self, schema: Schema, eligible: Sequence[str]) -> Iterator[Filter]:
+        for name in self.columns or (name for name in eligible if self.fits(name, schema)):
+            yield from self.make(name, schema)
+
+
+@dataclass(frozen=True)
+class Either:
+    """Conditions on several columns together."""
+
+    columns: tuple[str, ...]
+
+    def conditions(self, schema: Schema, eligible: Sequence[str]) -> Iterator[Filter]:
+        first, *others = (schema.domain(name) for name in self.columns)
+        common = [value for value in first if all(value in domain for domain in others)]
+        if not common:
+            raise ExplanationError(
+                f"{' and '.join(self.columns)} have no declared value in common.",
+                remedy="Choose columns with the same domain.",
+            )
+        for value in common:
+            yield Or(tuple(_equals(name, value) for name in self.columns))
+
+
+def ranges(*columns: str) -> Recipe:
+    """Every run of neighbouring bins or whole numbers, such as `age > 20 AND age <= 50`."""
+    return Recipe(columns, _is_ordered, _ranges)
+
+
+def thresholds(*columns: str) -> Recipe:
+    """`column <= edge` and `column > edge` at every declared edge between two values."""
+    return Recipe(columns, _is_ordered, _thresholds)
+
+
+def differs(*columns: str) -> Recipe:
+    """`column <> value` for every declared value."""
+    return Recipe(columns, lambda name, schema: schema.column(name).values is not None, _differs)
+
+
+def either(*columns: str) -> Either:
+    """`a = v OR b = v` for every value v the columns have in common, such as a zone at either end."""
+    if len(set(columns)) < 2 or not all(isinstance(name, str) for name in columns):
+        raise ExplanationError(
+            "either needs two or more columns.", remedy='Write dpx.either("pickup_zone", "dropoff_zone").'
+        )
+    return Either(columns)
+
+
+def _ranges(name: str, schema: Schema) -> Iterator[Filter]:
+    cells = _in_order(name, schema)
+    for first, last in itertools.combinations_with_replacement(range(len(cells)), 2):
+        if (first, last) != (0, len(cells) - 1):
+            yield _between(name, cells[first], cells[last], first == 0, last == len(cells) - 1)
+
+
+def _thresholds(name: str, schema: Schema) -> Iterator[Filter]:
+    for cell in _in_order(name, schema)[:-1]:
+        edge = _number(cell.high) if isinstance(cell, Bin) else cell
+        yield Comparison(name, "<=", edge)
+        yield Comparison(name, ">", edge)
+
+
+def _differs(name: str, schema: Schema) -> Iterator[Filter]:
+    for value in schema.domain(name):
+        if isinstance(value, Bin):
+            raise ExplanationError(
+                f"{name} has bins, which <> would cut.",
+                remedy=f"Use dpx.ranges({name!r}) or dpx.thresholds({name!r}).",
+            )
+        if value is not None:
+            yield Comparison(name, "<>", value)
+
+
+def _is_ordered(name: str, schema: Schema) -> bool:
+    listed = [value for value in schema.domain(name) if value is not None]
+    return all(isinstance(v, Bin) or (isinstance(v, int) and not isinstance(v, bool)) for v in listed)
+
+
+def _in_order(name: str, schema: Schema) -> list[Bin | int]:
+    """Bins or whole numbers from low to high, NULL left out."""
+    if not _is_ordered(name, schema):
+        raise ExplanationError(
+            f"The values of {name} have no order.",
+            remedy="Choose a column with edges or whole numbers, or use dpx.differs or equalities.",
+        )
+    cells = [value for value in schema.domain(name) if isinstance(value, Bin | int)]
+    return sorted(cells, key=lambda cell: cell.low if isinstance(cell, Bin) else cell)
+
+
+def _between(name: str, first: Bin | int, last: Bin | int, from_start: bool, to_end: bool) -> Filter:
+    """first ≤ column ≤ last, saying only what is not certain already."""
+    if isinstance(first, int) and first == last:
+        return Comparison(name, "=", first)
+    high = Comparison(name, "<=", _number(last.high) if isinstance(last, Bin) else last)
+    if from_start:
+        return high
+    low = (
+        Comparison(name, ">", _number(first.low)) if isinstance(first, Bin) else Comparison(name, ">=", first)
+    )
+    return low if to_end else And((low, high))
+
+
+def _equals(name: str, value: DomainValue) -> Filter:
+    if value is None:
+        return IsNull(name)
+    if isinstance(value, Bin):
+        return And((Comparison(name, ">", _number(value.low)), Comparison(name, "<=", _number(value.high))))
+    return Comparison(name, "=", value)
+
+
+def _number(edge: float) -> Literal_:
+    return int(edge) if edge == int(edge) else edge
