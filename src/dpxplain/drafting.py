@@ -105,6 +105,7 @@ source = {_text(source)}
 {f"rho = {_number(rho)}":<25} # the whole data set's budget, for everyone and for ever
 delta = 1e-6              # only for showing (epsilon, delta)
 unit = "row"              # one row is one person; else: unit = "<column of the person id>", max_rows = 3
+neighbours = "unbounded"  # hides even whether someone is in the data; "bounded": what their rows hold
 
 {body}
 """

@@ -63,6 +63,13 @@ def test_check_explains_a_unit_of_several_rows(dpxplain: Any, folder: Path) -> N
     assert "at most 3" in dpxplain("schema", "check", "--json").json["privacy"]["in_words"]
 
 
+def test_check_says_which_tables_are_neighbours(dpxplain: Any, folder: Path) -> None:
+    assert "(unbounded neighbours)" in dpxplain("schema", "check", "--json").json["privacy"]["in_words"]
+    text = (folder / "dpxplain.toml").read_text().replace("rho = 5.0", 'rho = 5.0\nneighbours = "bounded"')
+    (folder / "dpxplain.toml").write_text(text)
+    assert "(bounded neighbours)" in dpxplain("schema", "check", "--json").json["privacy"]["in_words"]
+
+
 def test_check_without_data_says_that_it_checked_the_schema_alone(dpxplain: Any, folder: Path) -> None:
     text = (folder / "dpxplain.toml").read_text().replace('source = "people.csv"', "")
     (folder / "dpxplain.toml").write_text(text)

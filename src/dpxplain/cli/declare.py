@@ -145,10 +145,15 @@ def privacy_in_words(privacy: Privacy) -> str:
         if privacy.unit == "row"
         else f"one value of {privacy.unit}: at most {privacy.max_rows} of its rows are used, no more"
     )
+    hidden = (
+        "Hidden is what it holds, not that it is there (bounded neighbours)."
+        if privacy.neighbours == "bounded"
+        else "Hidden is even whether it is there (unbounded neighbours)."
+    )
     return (
         f"Privacy: all answers together may cost ρ = {amount(privacy.rho)} (zero-concentrated differential "
         f"privacy), which is ε = {epsilon(privacy.rho, privacy.delta):.3g} at δ = {privacy.delta:g}. "
-        f"Protected is {whom}."
+        f"Protected is {whom}. {hidden}"
     )
 
 

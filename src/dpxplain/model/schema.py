@@ -188,6 +188,7 @@ class Privacy(_Strict):
     delta: float = Field(default=1e-6, gt=0, lt=1)
     unit: str = "row"
     max_rows: int = Field(default=1, ge=1, le=1_000_000)
+    neighbours: Literal["unbounded", "bounded"] = "unbounded"  # a unit comes or goes, or is replaced
 
     @model_validator(mode="after")
     def _rows(self) -> Privacy:

@@ -13,22 +13,23 @@ from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
+from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
 
 
 @dataclass(frozen=True)
 class QueryPlan:
     """What an answer will cost and how noisy it will be, from public quantities only.
 
-    Sensitivities are whole numbers: rows for the count, grid units for the sum. An average's sum is
-    centred and doubled, Σ(2x − low − high), which keeps the middle of the bounds on the grid.
+    Sensitivities are in rows for the count, in grid units for the sum. An average's sum is centred and
+    doubled, Σ(2x − low − high), which keeps the middle of the bounds on the grid.
     """
 
     query: Query
     rho: float
     rho_count: float
     rho_sum: float
-    count_sensitivity: int
-    sum_sensitivity: int
+    count_sensitivity: float
+    sum_sensitivity: float
     sum_unit: float
 
     @property
@@ -50,18 +51,18 @@ def plan_query(query: Query, schema: Schema, rho: float) -> QueryPlan:
     """Split ρ over what the aggregate needs: COUNT a count, SUM a sum, AVG half and half."""
     rho = check_rho(rho)
     Groups.of(query, schema)
-    rows = schema.privacy.max_rows
-    kind = query.aggregate.kind
+    unit = schema.privacy.max_rows, schema.privacy.neighbours
+    rows, kind = count_sensitivity(*unit), query.aggregate.kind
     if kind == "count":
-        plan = QueryPlan(query, rho, rho, 0.0, rows, 0, 1.0)
+        plan = QueryPlan(query, rho, rho, 0.0, rows, 0.0, 1.0)
     else:
         grid = measured_grid(query, schema)
-        largest = rows * max(abs(grid.low), abs(grid.high))
-        plan = (
-            QueryPlan(query, rho, 0.0, rho, rows, largest, grid.unit)
-            if kind == "sum"
-            else QueryPlan(query, rho, rho / 2, rho - rho / 2, rows, rows * grid.range, grid.unit / 2)
-        )
+        if kind == "sum":
+            total = sum_sensitivity(grid.low, grid.high, *unit)
+            plan = QueryPlan(query, rho, 0.0, rho, rows, total, grid.unit)
+        else:
+            total = mean_sum_sensitivity(grid.low, grid.high, *unit)
+            plan = QueryPlan(query, rho, rho / 2, rho - rho / 2, rows, total, grid.unit / 2)
     if not gaussian_scale(max(rows, plan.sum_sensitivity), rho / 2) <= LARGEST_SCALE:
         raise BadRequest(
             f"rho={rho!r} is too small for the declared bounds.",

@@ -54,6 +54,11 @@ class OpenDataset:
         """What one privacy unit may change: every sensitivity is multiplied by it (SPEC section 7)."""
         return self.schema.privacy.max_rows
 
+    @property
+    def row_changes(self) -> int:
+        """Rows added and rows removed, counted one by one, between neighbours."""
+        return self.rows_per_unit * (2 if self.schema.privacy.neighbours == "bounded" else 1)
+
     def totals(self, query: Query) -> Confidential[Totals]:
         """Rows and sums of every declared group."""
         groups = Groups.of(query, self.schema)

@@ -123,7 +123,12 @@ def plan_explanation(
         grid = measured_grid(query, dataset.schema)
         low, high, unit = grid.low, grid.high, grid.unit
     per_row = influence_sensitivity(
-        query.aggregate.kind, contrast.weights, low, high, paper=sensitivity == "paper"
+        query.aggregate.kind,
+        contrast.weights,
+        low,
+        high,
+        paper=sensitivity == "paper",
+        neighbours=dataset.schema.privacy.neighbours,
     )
     one_shot = OneShotPlan.share(
         k=k, family_size=family.size, sensitivity=SCORE_GRID + SCORE_SLACK, rho=rho, split=split

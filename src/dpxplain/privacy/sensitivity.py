@@ -1,7 +1,8 @@
-"""How far one row can move an influence, or a whole family of influences at once.
+"""How far one row can move an answer, an influence, or a whole family of influences at once.
 
 Every constant is proved in docs/proofs/sensitivity.md (SPEC sections 1 to 3 and 7, with the places where
-the proof yields less than SPEC) and attacked by tests/privacy/test_sensitivity.py. Public quantities only.
+the proof yields less than SPEC) and attacked by tests/privacy/test_sensitivity.py; those for replacing a
+row, in docs/proofs/bounded-neighbours.md and test_bounded_neighbours.py. Public quantities only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Aggregate = Literal["count", "sum", "avg"]
+Neighbours = Literal["unbounded", "bounded"]
+"""Unbounded: one row, or up to `rows` rows of one person, is added or removed. Bounded: it is replaced."""
 
 SCORE_GRID = 2**20
 """Influences are scored in integers, score = round(influence · SCORE_GRID / sensitivity)."""
@@ -21,6 +24,38 @@ SCORE_SLACK = 8
 to 2**31 rows and questions on any number of groups: docs/proofs/sensitivity.md, section 7."""
 
 
+def count_sensitivity(rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
+    """The most a vector of row counts, one per group, moves in Euclidean length.
+
+    >>> count_sensitivity(3), round(count_sensitivity(3, "bounded") / 3, 6)
+    (3.0, 1.414214)
+    """
+    return float(rows) if neighbours == "unbounded" else _rounded_up(math.sqrt(2) * rows)
+
+
+def sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
+    """The same for sums of values between `low` and `high`, in whole units: A, or max(R, √2·A).
+
+    >>> sum_sensitivity(0, 10), sum_sensitivity(-10, 5)
+    (10.0, 10.0)
+    >>> round(sum_sensitivity(0, 10, 1, "bounded"), 3), round(sum_sensitivity(-10, 5, 1, "bounded"), 3)
+    (14.142, 15.0)
+    """
+    largest = max(abs(low), abs(high))
+    if neighbours == "unbounded":
+        return float(rows * largest)
+    return _rounded_up(rows * max(high - low, math.sqrt(2) * largest))
+
+
+def mean_sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
+    """The same for sums of 2·value − low − high, which lie between −R and R: R, or 2R.
+
+    >>> mean_sum_sensitivity(0, 10), mean_sum_sensitivity(0, 10, 1, "bounded")
+    (10.0, 20.0)
+    """
+    return float(rows * (high - low) * (1 if neighbours == "unbounded" else 2))
+
+
 def influence_sensitivity(
     aggregate: Aggregate,
     weights: Sequence[float],
@@ -28,8 +63,9 @@ def influence_sensitivity(
     high: float = 0.0,
     *,
     paper: bool = False,
+    neighbours: Neighbours = "unbounded",
 ) -> float:
-    """The most one row, added or removed, changes the influence of one predicate (SPEC section 3).
+    """The most one row, added, removed or replaced, changes the influence of one predicate (SPEC section 3).
 
     `weights` are the question's, one per group; `low` and `high` bound the aggregated column and are ignored
     by COUNT. `paper=True` gives the larger constants of the paper's proposition on influence sensitivity.
@@ -40,14 +76,20 @@ def influence_sensitivity(
     (50.0, 100.0)
     >>> influence_sensitivity("avg", (1, -1), 0, 50), influence_sensitivity("avg", (1, -1), 0, 50, paper=True)
     (100.0, 800.0)
+    >>> influence_sensitivity("avg", (1, -1), 0, 50, neighbours="bounded")
+    150.0
     """
     weight, value = _weights(weights), _values(aggregate, low, high)
+    bounded = neighbours == "bounded"
     if paper:
-        factor = 8 if aggregate == "avg" else 2
+        factor = (8 if aggregate == "avg" else 2) * (2 if bounded else 1)
         return _usable(factor * weight.total * value.largest, value.largest)
     if aggregate == "avg":
-        return _usable(weight.total * value.width, value.width)  # W·R, proof in section 3
-    return _usable(_largest_total(weight, value), value.largest)  # L, proof in section 2
+        # W·R, proof in section 3; replacing, (W + w)·R, as two groups can be moved at once.
+        extra = weight.largest if bounded and weight.groups > 1 else 0.0
+        return _usable((weight.total + extra) * value.width, value.width)
+    total = _replaced_total if bounded else _largest_total
+    return _usable(total(weight, value), value.largest)  # L, proof in section 2
 
 
 def family_sensitivity(
@@ -57,6 +99,7 @@ def family_sensitivity(
     high: float = 0.0,
     *,
     overlap: int,
+    neighbours: Neighbours = "unbounded",
 ) -> float:
     """The most one row moves the vector of a family's influences, in Euclidean length (SPEC section 3).
 
@@ -76,7 +119,8 @@ def family_sensitivity(
         length, spread = _average_family(weight, value), value.width
     else:
         length, spread = _total_family(weight, value), value.largest
-    return _usable(math.sqrt(overlap) * length, spread)
+    replaced = 2 if neighbours == "bounded" else 1  # a removal and an addition; not tight
+    return _usable(replaced * math.sqrt(overlap) * length, spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +128,16 @@ class _Weights:
     groups: int
     positive: float
     negative: float
-    largest: float
+    most_positive: float  # a single weight, 0 if there is none of that sign
+    most_negative: float
 
     @property
     def total(self) -> float:
         return self.positive + self.negative
+
+    @property
+    def largest(self) -> float:
+        return max(self.most_positive, self.most_negative)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +161,8 @@ def _weights(weights: Sequence[float]) -> _Weights:
         groups=len(used),
         positive=math.fsum(w for w in used if w > 0),
         negative=math.fsum(-w for w in used if w < 0),
-        largest=max(abs(w) for w in used),
+        most_positive=max(*used, 0.0),
+        most_negative=-min(*used, 0.0),
     )
 
 
@@ -134,6 +184,20 @@ def _largest_total(weight: _Weights, value: _Values) -> float:
     )
 
 
+def _replaced_total(weight: _Weights, value: _Values) -> float:
+    """COUNT and SUM when a row is replaced (docs/proofs/bounded-neighbours.md, section 3)."""
+    most = weight.positive * value.up + weight.negative * value.down  # L⁺, of all groups together
+    least = weight.positive * value.down + weight.negative * value.up  # L⁻
+    rise = max(weight.most_positive * value.up, weight.most_negative * value.down)  # of one row
+    fall = max(weight.most_positive * value.down, weight.most_negative * value.up)
+    return max(rise + fall, _hump(most, fall), _hump(least, rise))
+
+
+def _hump(total: float, row: float) -> float:
+    """The largest y·row + (1 − y²)·total for y in [0, 1]."""
+    return total + row * (row / total) / 4 if row < 2 * total else row
+
+
 def _total_family(weight: _Weights, value: _Values) -> float:
     """COUNT and SUM at overlap 1 (proof in section 4); products of roots, so that nothing underflows."""
     L, A, w = _largest_total(weight, value), value.largest, weight.largest
@@ -150,6 +214,10 @@ def _average_family(weight: _Weights, value: _Values) -> float:
     w, W = weight.largest, weight.total
     unmatched = max(W, math.hypot(math.sqrt(32 / 27) * w, W - w)) if weight.groups > 1 else W
     return math.hypot(w, unmatched) * value.width
+
+
+def _rounded_up(sensitivity: float) -> float:
+    return sensitivity * (1.0 + 2.0**-50)  # two roundings or so come before it
 
 
 def _usable(sensitivity: float, spread: float) -> float:
