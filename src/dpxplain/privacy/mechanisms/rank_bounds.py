@@ -7,7 +7,7 @@ all N are paid for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack
@@ -30,45 +30,71 @@ def bound_ranks(
 ) -> list[tuple[int, int]]:
     """A rank interval for each chosen position, all together for `rho`."""
     family = secret.reveal()
-    probes = rank_probes(family.size)
-    if probes == 0:
-        return [(1, 1) for _ in chosen]
-    one_sided = (1.0 + confidence) / 2.0
-    per_search = rho / len(chosen)
-    below = _Probes(sensitivity, per_search * LOWER_SHARE, probes, one_sided, len(chosen), noise)
-    above = _Probes(sensitivity, per_search * (1.0 - LOWER_SHARE), probes, one_sided, len(chosen), noise)
-    intervals = []
+    leads = []
     for index in chosen:
         score = family.score(index)
 
         def lead(rank: int, score: int = score) -> int:
             return score - family.at_rank(rank)
 
-        low, _ = _search(lambda t, lead=lead: below.look(lead(t)) >= -below.slack, family.size)  # type: ignore[misc]
-        _, high = _search(lambda t, lead=lead: above.look(lead(t)) >= above.slack, family.size)  # type: ignore[misc]
+        leads.append((lead, lead))
+    return search_positions(
+        leads, family.size, change=2.0 * sensitivity, rho=rho, confidence=confidence, noise=noise
+    )
+
+
+Lead = Callable[[int], int]
+"""How far ahead of position t something is: ≤ 0 where it is not ahead, never decreasing in t."""
+
+
+def search_positions(
+    leads: Sequence[tuple[Lead, Lead]],
+    size: int,
+    *,
+    change: float,
+    rho: float,
+    confidence: float,
+    noise: NoiseSource,
+    lower_share: float = LOWER_SHARE,
+) -> list[tuple[int, int]]:
+    """An interval of positions 1..size for each pair of leads, all together for `rho`.
+
+    The first lead of a pair decides the lower bound and is ≥ 0 from the true position on, the second
+    decides the upper bound and is ≤ 0 up to it. One privacy unit moves a lead by at most `change`.
+    """
+    probes = rank_probes(size)
+    if probes == 0:
+        return [(1, 1) for _ in leads]
+    one_sided = (1.0 + confidence) / 2.0
+    per_search = rho / len(leads)
+    below = _Probes(change, per_search * lower_share, probes, one_sided, len(leads), noise)
+    above = _Probes(change, per_search * (1.0 - lower_share), probes, one_sided, len(leads), noise)
+    intervals = []
+    for behind, ahead in leads:
+        low, _ = _search(lambda t, lead=behind: below.look(lead(t)) >= -below.slack, size)  # type: ignore[misc]
+        _, high = _search(lambda t, lead=ahead: above.look(lead(t)) >= above.slack, size)  # type: ignore[misc]
         intervals.append((min(low, high), max(low, high)))
     return intervals
 
 
 class _Probes:
-    """Noisy looks at score differences, and the slack beyond which their sign can be trusted.
+    """Noisy looks at leads, and the slack beyond which their sign can be trusted.
 
     The noise of all looks is drawn at once, on zeros: whole numbers plus discrete Gaussian noise are the
     same whether OpenDP or we add them up, and one call is much faster than hundreds.
     """
 
     def __init__(
-        self, sensitivity: int, rho: float, probes: int, confidence: float, searches: int, noise: NoiseSource
+        self, change: float, rho: float, probes: int, confidence: float, searches: int, noise: NoiseSource
     ) -> None:
-        difference = 2.0 * sensitivity
         measurement, scale = authorise(
-            gaussian_measurement, gaussian_scale(difference, rho / probes), difference, rho / probes
+            gaussian_measurement, gaussian_scale(change, rho / probes), change, rho / probes
         )
         self.slack = rank_slack(scale, probes, confidence)
         self._noise = iter(noise.gaussian(measurement, [0] * (probes * searches), scale))
 
-    def look(self, difference: int) -> int:
-        return difference + next(self._noise)
+    def look(self, lead: int) -> int:
+        return lead + next(self._noise)
 
 
 def _search(beats: Callable[[int], bool], size: int) -> tuple[int, int]:

@@ -1,0 +1,87 @@
+"""How many rows must change: the stable quantities that a custom influence is selected and ranked by.
+
+At distance d a predicate's rank lies between b(p, d), one more than the predicates certainly above it, and
+B(p, d), the predicates not certainly below it. One row shifts both by at most one step of d, so every
+"least d at which …" has sensitivity 1 (docs/proofs/custom-influence.md). A predicate that no row satisfies
+is never listed: all of them are equal, and one stands for them all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpxplain.explanation.cells import IntArray
+from dpxplain.explanation.custom import CustomInfluence, widening, with_idle
+from dpxplain.explanation.influence import FloatArray, QuestionCells
+from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.mechanisms.stable_rank import Envelope
+
+
+def selection_scores(
+    influence: CustomInfluence, cells: QuestionCells, k: int, size: int, reach: int
+) -> FamilyScores:
+    """How many rows keep each predicate in the top k, or, negative, how many bring it there.
+
+    Relative to the idle predicates: a shift of all scores changes no choice.
+    """
+    idle = size - len(cells.active)
+    safe = np.zeros(len(cells.active) + 1, dtype=np.int64)  # least d at which B(p, d) > k
+    away = np.zeros_like(safe)  # least d at which b(p, d) ≤ k
+    for low, high in widening(influence, with_idle(cells), reach):
+        safe += low > _nth_highest(high, idle, k + 1)
+        away += high < _nth_highest(low, idle, k)
+    # The first row that pushes p out may carry it straight to the other side, hence the −1.
+    scores = np.maximum(safe - 1, 0) - away
+    return FamilyScores(cells.active, scores[:-1] - scores[-1], size)
+
+
+def rank_envelopes(
+    influence: CustomInfluence, cells: QuestionCells, chosen: list[int], size: int, reach: int
+) -> list[Envelope]:
+    """b(p, d) and B(p, d) of the chosen predicates, for every d below `reach`."""
+    idle, at = size - len(cells.active), _columns(cells, chosen)
+    lowest, highest = np.empty((2, reach, len(chosen)), dtype=np.int64)
+    for d, (low, high) in enumerate(widening(influence, with_idle(cells), reach)):
+        listed_low, listed_high = np.sort(low[:-1]), np.sort(high[:-1])
+        above = len(listed_low) - np.searchsorted(listed_low, high[at], side="right")
+        below = np.searchsorted(listed_high, low[at], side="left")
+        lowest[d] = 1 + above + idle * (low[-1] > high[at])
+        highest[d] = size - below - idle * (high[-1] < low[at])
+    return [Envelope(b, B) for b, B in zip(lowest.T, highest.T, strict=True)]
+
+
+def influence_envelopes(
+    influence: CustomInfluence, cells: QuestionCells, chosen: list[int], reach: int
+) -> list[Envelope]:
+    """Between which thresholds the chosen influences can be: position r means the r-th gap, from 1."""
+    at = _columns(cells, chosen)
+    lowest, highest = np.empty((2, reach, len(chosen)), dtype=np.int64)
+    for d, (low, high) in enumerate(widening(influence, _only(with_idle(cells), at), reach)):
+        lowest[d] = 1 + np.searchsorted(influence.thresholds, low, side="right")
+        highest[d] = 1 + np.searchsorted(influence.thresholds, high, side="right")
+    return [Envelope(b, B) for b, B in zip(lowest.T, highest.T, strict=True)]
+
+
+def between(influence: CustomInfluence, positions: tuple[int, int]) -> tuple[float, float]:
+    """The interval that a range of positions stands for; infinite ends are beyond the last threshold."""
+    ends = (-np.inf, *influence.thresholds, np.inf)
+    return float(ends[positions[0] - 1]), float(ends[positions[1]])
+
+
+def _columns(cells: QuestionCells, chosen: list[int]) -> IntArray:
+    """Where the chosen predicates are listed; the last column stands for those that are not."""
+    at = np.searchsorted(cells.active, chosen)
+    listed = np.append(cells.active, -1)[at] == chosen
+    return np.where(listed, at, len(cells.active))
+
+
+def _only(cells: QuestionCells, at: IntArray) -> QuestionCells:
+    return QuestionCells(
+        cells.active[at], cells.count, cells.total, cells.predicate_count[:, at], cells.predicate_total[:, at]
+    )
+
+
+def _nth_highest(values: FloatArray, idle: int, n: int) -> float:
+    """The n-th highest of the family; the last value counts `idle` times, of which n can matter."""
+    family = np.append(values[:-1], np.full(min(idle, n), values[-1]))
+    return float(np.partition(family, len(family) - n)[len(family) - n])

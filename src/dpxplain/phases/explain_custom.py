@@ -1,0 +1,259 @@
+"""Phase 3 for an influence of the analyst's own, which has bounds within d rows instead of a sensitivity.
+
+Selection, influence intervals and ranks all come from distances in rows, whose sensitivity is 1 whatever the
+influence is (docs/proofs/custom-influence.md).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.audit import audit
+from dpxplain.explanation.custom import CustomInfluence
+from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
+from dpxplain.explanation.family import Family
+from dpxplain.explanation.influence import of_question
+from dpxplain.model.budget import Spend, check_rho
+from dpxplain.model.query import Query
+from dpxplain.model.question import Contrast
+from dpxplain.phases.answer_query import measured_grid
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.request import LARGEST_LAYOUT
+from dpxplain.privacy.intervals import check_confidence
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan
+from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
+from dpxplain.privacy.mechanisms.stable_rank import (
+    bound_positions,
+    search_reach,
+    select_by_distance,
+    selection_reach,
+)
+
+FURTHEST = 20_000  # rows; bounds are evaluated at every distance up to where the noise no longer matters
+_INFLUENCE_SHARE = 0.5  # both ends of an influence interval say as much
+
+
+@dataclass(frozen=True)
+class CustomLine:
+    """One predicate: its index in the family, intervals of its influence and rank."""
+
+    predicate: int
+    influence: tuple[float | None, float | None]  # None: beyond the last threshold
+    rank: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class CustomRelease:
+    """The k lines as released."""
+
+    rho: float
+    influence: str
+    confidence: float
+    lines: tuple[CustomLine, ...]
+    private: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> CustomRelease:
+        raw: dict[str, Any] = json.loads(text)
+        raw["lines"] = tuple(
+            CustomLine(line["predicate"], tuple(line["influence"]), tuple(line["rank"]))
+            for line in raw["lines"]
+        )
+        return cls(**raw)
+
+
+@dataclass(frozen=True)
+class CustomPlan:
+    """What the explanation will cost and how many rows it looks ahead, from public quantities only."""
+
+    query: Query
+    contrast: Contrast
+    family: Family
+    influence: CustomInfluence
+    rho: float
+    confidence: float
+    rows: int  # added or removed between neighbours
+    shares: OneShotPlan
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        parts = (
+            ("top-k selection by distance (Gumbel)", self.shares.rho_select),
+            ("influences (noisy binary search)", self.shares.rho_influence),
+            ("ranks (noisy binary search)", self.shares.rho_rank),
+        )
+        return tuple(Spend(name, rho) for name, rho in parts if rho > 0)
+
+    @property
+    def selection_reach(self) -> int:
+        if self.shares.rho_select == 0:
+            return 0
+        return selection_reach(self.family.size, self.shares.k, rows=self.rows, rho=self.shares.rho_select)
+
+    @property
+    def influence_reach(self) -> int:
+        return self._reach(self.positions, self.shares.rho_influence, _INFLUENCE_SHARE)
+
+    @property
+    def rank_reach(self) -> int:
+        return self._reach(self.family.size, self.shares.rho_rank, LOWER_SHARE)
+
+    @property
+    def positions(self) -> int:
+        """Gaps between the influence's thresholds."""
+        return len(self.influence.thresholds) + 1
+
+    def key(self, dataset: OpenDataset) -> str:
+        return dataset.request_key(
+            "explain custom",
+            self.query,
+            self.contrast.groups,
+            self.family.key,
+            (type(self.influence).__qualname__, self.influence.name, self.influence.thresholds),
+            (self.rho, self.confidence, self.rows, self.shares),
+        )
+
+    def _reach(self, positions: int, rho: float, lower_share: float) -> int:
+        return search_reach(
+            positions,
+            self.shares.k,
+            rows=self.rows,
+            rho=rho,
+            confidence=self.confidence,
+            lower_share=lower_share,
+        )
+
+
+def plan_custom(
+    dataset: OpenDataset,
+    query: Query,
+    contrast: Contrast,
+    family: Family,
+    influence: CustomInfluence,
+    k: int,
+    rho: float,
+    confidence: float,
+) -> CustomPlan:
+    """Check the request, try the influence on made-up tables, and share ρ out; reads no data."""
+    rho, confidence = check_rho(rho), check_confidence(confidence)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= family.size:
+        raise ExplanationError(
+            f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
+            remedy="Use k=5, or allow more attributes or conjuncts.",
+        )
+    if len(contrast.groups) * family.size > LARGEST_LAYOUT:
+        raise ExplanationError(
+            f"{len(contrast.groups):,} groups with {family.size:,} predicates each do not fit in memory.",
+            remedy="Ask about fewer groups, or choose fewer attributes or conjuncts.",
+        )
+    _check_influence(influence, query, contrast, dataset)
+    shares = OneShotPlan.share(
+        k=k, family_size=family.size, sensitivity=dataset.row_changes, rho=rho, split=DEFAULT_SPLIT
+    )
+    plan = CustomPlan(query, contrast, family, influence, rho, confidence, dataset.row_changes, shares)
+    if max(plan.selection_reach, plan.influence_reach, plan.rank_reach) > FURTHEST:
+        raise ExplanationError(
+            f"rho={rho!r} is too small for k={k}: the noise would drown even a predicate that "
+            f"{FURTHEST:,} changed rows could not move.",
+            remedy="Use a larger rho or a smaller k.",
+        )
+    return plan
+
+
+def explain_custom(
+    plan: CustomPlan, dataset: OpenDataset, description: str
+) -> tuple[CustomRelease, int, bool]:
+    """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
+    key = plan.key(dataset)
+    if stored := dataset.ledger.find(dataset.name, key):
+        return CustomRelease.from_json(stored[1]), stored[0].id, True
+    entry = dataset.ledger.reserve(dataset.name, "explain", key, description, plan.rho, plan.spends)
+    release = _measure(plan, dataset)
+    dataset.ledger.release(entry, release.to_json())
+    return release, entry, False
+
+
+def _measure(plan: CustomPlan, dataset: OpenDataset) -> CustomRelease:
+    influence, size, k = plan.influence, plan.family.size, plan.shares.k
+    dataset.progress(f"Counting {size:,} predicates in one pass")
+    both = dataset.totals(plan.query).zip(dataset.cells(plan.query, plan.family))
+    cells = both.map(lambda pair: of_question(*pair, plan.contrast.groups))
+    dataset.progress("Selecting and measuring explanations under privacy")
+    chosen = list(range(size))
+    if k < size:
+        chosen = select_by_distance(
+            cells.map(lambda found: selection_scores(influence, found, k, size, plan.selection_reach)),
+            k=k,
+            rows=plan.rows,
+            rho=plan.shares.rho_select,
+            noise=dataset.noise,
+        )
+    gaps = bound_positions(
+        cells.map(lambda found: influence_envelopes(influence, found, chosen, plan.influence_reach)),
+        size=plan.positions,
+        rows=plan.rows,
+        rho=plan.shares.rho_influence,
+        confidence=plan.confidence,
+        lower_share=_INFLUENCE_SHARE,
+        noise=dataset.noise,
+    )
+    ranks = bound_positions(
+        cells.map(lambda found: rank_envelopes(influence, found, chosen, size, plan.rank_reach)),
+        size=size,
+        rows=plan.rows,
+        rho=plan.shares.rho_rank,
+        confidence=plan.confidence,
+        lower_share=LOWER_SHARE,
+        noise=dataset.noise,
+    )
+    lines = tuple(
+        CustomLine(predicate, _finite(between(influence, gap)), rank)
+        for predicate, gap, rank in zip(chosen, gaps, ranks, strict=True)
+    )
+    return CustomRelease(plan.rho, influence.name, plan.confidence, lines, dataset.noise.private)
+
+
+def _finite(interval: tuple[float, float]) -> tuple[float | None, float | None]:
+    """JSON has no infinity."""
+    low, high = (end if math.isfinite(end) else None for end in interval)
+    return low, high
+
+
+def _check_influence(
+    influence: CustomInfluence, query: Query, contrast: Contrast, dataset: OpenDataset
+) -> None:
+    for part in ("name", "thresholds", "refusal", "influence", "bounds"):
+        if isinstance(influence, type) or not hasattr(influence, part):
+            raise ExplanationError(
+                f"influence must be an influence function, not {influence!r}.",
+                remedy="Use influence=RatioInfluence(), or a FormulaInfluence of your own.",
+            )
+    ends = influence.thresholds
+    if not isinstance(ends, tuple) or not _increasing(ends):
+        raise ExplanationError(
+            f"The thresholds of the influence {influence.name!r} must be a tuple of increasing numbers.",
+            remedy="Leave them out, or use dpxplain.explanation.custom.thresholds(smallest, largest).",
+        )
+    if refusal := influence.refusal(query.aggregate.kind, contrast):
+        raise ExplanationError(refusal, remedy="Ask another question, or use another influence.")
+    low = high = 0
+    if query.aggregate.kind != "count":
+        grid = measured_grid(query, dataset.schema)
+        low, high = grid.low, grid.high
+    if problem := audit(influence, len(contrast.groups), low, high):
+        raise ExplanationError(
+            problem, remedy="docs/proofs/custom-influence.md says what bounds must satisfy."
+        )
+
+
+def _increasing(ends: tuple[float, ...]) -> bool:
+    numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in ends)
+    return bool(ends) and numbers and all(x < y for x, y in itertools.pairwise(ends))
