@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.custom import CustomInfluence
+from dpxplain.explanation.family import Family
 from dpxplain.model.budget import Spend
-from dpxplain.phases.explain_custom import CustomPlan, CustomRelease
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, explain_custom, plan_custom
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render.display import Displayed
 from dpxplain.render.tabular import Record, Tabular
@@ -95,3 +99,33 @@ class CustomExplanation(Displayed, Tabular):
             }
             for row in self.rows
         ]
+
+
+def explain_by(
+    influence: CustomInfluence,
+    question: Question,
+    family: Family,
+    dataset: OpenDataset,
+    *,
+    k: int,
+    rho: float | None,
+    confidence: float | None,
+) -> CustomExplanation:
+    """The k predicates of highest custom influence, for `rho`. Asking the identical thing again is free."""
+    if rho is None:
+        raise ExplanationError(
+            "A custom influence cannot be explained from a preparation, so it needs a price.",
+            remedy="Pass rho=0.5.",
+        )
+    plan = plan_custom(
+        dataset,
+        question.answer.statement.query,
+        question.contrast,
+        family,
+        influence,
+        k,
+        rho,
+        question.confidence if confidence is None else confidence,
+    )
+    release, entry, free = explain_custom(plan, dataset, question.text)
+    return CustomExplanation(question, plan, release, id=entry, free=free)

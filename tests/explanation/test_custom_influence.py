@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
+from dpxplain.custom_table import explain_by
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.audit import audit
 from dpxplain.explanation.custom import (
@@ -31,6 +32,7 @@ from dpxplain.model.question import Contrast
 from dpxplain.phases.explain_custom import CustomRelease, explain_custom, plan_custom
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.stable_rank import Envelope, bound_positions
+from dpxplain.render.custom import custom_view
 
 RATIO = RatioInfluence()
 REACH = 12
@@ -381,6 +383,26 @@ def test_the_ratio_question_is_explained_paid_once_and_stored(tmp_path: Any) -> 
     again, same, free = explain_custom(plan, dataset, "why is A/B so high?")
     assert (again, same, free) == (release, entry, True)
     assert CustomRelease.from_json(release.to_json()) == release
+    session.close()
+
+
+def test_the_table_shows_open_intervals_and_exports_them(tmp_path: Any) -> None:
+    session, dataset = _session(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")
+    family = question._family(["zone"], 1)
+    settings: dict[str, Any] = {"k": 3, "rho": 0.01, "confidence": None}
+    table = explain_by(RATIO, question, family, dataset, **settings)
+    assert [record["rank_high"] for record in table.records()] == [row.rank[1] for row in table]
+    assert "Infinity" not in table.to_json()
+    assert "zone" in "".join(cell for row in custom_view(table).grid.rows for cell in row)  # type: ignore[union-attr]
+    with pytest.raises(ExplanationError, match="needs a price"):
+        explain_by(RATIO, question, family, dataset, **settings | {"rho": None})
+    session.close()
+
+
+def test_replaced_rows_cost_two_changes(tmp_path: Any) -> None:
+    session, dataset = _session(tmp_path, neighbours="bounded")
+    assert _plan(session, dataset).rows == 2
     session.close()
 
 
