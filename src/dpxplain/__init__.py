@@ -20,6 +20,7 @@ from dpxplain.model.question import Verdict
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
+    from dpxplain.answers import Answers
     from dpxplain.explanation.recipes import differs, either, ranges, thresholds
     from dpxplain.model.schema import Schema
     from dpxplain.question import Question
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Answers",
     "BadRequest",
     "BudgetExhausted",
     "CuratorOnly",
@@ -56,6 +58,7 @@ __all__ = [
 # OpenDP, DuckDB and friends take most of a second to import, so they wait until they are needed.
 _HOMES = {
     "Answer": "dpxplain.answer",
+    "Answers": "dpxplain.answers",
     "Explanation": "dpxplain.table",
     "Question": "dpxplain.question",
     "Schema": "dpxplain.model.schema",

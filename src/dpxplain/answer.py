@@ -147,7 +147,7 @@ class Answer(Displayed, Tabular):
                     output.name: (
                         row.estimate
                         if output.column is None
-                        else _plain(row.group[self.groups.columns.index(output.column)])
+                        else plain_value(row.group[self.groups.columns.index(output.column)])
                     )
                     for output in self.statement.presentation.outputs
                 },
@@ -192,22 +192,14 @@ class Answer(Displayed, Tabular):
     def _presented(self) -> tuple[AnswerRow, ...]:
         """ORDER BY and LIMIT act on the released answer."""
         rows = [self._row(index) for index in range(self.groups.size)]
-        presentation = self.statement.presentation
-        for key in reversed(presentation.order):
-            column = presentation.outputs[key.output].column
-            if column is None:
-                rows.sort(key=lambda row: row.estimate, reverse=key.descending)
-            else:
-                axis = self.groups.columns.index(column)
-                domain = self.groups.domains[axis]
-                rows.sort(key=lambda row: domain.index(row.group[axis]), reverse=key.descending)
-        return tuple(rows[: presentation.limit])
+        shown = self.groups.arranged(self.statement.presentation, [[row.estimate for row in rows]])
+        return tuple(rows[index] for index in shown)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _plain(value: DomainValue) -> str | int | bool | None:
+def plain_value(value: DomainValue) -> str | int | bool | None:
     """A declared value as exports hold it: bins by their label, NULL as NULL."""
     return value if isinstance(value, str | int | bool | None) else label(value)

@@ -14,6 +14,7 @@ from dpxplain.errors import CuratorOnly
 from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray
+from dpxplain.model.query import Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import true_influences
@@ -22,6 +23,7 @@ from dpxplain.render.tabular import Record, Tabular
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
+    from dpxplain.answers import Answers
     from dpxplain.question import Question
     from dpxplain.table import Explanation
 
@@ -42,23 +44,44 @@ class CuratorDataset(OpenDataset):
 
     def answer_truth(self, answer: Answer) -> Truth:
         """The true value of every group shown, and whether its interval covers it."""
-        query = answer.statement.query
-        totals = self.totals(query).reveal()
-        true: list[float | None]
-        if query.aggregate.kind == "count":
-            true = [float(n) for n in totals.count]
-        else:
-            unit = measured_grid(query, self.schema).unit
-            sums = totals.total * unit
-            true = [
-                float(s) if query.aggregate.kind == "sum" else (float(s / n) if n else None)
-                for s, n in zip(sums, totals.count, strict=True)
-            ]
+        true = self._true_values(answer.statement.query)
         rows = []
         for released, row in zip(answer.records(), answer.rows, strict=True):
             value = true[answer.groups.find(row.group)]
             rows.append(released | {"true": value, "covered": _covers(row.interval, value)})
         return Truth("True values beside the released ones", rows)
+
+    def answers_truth(self, answers: Answers) -> Truth:
+        """The same for several aggregates, one line per group and aggregate."""
+        from dpxplain.answers import unused
+
+        true = {answer.value_name: self._true_values(answer.statement.query) for answer in answers.answers}
+        rows = []
+        for row in answers:
+            groups = answers.group_record(row)
+            for name, released in row.values.items():
+                value = true[name][answers.groups.find(row.group)]
+                own = {
+                    "aggregate": name,
+                    "value": released.estimate,
+                    "low": released.interval[0],
+                    "high": released.interval[1],
+                    "true": value,
+                    "covered": _covers(released.interval, value),
+                }
+                rows.append(groups | {unused(key, groups): part for key, part in own.items()})
+        return Truth("True values beside the released ones", rows)
+
+    def _true_values(self, query: Query) -> list[float | None]:
+        """The true value of every declared group; an average over no rows has none."""
+        totals = self.totals(query).reveal()
+        if query.aggregate.kind == "count":
+            return [float(n) for n in totals.count]
+        sums = totals.total * measured_grid(query, self.schema).unit
+        return [
+            float(s) if query.aggregate.kind == "sum" else (float(s / n) if n else None)
+            for s, n in zip(sums, totals.count, strict=True)
+        ]
 
     def question_truth(self, question: Question, family: Family) -> Truth:
         """True influence and rank of every predicate of the family, the highest first."""

@@ -84,6 +84,23 @@ class QueryPreview(Displayed, Tabular):
 
 
 @dataclass(frozen=True)
+class QueriesPreview(Displayed, Tabular):
+    """The price of several aggregates together, and what to expect of each."""
+
+    price: Price
+    sql: str
+    groups: int
+    confidence: float
+    parts: tuple[tuple[str, QueryPreview], ...]  # by the aggregate's name in the SELECT list
+
+    def __getitem__(self, name: str) -> QueryPreview:
+        return dict(self.parts)[name]
+
+    def records(self) -> list[Record]:
+        return [{"aggregate": name} | record for name, part in self.parts for record in part.records()]
+
+
+@dataclass(frozen=True)
 class ExplanationPreview(Displayed, Tabular):
     """An explanation's price and the expected half-widths of its intervals."""
 

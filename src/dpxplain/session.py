@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from dpxplain.answer import Answer
+from dpxplain.answers import Answers
 from dpxplain.curator import CuratorDataset
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
@@ -19,11 +20,13 @@ from dpxplain.ledger.base import Entry, Ledger
 from dpxplain.ledger.sqlite import SQLiteLedger
 from dpxplain.model.budget import Budget, check_rho
 from dpxplain.model.groups import Groups
-from dpxplain.model.release import AnswerRelease
+from dpxplain.model.query import Statement
+from dpxplain.model.release import AnswerRelease, AnswersRelease
 from dpxplain.model.schema import Schema
-from dpxplain.phases.answer_query import answer_query, plan_query, query_key
+from dpxplain.phases.answer_queries import answer_queries, plan_queries, queries_key
+from dpxplain.phases.answer_query import answer_query, query_key
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
-from dpxplain.preview import Price, QueryPreview
+from dpxplain.preview import Price, QueriesPreview, QueryPreview
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, SeededNoise
 from dpxplain.sql.parse import parse
@@ -113,26 +116,39 @@ class Session:
         """Everything asked so far, with its price."""
         return self._dataset.ledger.history(self._dataset.name)
 
-    def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer:
-        """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free."""
+    def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer | Answers:
+        """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free.
+
+        An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`.
+        """
         statement = parse(sql, self._dataset.schema)
         check_confidence(confidence)
+        if statement.more:
+            several, entry, free = answer_queries(statement.queries, self._dataset, rho, sql)
+            return Answers(statement, several, self._dataset, id=entry, free=free, confidence=confidence)
         release, entry, free = answer_query(statement.query, self._dataset, rho, sql)
         return Answer(statement, release, self._dataset, id=entry, free=free, confidence=confidence)
 
-    def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview:
+    def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
         statement = parse(sql, self._dataset.schema)
         check_confidence(confidence)
         rho = check_rho(rho)
-        plan = plan_query(statement.query, self._dataset.schema, rho)
+        schema, queries = self._dataset.schema, statement.queries
+        several = plan_queries(queries, schema, rho)  # of one query: its own plan, for all of ρ
+        plans = [several.part(query) for query in queries]
+        spends = several.spends if statement.more else plans[0].spends
         ledger, name = self._dataset.ledger, self._dataset.name
-        stored = ledger.find(name, query_key(statement.query, self._dataset, rho))
-        price = Price(rho, plan.spends, ledger.budget(name).remaining, stored is not None)
-        size = Groups.of(statement.query, self._dataset.schema).size
-        return QueryPreview.of(plan, sql, size, price, self._dataset, confidence)
+        stored = ledger.find(name, self._key(statement, rho))
+        price = Price(rho, spends, ledger.budget(name).remaining, stored is not None)
+        size = Groups.of(statement.query, schema).size
+        parts = [QueryPreview.of(plan, sql, size, price, self._dataset, confidence) for plan in plans]
+        if not statement.more:
+            return parts[0]
+        named = tuple(zip(statement.names, parts, strict=True))
+        return QueriesPreview(price, sql, size, confidence, named)
 
-    def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer:
+    def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
         stored = [e for e in self.history if e.kind == "query" and e.state == "released"]
         chosen = [e for e in stored if entry is None or e.id == entry]
@@ -145,13 +161,21 @@ class Session:
         assert found is not None
         line, payload = found
         statement = parse(line.description, self._dataset.schema)
-        release = AnswerRelease.from_json(payload)
-        if query_key(statement.query, self._dataset, release.rho) != line.key:
+        release = (AnswersRelease if statement.more else AnswerRelease).from_json(payload)
+        if self._key(statement, release.rho) != line.key:
             raise BadRequest(
                 f"The schema has changed since answer number {line.id}, so it cannot be read any more.",
                 remedy="Ask the query again, or restore the schema it was asked under.",
             )
+        if isinstance(release, AnswersRelease):
+            return Answers(statement, release, self._dataset, id=line.id, free=True, confidence=confidence)
         return Answer(statement, release, self._dataset, id=line.id, free=True, confidence=confidence)
+
+    def _key(self, statement: Statement, rho: float) -> str:
+        """Identity of the request, for one aggregate or several."""
+        if statement.more:
+            return queries_key(statement.queries, self._dataset, rho)
+        return query_key(statement.query, self._dataset, rho)
 
 
 def _open(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpxplain.model.query import (
+    Aggregate,
     And,
     Comparison,
     Filter,
@@ -73,10 +74,19 @@ def condition(node: Filter, coin: Callable[[], bool] = lambda: False) -> str:
             return "(" + " OR ".join(condition(p, coin) for p in parts) + ")"
 
 
-def sql(query: Query, presentation: Presentation, coin: Callable[[], bool] = lambda: False) -> str:
-    kind, column = query.aggregate.kind.upper(), query.aggregate.column
-    aggregate = f"{kind}({name(column) if column else '*'})"
-    items = [f"{name(o.column) if o.column else aggregate} AS {name(o.name)}" for o in presentation.outputs]
+def sql(
+    query: Query,
+    presentation: Presentation,
+    more: tuple[Aggregate, ...] = (),
+    coin: Callable[[], bool] = lambda: False,
+) -> str:
+    aggregates = [
+        f"{a.kind.upper()}({name(a.column) if a.column else '*'})" for a in (query.aggregate, *more)
+    ]
+    items = [
+        f"{name(o.column) if o.column else aggregates[o.aggregate]} AS {name(o.name)}"
+        for o in presentation.outputs
+    ]
     text = f"SELECT {', '.join(items)} FROM {query.table}"
     if query.where is not None:
         text += f" WHERE {condition(query.where, coin)}"
@@ -89,4 +99,4 @@ def sql(query: Query, presentation: Presentation, coin: Callable[[], bool] = lam
 
 
 def reprint(statement: Statement) -> str:
-    return sql(statement.query, statement.presentation)
+    return sql(statement.query, statement.presentation, statement.more)

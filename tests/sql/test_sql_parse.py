@@ -56,6 +56,24 @@ def test_aggregates(text: str, aggregate: Aggregate) -> None:
     assert statement.presentation.outputs == (Output(str(aggregate), None),)
 
 
+def test_several_aggregates_are_one_statement_with_a_query_each() -> None:
+    sql = "SELECT COUNT(*) n, sex, AVG(pay), SUM(pay) s FROM people GROUP BY sex ORDER BY avg(PAY) DESC, s"
+    statement = parse(f"{sql} LIMIT 2", SCHEMA)
+    aggregates = [Aggregate("count"), Aggregate("avg", "pay"), Aggregate("sum", "pay")]
+    assert statement.queries == tuple(Query("people", ("sex",), aggregate) for aggregate in aggregates)
+    outputs = (Output("n", None, 0), Output("sex", "sex"), Output("AVG(pay)", None, 1), Output("s", None, 2))
+    assert statement.presentation == Presentation(outputs, (OrderKey(2, descending=True), OrderKey(3)), 2)
+    assert statement.names == ("n", "AVG(pay)", "s")
+
+
+def test_one_of_several_aggregates_reads_as_if_it_were_alone() -> None:
+    statement = parse("SELECT COUNT(*), sex, AVG(pay) FROM people GROUP BY sex ORDER BY 1 LIMIT 1", SCHEMA)
+    alone = statement.alone(1)
+    assert alone.query == parse("SELECT sex, AVG(pay) FROM people GROUP BY sex", SCHEMA).query
+    assert alone.presentation == Presentation((Output("sex", "sex"), Output("AVG(pay)", None)))
+    assert alone.more == ()
+
+
 @pytest.mark.parametrize(
     ("text", "tree"),
     [

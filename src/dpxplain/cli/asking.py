@@ -7,6 +7,7 @@ array where a value has that in it: `"Female / White"`, `'["Female", "White"]'`.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from dpxplain.errors import QuestionError
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
+    from dpxplain.answers import Answers
     from dpxplain.cli.opening import Place
     from dpxplain.model.schema import DomainValue
     from dpxplain.question import Question
@@ -33,6 +35,7 @@ class Ask:
     answer: int | None
     confidence: float
     method: str | None
+    aggregate: str | None = None
 
     def of(self, session: Session, place: Place) -> Question:
         """The question, about the answer with the number given or else the last one."""
@@ -60,11 +63,31 @@ class Ask:
         return answer.why(group, other, at_least=constant, confidence=self.confidence, **chosen)
 
     def _answer(self, session: Session, place: Place) -> Answer:
-        if self.answer is not None:
-            return session.answer(self.answer, confidence=self.confidence)
-        last = place.last_answer
-        known = {entry.id for entry in session.history if entry.kind == "query"}
-        return session.answer(last if last in known else None, confidence=self.confidence)
+        number = self.answer
+        if number is None:
+            last = place.last_answer
+            known = {entry.id for entry in session.history if entry.kind == "query"}
+            number = last if last in known else None
+        return one_aggregate(session.answer(number, confidence=self.confidence), self.aggregate)
+
+
+def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
+    """The answer about the aggregate meant by `--of`, which may be left out where there is only one."""
+    from dpxplain.answers import Answers
+
+    if isinstance(answer, Answers):
+        if name is not None:
+            return answer[name]
+        raise QuestionError(
+            f"Answer {answer.id} has several aggregates: {', '.join(answer.names)}.",
+            remedy=f"Say which one is meant: --of {shlex.quote(answer.names[0])}",
+        )
+    if name not in (None, answer.value_name, str(answer.statement.query.aggregate)):
+        raise QuestionError(
+            f"{name!r} is not an aggregate of answer {answer.id}.",
+            remedy=f"It is about {answer.value_name}; leave out --of, or name another answer with --answer.",
+        )
+    return answer
 
 
 def address(text: str, answer: Answer) -> object:

@@ -64,6 +64,13 @@ AnswerNumber = Annotated[
         rich_help_panel=_WHAT,
     ),
 ]  # fmt: skip
+Of = Annotated[
+    str | None,
+    typer.Option(
+        "--of", metavar="AGGREGATE", help="Which aggregate, if the answer has several: 'AVG(pay)'.",
+        rich_help_panel=_WHAT,
+    ),
+]  # fmt: skip
 Weights = Annotated[
     list[str] | None,
     typer.Option(

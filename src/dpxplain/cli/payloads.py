@@ -9,19 +9,27 @@ from dpxplain.privacy.accounting import epsilon
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
+    from dpxplain.answers import Answers
     from dpxplain.curator import Truth
     from dpxplain.ledger.base import Entry
     from dpxplain.model.budget import Budget, Spend
-    from dpxplain.preview import ExplanationPreview, QueryPreview
+    from dpxplain.preview import ExplanationPreview, QueriesPreview, QueryPreview
     from dpxplain.question import Question
     from dpxplain.table import Explanation
 
 Payload = dict[str, Any]
 
 
-def answer_payload(answer: Answer, budget: Budget, truth: Truth | None = None) -> Payload:
+def answer_payload(answer: Answer | Answers, budget: Budget, truth: Truth | None = None) -> Payload:
+    """Of one aggregate, "value" names its column; of several, "values" names theirs."""
+    from dpxplain.answer import Answer
+
+    if isinstance(answer, Answer):
+        named: Payload = {"kind": "answer", "value": answer.value_name}
+    else:
+        named = {"kind": "answers", "values": list(answer.names)}
     return {
-        "kind": "answer",
+        **named,
         "id": answer.id,
         "sql": answer.sql,
         "rho": answer.rho,
@@ -29,7 +37,6 @@ def answer_payload(answer: Answer, budget: Budget, truth: Truth | None = None) -
         "private": answer.private,
         "confidence": answer.confidence,
         "columns": list(answer.groups.columns),
-        "value": answer.value_name,
         "rows": answer.records(),
         "spends": _spends(answer.spends),
         "budget": _budget(budget),
@@ -41,6 +48,7 @@ def question_payload(question: Question, truth: Truth | None = None) -> Payload:
     return {
         "kind": "question",
         "answer": question.answer.id,
+        "of": question.answer.value_name,
         "question": question.text,
         "weights": [
             {"group": groups.label(group), "weight": weight}
@@ -74,7 +82,7 @@ def explanation_payload(table: Explanation, budget: Budget, truth: Truth | None 
     } | _truth(truth)
 
 
-def preview_payload(preview: QueryPreview | ExplanationPreview) -> Payload:
+def preview_payload(preview: QueryPreview | QueriesPreview | ExplanationPreview) -> Payload:
     price = preview.price
     return {
         "kind": "preview",

@@ -17,6 +17,7 @@ from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
+    from dpxplain.answers import Answers
     from dpxplain.model.schema import Schema
 
 Groups = Annotated[
@@ -71,6 +72,7 @@ def query(
 def why(
     groups: Groups = None,
     answer: o.AnswerNumber = None,
+    of: o.Of = None,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
@@ -87,12 +89,13 @@ def why(
     \b
     Examples:
       [cyan]dpxplain why Married-civ-spouse Never-married[/cyan]
+      [cyan]dpxplain why Male Female --of "AVG(high_income)"[/cyan]
       [cyan]dpxplain why --weight "Widowed=1" --weight "Divorced=-2" --at-least 0[/cyan]
     """
     from dpxplain.cli.payloads import question_payload
 
     place, progress = Place(data, schema, example, workspace), Progress()
-    ask = Ask(groups or (), weight or (), at_least, answer, confidence, method)
+    ask = Ask(groups or (), weight or (), at_least, answer, confidence, method, of)
     with place.reading(progress, curator=True) if curator else place.recalling() as session:
         question = ask.of(session, place)
         truth = question.truth() if curator else None
@@ -100,7 +103,8 @@ def why(
         present(question, lambda: question_payload(question, truth), form, truth)
         typed = groups if groups and not weight else None
         if typed and len(typed) == 2:
-            suggest("Explain it:", "explain", *place.words, "--rho", "0.5", *typed)
+            about = () if of is None else ("--of", of)
+            suggest("Explain it:", "explain", *place.words, "--rho", "0.5", *about, *typed)
 
 
 def explain(
@@ -112,6 +116,7 @@ def explain(
     mechanism: o.Mechanism = "auto",
     sensitivity: o.Sensitivity = "tight",
     answer: o.AnswerNumber = None,
+    of: o.Of = None,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
@@ -137,7 +142,7 @@ def explain(
     from dpxplain.cli.payloads import explanation_payload, preview_payload
 
     place, form, progress = Place(data, schema, example, workspace), o.chosen(format, as_json), Progress()
-    ask = Ask(groups or (), weight or (), at_least, answer, confidence, method)
+    ask = Ask(groups or (), weight or (), at_least, answer, confidence, method, of)
     request = _request(place.declared, k, rho, attributes, conjuncts, mechanism, sensitivity)
     if report is not None:
         check_writable(Path(report))  # before spending, not after
@@ -171,6 +176,7 @@ def preview(
     mechanism: o.Mechanism = "auto",
     sensitivity: o.Sensitivity = "tight",
     answer: o.AnswerNumber = None,
+    of: o.Of = None,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
     data: o.Data = None,
@@ -194,7 +200,7 @@ def preview(
         if len(words) == 1 and not weight and at_least is None:
             shown: Any = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
         else:
-            ask = Ask(words, weight or (), at_least, answer, confidence, None)
+            ask = Ask(words, weight or (), at_least, answer, confidence, None, of)
             spent = 0.5 if rho is None else rho
             request = _request(place.declared, k, spent, attributes, conjuncts, mechanism, sensitivity)
             shown = ask.of(session, place).preview(**request)
@@ -230,10 +236,14 @@ def _request(
     }
 
 
-def _suggest_why(answer: Answer, place: Place) -> None:
+def _suggest_why(asked: Answer | Answers, place: Place) -> None:
     """A question to ask next: the highest of the values shown against the lowest."""
-    if len(answer) < 2:
+    from dpxplain.answer import Answer
+
+    if len(asked) < 2:
         return
+    answer = asked if isinstance(asked, Answer) else asked.answers[-1]
     ranked = sorted(answer, key=lambda row: row.estimate)
     pair = (as_typed(row.group) for row in (ranked[-1], ranked[0]))
-    suggest("Ask why:", "why", *place.words, *pair)
+    about = () if answer is asked else ("--of", answer.value_name)
+    suggest("Ask why:", "why", *place.words, *about, *pair)

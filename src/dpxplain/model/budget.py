@@ -6,8 +6,10 @@ digit; floats would drift by a rounding error that is either a refusal or an ove
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
 
 from dpxplain.errors import BadRequest
 
@@ -47,6 +49,20 @@ def limit_units(rho: float) -> int:
 
 def rho_of_units(units: int) -> float:
     return units / UNITS_PER_RHO
+
+
+def split_rho(rho: float, parts: int) -> list[float]:
+    """ρ in equal parts; the last one takes what rounding left, and never a digit more.
+
+    >>> split_rho(0.75, 3)
+    [0.25, 0.25, 0.25]
+    >>> sum(map(Fraction, split_rho(0.1, 3))) <= Fraction(0.1)
+    True
+    """
+    share = rho / parts
+    rest = Fraction(rho) - (parts - 1) * Fraction(share)
+    last = float(rest)
+    return [share] * (parts - 1) + [last if Fraction(last) <= rest else math.nextafter(last, 0.0)]
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from dpxplain.errors import QueryRefused, QuestionError
-from dpxplain.model.query import Query
+from dpxplain.model.query import Presentation, Query
 from dpxplain.model.schema import Bin, DomainValue, Schema, label
 
 LARGEST_ANSWER = 1_000_000
@@ -57,6 +58,19 @@ class Groups:
 
     def label(self, index: int) -> str:
         return ", ".join(label(value) for value in self.key(index)) or "all rows"
+
+    def arranged(self, presentation: Presentation, estimates: Sequence[Sequence[float]]) -> list[int]:
+        """The groups that ORDER BY and LIMIT show; they act on released values, one list per aggregate."""
+        order = list(range(self.size))
+        codes = np.unravel_index(np.arange(self.size), self.shape) if self.shape else ()
+        for key in reversed(presentation.order):
+            output = presentation.outputs[key.output]
+            if output.column is None:
+                values: Sequence[float] = estimates[output.aggregate]
+            else:
+                values = codes[self.columns.index(output.column)].tolist()
+            order.sort(key=values.__getitem__, reverse=key.descending)
+        return order[: presentation.limit]
 
     @cached_property
     def _codes(self) -> tuple[dict[object, int], ...]:

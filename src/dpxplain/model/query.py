@@ -6,7 +6,7 @@ BY and LIMIT concern only how a released answer is shown, so they are not part o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpxplain.model.schema import AggregateKind
@@ -86,10 +86,11 @@ class Query:
 
 @dataclass(frozen=True)
 class Output:
-    """One column of the SELECT list: a group-by column, or the aggregate (None)."""
+    """One column of the SELECT list: a group-by column, or an aggregate (None)."""
 
     name: str
     column: str | None
+    aggregate: int = 0  # which one of the statement's aggregates, if it is one
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,28 @@ class Presentation:
 
 @dataclass(frozen=True)
 class Statement:
-    """A parsed and admitted SQL text."""
+    """A parsed and admitted SQL text: one query, or several that differ in their aggregate only."""
 
     sql: str
-    query: Query
+    query: Query  # with the first aggregate
     presentation: Presentation
+    more: tuple[Aggregate, ...] = ()  # the further aggregates, in the order of the SELECT list
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """One query per aggregate, in the order of the SELECT list."""
+        return (self.query, *(replace(self.query, aggregate=aggregate) for aggregate in self.more))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the aggregates are called in the SELECT list, in its order."""
+        return tuple(output.name for output in self.presentation.outputs if output.column is None)
+
+    def alone(self, number: int) -> Statement:
+        """The part about one aggregate. ORDER BY and LIMIT are left out: they concern the whole."""
+        outputs = (o for o in self.presentation.outputs if o.column is not None or o.aggregate == number)
+        shown = Presentation(tuple(replace(output, aggregate=0) for output in outputs))
+        return Statement(self.sql, self.queries[number], shown)
 
 
 def filter_columns(node: Filter | None) -> set[str]:

@@ -9,6 +9,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dpxplain.errors import BadRequest
+
 
 @dataclass(frozen=True)
 class AnswerRelease:
@@ -26,10 +28,37 @@ class AnswerRelease:
 
     @classmethod
     def from_json(cls, text: str) -> AnswerRelease:
+        return cls.from_raw(json.loads(text))
+
+    @classmethod
+    def from_raw(cls, raw: dict[str, Any]) -> AnswerRelease:
+        names = ("noisy_count", "noisy_sum")
+        parts = {name: None if raw[name] is None else tuple(raw[name]) for name in names}
+        return cls(**(raw | parts))
+
+
+@dataclass(frozen=True)
+class AnswersRelease:
+    """Phase 1 of several aggregates: a release each, in the order of `phases.answer_queries.canonical`.
+
+    The release of one aggregate came first, and is stored without a version.
+    """
+
+    rho: float
+    answers: tuple[AnswerRelease, ...]
+
+    def to_json(self) -> str:
+        return json.dumps({"version": 2, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> AnswersRelease:
         raw: dict[str, Any] = json.loads(text)
-        for part in ("noisy_count", "noisy_sum"):
-            raw[part] = None if raw[part] is None else tuple(raw[part])
-        return cls(**raw)
+        if raw.get("version") != 2:
+            raise BadRequest(
+                "This answer was stored by another version of DPXPlain.",
+                remedy="Read it with that version, or ask the query again.",
+            )
+        return cls(raw["rho"], tuple(map(AnswerRelease.from_raw, raw["answers"])))
 
 
 @dataclass(frozen=True)

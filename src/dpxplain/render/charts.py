@@ -18,6 +18,7 @@ from dpxplain.render.layout import span
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer, AnswerRow
+    from dpxplain.answers import Answers
     from dpxplain.question import Question
     from dpxplain.table import Explanation
 
@@ -40,7 +41,18 @@ def answer_chart(
     width: int = WIDE,
 ) -> Any:
     """One row per group: its released value and interval on a common axis."""
-    shown = list(answer.rows if rows is None else rows)[:MOST_GROUPS]
+    return _styled(_dots(answer, answer.rows if rows is None else rows, highlight, width))
+
+
+def answers_chart(answers: Answers, *, width: int = WIDE) -> Any:
+    """The same for each of several aggregates, below each other: they have no axis in common."""
+    return _styled(alt.vconcat(*(_dots(part, part.rows, (), width) for part in answers.answers), spacing=24))
+
+
+def _dots(
+    answer: Answer, rows: Sequence[AnswerRow], highlight: Collection[tuple[object, ...]], width: int
+) -> Any:
+    shown = list(rows)[:MOST_GROUPS]
     values = [
         _mark(row.interval, row.estimate)
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}
@@ -54,7 +66,7 @@ def answer_chart(
     zero = [_line(0.0, x)] if low < 0 < high else []
     rows_data = _Rows([row.label for row in shown], values, width)
     layers = [*zero, *rows_data.whiskers(x), *rows_data.labels()]
-    return _styled(alt.layer(*layers).properties(width=width, height=alt.Step(rows_data.height)))
+    return alt.layer(*layers).properties(width=width, height=alt.Step(rows_data.height))
 
 
 def question_chart(question: Question, *, width: int = WIDE) -> Any:

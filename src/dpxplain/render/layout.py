@@ -66,6 +66,7 @@ class View:
     verdict: Verdict | None = None
     lead: tuple[str, ...] = ()
     grid: Grid | None = None
+    further: tuple[Grid, ...] = ()  # more tables, where one result has several
     notes: tuple[str, ...] = ()
     chart: Callable[[], Any] | None = None
     alt: str = ""  # the chart in words

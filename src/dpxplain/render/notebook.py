@@ -25,6 +25,7 @@ def as_html(result: object) -> str:
         joined(*(el("p", text) for text in lead)),
         inline_svg(shown.chart(), shown.alt) if shown.chart is not None else None,
         table(shown.grid, shown.title) if shown.grid is not None else None,
+        joined(*(table(grid, shown.title) for grid in shown.further)),
         joined(*(el("p", text, class_="dpx-quiet") for text in shown.notes)),
         class_="dpx",
     )

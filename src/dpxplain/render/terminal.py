@@ -85,10 +85,10 @@ def _parts(shown: View, width: int) -> list[RenderableType]:
         badge, style = _BADGES[shown.verdict]
         parts.append(Text.assemble((badge, style), "  ", lead.pop(0)))
     parts += [part for text in lead for part in (*([Text("")] if shown.verdict else []), Text(text))]
-    if shown.grid is not None:
-        parts.append(_table(shown.grid, width))
-        if shown.grid.more:
-            parts += [Text(f"  {shown.grid.more}", "italic"), Text("")]
+    for grid in (*([shown.grid] if shown.grid else []), *shown.further):
+        parts.append(_table(grid, width))
+        if grid.more:
+            parts += [Text(f"  {grid.more}", "italic"), Text("")]
     parts += [Text(note, "dim") for note in shown.notes]
     # Titles and sentences are wrapped at a width that the eye can follow.
     return [

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from dpxplain.answer import Answer, AnswerRow
+from dpxplain.answers import Answers
 from dpxplain.curator import Truth
 from dpxplain.ledger.base import Entry
 from dpxplain.model.budget import Budget
 from dpxplain.model.schema import label
-from dpxplain.preview import ExplanationPreview, Price, QueryPreview
+from dpxplain.preview import ExplanationPreview, Price, QueriesPreview, QueryPreview
 from dpxplain.question import Question
 from dpxplain.render import charts, words
 from dpxplain.render.layout import Axis, Column, Grid, Mark, View, aligned, nice, span
@@ -40,6 +41,26 @@ def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
         ),
         chart=lambda: charts.answer_chart(answer),
         alt=f"{answer.value_name} of each group with its interval; the table has the numbers.",
+    )
+
+
+@view.register
+def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
+    """A table for each aggregate: one for all would be too wide to read, and could not have a plot."""
+    first, *further = (answer_grid(answer, answer.rows[:most]) for answer in answers.answers)
+    names = ", ".join(map(words.clean, answers.names))
+    return View(
+        title=f"Answer {answers.id}",
+        warning="" if answers.private else words.NOT_PRIVATE,
+        sql=words.clean(answers.sql),
+        grid=first,
+        further=tuple(further),
+        notes=(
+            f"{words.level(answers.confidence)} intervals, each by itself. Privacy noise only, not sampling.",
+            words.cost(answers.rho, answers.spends, answers.free),
+        ),
+        chart=lambda: charts.answers_chart(answers),
+        alt=f"{names} of each group with intervals; the tables have the numbers.",
     )
 
 
@@ -147,19 +168,31 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
 
 @view.register
 def of_query_preview(preview: QueryPreview, most: int = MOST_ROWS) -> View:
-    confidence = words.level(preview.confidence)
-    if preview.margin is not None:
-        rows: tuple[tuple[str, ...], ...] = (("any", f"± {words.number(preview.margin)}"),)
-    else:
-        rows = tuple(
-            (f"{size:,}", f"± {words.number(margin)}") for size, margin in preview.margin_by_group_size
-        )
+    return _query_preview(preview, (), _margins(preview))
+
+
+@view.register
+def of_queries_preview(preview: QueriesPreview, most: int = MOST_ROWS) -> View:
+    rows = [(words.clean(name), *row) for name, part in preview.parts for row in _margins(part)]
+    return _query_preview(preview, (Column("aggregate", wrap=True),), rows)
+
+
+def _query_preview(
+    preview: QueryPreview | QueriesPreview, before: tuple[Column, ...], rows: Sequence[tuple[str, ...]]
+) -> View:
+    expected = f"expected {words.level(preview.confidence)} interval"
     return View(
         title="Preview of a query: nothing is spent",
         sql=words.clean(preview.sql),
         lead=(*_price(preview.price), f"It answers {_counted(preview.groups, 'declared group')}."),
-        grid=Grid((Column("rows in the group", "right"), Column(f"expected {confidence} interval")), rows),
+        grid=Grid((*before, Column("rows in the group", "right"), Column(expected)), tuple(rows)),
     )
+
+
+def _margins(preview: QueryPreview) -> list[tuple[str, str]]:
+    if preview.margin is not None:
+        return [("any", f"± {words.number(preview.margin)}")]
+    return [(f"{size:,}", f"± {words.number(margin)}") for size, margin in preview.margin_by_group_size]
 
 
 @view.register

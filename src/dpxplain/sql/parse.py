@@ -1,9 +1,9 @@
 """SQL text to a query tree, or a refusal that says where and what to write instead. Reads no data.
 
 Answered: one SELECT of group-by columns and at least one COUNT(*), COUNT(column), SUM(column) or
-AVG(column), each once, from the declared table, with WHERE, GROUP BY (names, aliases or positions), ORDER BY and
-LIMIT. Every GROUP BY column must be selected: rows without their label would spend budget on an answer
-nobody can read.
+AVG(column), each once, from the declared table, with WHERE, GROUP BY (names, aliases or positions), ORDER
+BY and LIMIT. Every GROUP BY column must be selected: rows without their label would spend budget on an
+answer nobody can read.
 """
 
 from __future__ import annotations

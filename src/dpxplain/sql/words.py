@@ -7,12 +7,12 @@ These tables only make refusals helpful: a word that is missing here is refused 
 from __future__ import annotations
 
 GRAMMAR = (
-    "Write: SELECT columns, then one of COUNT(*), COUNT(column), SUM(column), AVG(column) FROM the table "
+    "Write: SELECT columns, then any of COUNT(*), COUNT(column), SUM(column), AVG(column) FROM the table "
     "[WHERE conditions] [GROUP BY columns] [ORDER BY ...] [LIMIT n]."
 )
 
 _WITH = "Write the query on the table itself, without WITH; conditions go into WHERE."
-_READ_ONLY = "The data are only ever read; write a SELECT with one COUNT, SUM or AVG."
+_READ_ONLY = "The data are only ever read; write a SELECT with COUNT, SUM or AVG."
 
 # First words of statements that are not SELECT.
 STATEMENTS: dict[str, str] = {
@@ -22,7 +22,7 @@ STATEMENTS: dict[str, str] = {
     "EXPLAIN": "To see a query's price before asking it, use preview.",
     "DESCRIBE": "The declared columns are in the schema; they can be read without a query.",
     "SHOW": "The declared columns are in the schema; they can be read without a query.",
-    "SUMMARIZE": "Ask for one COUNT, SUM or AVG at a time.",
+    "SUMMARIZE": "Ask for COUNT, SUM and AVG of the columns in question.",
     "VALUES": GRAMMAR,
 } | dict.fromkeys(
     [

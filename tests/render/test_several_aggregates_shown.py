@@ -1,0 +1,61 @@
+"""Answers of several aggregates, where people look at them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpxplain.render.terminal import as_text
+from dpxplain.render.views import view
+
+SQL = 'SELECT sex AS "<b>", COUNT(*) AS "<i>n</i>", AVG(high_income) FROM adult GROUP BY sex'
+
+
+@pytest.fixture(scope="module")
+def answers(adult):
+    return adult.query(SQL, rho=0.2)
+
+
+def test_the_terminal_shows_a_table_with_a_plot_for_each_aggregate(answers):
+    text = str(answers)
+    assert text.count("95% interval") == 3  # two headers and the note
+    assert text.count("●") == 4
+    for word in ("<i>n</i>", "AVG(high_income)", "Male", "Cost: ρ 0.2 =", "COUNT(*): counts (Gaussian) 0.1"):
+        assert word in text
+
+
+def test_the_notebook_escapes_names_and_draws_one_chart(answers):
+    html = answers._repr_html_()
+    assert "<i>n</i>" not in html
+    assert "&lt;i&gt;n&lt;/i&gt;" in html
+    assert (html.count("<table"), html.count("<svg")) == (2, 1)
+
+
+def test_the_chart_has_an_axis_for_each_aggregate(answers):
+    charts = answers.chart().to_dict(validate=False)["vconcat"]
+    titles = [chart["layer"][0]["encoding"]["x"]["title"] for chart in charts]
+    assert titles == ["<i>n</i>, with 95% intervals", "AVG(high_income), with 95% intervals"]
+
+
+def test_one_of_them_renders_as_an_answer_and_says_what_its_share_was(answers):
+    text = str(answers["AVG(high_income)"])
+    assert "ρ 0.1 = counts (Gaussian) 0.05 + sums (Gaussian) 0.05" in text
+    assert answers["AVG(high_income)"]._repr_html_()
+
+
+def test_the_truth_and_the_preview_name_the_aggregate(adult, answers):
+    grid = view(answers.truth()).grid
+    assert [column.name for column in grid.columns] == [
+        "<b>",
+        "aggregate",
+        "value",
+        "interval",
+        "true",
+        "covered",
+    ]
+    assert "AVG(high_income)" in as_text(adult.preview(SQL, rho=0.5))
+
+
+def test_displaying_spends_nothing(adult, answers):
+    before = adult.budget.spent
+    str(answers), answers._repr_html_(), answers.chart()
+    assert adult.budget.spent == before
