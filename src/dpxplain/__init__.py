@@ -21,6 +21,8 @@ from dpxplain.model.question import Verdict
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
     from dpxplain.answers import Answers
+    from dpxplain.arithmetic import Combination, exp, log
+    from dpxplain.explanation.custom import CustomInfluence, FormulaInfluence, RatioInfluence
     from dpxplain.explanation.recipes import differs, either, ranges, thresholds
     from dpxplain.model.schema import Schema
     from dpxplain.question import Question
@@ -34,14 +36,18 @@ __all__ = [
     "Answers",
     "BadRequest",
     "BudgetExhausted",
+    "Combination",
     "CuratorOnly",
+    "CustomInfluence",
     "DPXPlainError",
     "Explanation",
     "ExplanationError",
+    "FormulaInfluence",
     "InternalError",
     "QueryRefused",
     "Question",
     "QuestionError",
+    "RatioInfluence",
     "Schema",
     "SchemaError",
     "Session",
@@ -51,6 +57,8 @@ __all__ = [
     "differs",
     "either",
     "example",
+    "exp",
+    "log",
     "ranges",
     "thresholds",
 ]
@@ -59,14 +67,20 @@ __all__ = [
 _HOMES = {
     "Answer": "dpxplain.answer",
     "Answers": "dpxplain.answers",
+    "Combination": "dpxplain.arithmetic",
+    "CustomInfluence": "dpxplain.explanation.custom",
     "Explanation": "dpxplain.table",
+    "FormulaInfluence": "dpxplain.explanation.custom",
     "Question": "dpxplain.question",
+    "RatioInfluence": "dpxplain.explanation.custom",
     "Schema": "dpxplain.model.schema",
     "Session": "dpxplain.session",
     "connect": "dpxplain.session",
     "differs": "dpxplain.explanation.recipes",
     "either": "dpxplain.explanation.recipes",
     "example": "dpxplain.session",
+    "exp": "dpxplain.arithmetic",
+    "log": "dpxplain.arithmetic",
     "ranges": "dpxplain.explanation.recipes",
     "thresholds": "dpxplain.explanation.recipes",
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dpxplain.arithmetic import Arithmetic, Combination, released
 from dpxplain.errors import QuestionError
+from dpxplain.explanation.choosing import Predicates, choose_family
 from dpxplain.model.budget import Spend
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
@@ -16,24 +18,28 @@ from dpxplain.model.schema import DomainValue, label
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import group_estimate
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.prepare_answer import Preparation, plan_preparation, prepare_answer
+from dpxplain.preparing import PreparationPreview, Prepared
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
 from dpxplain.question import Question
 from dpxplain.render.display import Displayed
 from dpxplain.render.tabular import Record, Tabular
+from dpxplain.sql.parse import parse_condition
 
 if TYPE_CHECKING:
     from dpxplain.curator import Truth
 
 
 @dataclass(frozen=True)
-class AnswerRow:
-    """One group's released value."""
+class AnswerRow(Arithmetic):
+    """One group's released value. Computes: `answer["A"] / answer["B"] - 1` has an interval too, for free."""
 
     group: tuple[DomainValue, ...]
     label: str
     estimate: float
     interval: Interval
     scale: float  # standard deviation of the privacy noise, to first order for averages
+    released: Combination = field(kw_only=True, repr=False, compare=False)
 
 
 class Answer(Displayed, Tabular):
@@ -128,6 +134,54 @@ class Answer(Displayed, Tabular):
             method=method,
         )
 
+    def prepare(
+        self,
+        rho: float,
+        *,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> Prepared:
+        """Prepare once, ask freely: spend `rho` now, and every later `why(...).explain()` on this answer,
+        for any groups, weights, k and confidence, costs nothing.
+        """
+        plan = self._preparation(rho, attributes, conjuncts, exclude, predicates)
+        release, entry, free = prepare_answer(plan, self._dataset, self.sql)
+        return Prepared(self.sql, plan, release, entry, free)
+
+    def preview_prepare(
+        self,
+        rho: float,
+        *,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> PreparationPreview:
+        """What `prepare` would cost, and how noisy its cells would be. Spends nothing."""
+        plan = self._preparation(rho, attributes, conjuncts, exclude, predicates)
+        return PreparationPreview.of(plan, self.sql, self._dataset)
+
+    def _preparation(
+        self,
+        rho: float,
+        attributes: Sequence[str] | None,
+        conjuncts: int | None,
+        exclude: Sequence[str],
+        predicates: Predicates | None,
+    ) -> Preparation:
+        family = choose_family(
+            self._dataset.schema,
+            self.statement.query,
+            attributes,
+            conjuncts,
+            exclude=exclude,
+            predicates=predicates,
+            parse=parse_condition,
+        )
+        return plan_preparation(self.statement.query, family, self.release, self._dataset.schema, rho)
+
     def chart(self) -> Any:
         """An Altair chart: every group's value and interval on a common axis."""
         from dpxplain.render.charts import answer_chart
@@ -187,7 +241,8 @@ class Answer(Displayed, Tabular):
     def _row(self, index: int) -> AnswerRow:
         query, schema = self.statement.query, self._dataset.schema
         estimate, interval, scale = group_estimate(self.release, query, schema, index, self.confidence)
-        return AnswerRow(self.groups.key(index), self.groups.label(index), estimate, interval, scale)
+        name, parts = self.groups.label(index), released(self, index)
+        return AnswerRow(self.groups.key(index), name, estimate, interval, scale, released=parts)
 
     def _presented(self) -> tuple[AnswerRow, ...]:
         """ORDER BY and LIMIT act on the released answer."""

@@ -17,7 +17,7 @@ from dpxplain.explanation.influence import FloatArray
 from dpxplain.model.query import Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.explain_answer import true_influences
+from dpxplain.phases.scoring import true_influences
 from dpxplain.render.display import Displayed
 from dpxplain.render.tabular import Record, Tabular
 

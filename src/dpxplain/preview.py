@@ -14,7 +14,7 @@ from dpxplain.render.display import Displayed
 from dpxplain.render.tabular import Record, Tabular
 
 if TYPE_CHECKING:
-    from dpxplain.phases.explain_answer import ExplanationPlan
+    from dpxplain.phases.plan import ExplanationPlan
     from dpxplain.question import Question
 
 _EXAMPLE_SIZES = (100, 1_000, 10_000)
@@ -113,6 +113,7 @@ class ExplanationPreview(Displayed, Tabular):
     influence_margin: float
     relative_margin: float | None
     rank_resolution: float  # influences closer than this may get overlapping ranks
+    gap_margin: float | None = None  # of the gap without a predicate's rows, where the mechanism tells it
 
     @classmethod
     def of(cls, plan: ExplanationPlan, question: Question, dataset: OpenDataset) -> ExplanationPreview:
@@ -122,16 +123,17 @@ class ExplanationPreview(Displayed, Tabular):
                 plan.rho,
                 plan.spends,
                 dataset.ledger.budget(dataset.name).remaining,
-                dataset.ledger.find(dataset.name, plan.key(dataset)) is not None,
+                plan.is_stored(dataset),
             ),
             question=question.text,
-            k=plan.one_shot.k,
+            k=plan.k,
             family_size=plan.family.size,
             confidence=plan.confidence,
             mechanism=plan.mechanism,
             influence_margin=plan.influence_margin,
             relative_margin=None if divisor is None else plan.influence_margin / divisor,
             rank_resolution=plan.rank_resolution,
+            gap_margin=plan.gap_margin,
         )
 
     def records(self) -> list[Record]:
@@ -144,5 +146,7 @@ class ExplanationPreview(Displayed, Tabular):
                 "influence_margin": self.influence_margin,
                 "relative_margin": self.relative_margin,
                 "rank_resolution": self.rank_resolution,
+                "gap_margin": self.gap_margin,
+                "mechanism": self.mechanism,
             }
         ]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from dpxplain.custom_table import CustomExplanation, explain_by
+from dpxplain.errors import ExplanationError
 from dpxplain.explanation.choosing import Predicates, choose_family
+from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.question import Contrast, Verdict
 from dpxplain.phases.assess_question import assess
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.explain_answer import (
-    ExplanationPlan,
-    SensitivityChoice,
-    Split,
-    explain_answer,
-    plan_explanation,
-)
+from dpxplain.phases.explain_answer import explain_answer, plan_explanation
+from dpxplain.phases.explain_one_shot import Split
+from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.prepare_answer import find_prepared
+from dpxplain.phases.request import SensitivityChoice, request_explanation
 from dpxplain.preview import ExplanationPreview
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
@@ -87,10 +88,41 @@ class Question(Displayed):
             f"below {number(self.contrast.at_least)}."
         )
 
+    @overload
+    def explain(
+        self,
+        k: int = ...,
+        rho: float | None = ...,
+        *,
+        mechanism: str = ...,
+        attributes: Sequence[str] | None = ...,
+        conjuncts: int | None = ...,
+        exclude: Sequence[str] = ...,
+        predicates: Predicates | None = ...,
+        confidence: float | None = ...,
+        split: Split = ...,
+        sensitivity: SensitivityChoice = ...,
+        influence: None = ...,
+    ) -> Explanation: ...
+
+    @overload
+    def explain(
+        self,
+        k: int = ...,
+        rho: float | None = ...,
+        *,
+        attributes: Sequence[str] | None = ...,
+        conjuncts: int | None = ...,
+        exclude: Sequence[str] = ...,
+        predicates: Predicates | None = ...,
+        confidence: float | None = ...,
+        influence: CustomInfluence,
+    ) -> CustomExplanation: ...
+
     def explain(
         self,
         k: int = 5,
-        rho: float = 0.5,
+        rho: float | None = None,
         *,
         mechanism: str = "auto",
         attributes: Sequence[str] | None = None,
@@ -100,15 +132,26 @@ class Question(Displayed):
         confidence: float | None = None,
         split: Split = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
-    ) -> Explanation:
+        influence: CustomInfluence | None = None,
+    ) -> Explanation | CustomExplanation:
         """The k most influential predicates, for `rho`. Asking the identical thing again is free.
+
+        After `answer.prepare(rho=...)`, leave `rho` out: every question on that answer is free.
 
         By default predicates are equalities over all attributes; `conjuncts=2` takes pairs of them,
         `attributes` and `exclude` choose columns, and `predicates` takes conditions as SQL text or recipes
         such as `dpx.ranges("age")`, `dpx.thresholds()`, `dpx.differs("sex")` and
-        `dpx.either("pickup_zone", "dropoff_zone")`.
+        `dpx.either("pickup_zone", "dropoff_zone")`. `influence` replaces the paper's influence by another,
+        such as `dpx.RatioInfluence()`.
         """
         family = self._family(attributes, conjuncts, exclude, predicates)
+        if influence is not None:
+            if mechanism != "auto" or split != DEFAULT_SPLIT or sensitivity != "tight":
+                raise ExplanationError(
+                    "An influence of your own has a mechanism of its own.",
+                    remedy="Leave mechanism, split and sensitivity out.",
+                )
+            return explain_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
         plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
         release, entry, free = explain_answer(plan, self._dataset, self.text)
         return Explanation(self, plan, release, self._dataset, id=entry, free=free)
@@ -116,7 +159,7 @@ class Question(Displayed):
     def preview(
         self,
         k: int = 5,
-        rho: float = 0.5,
+        rho: float | None = None,
         *,
         mechanism: str = "auto",
         attributes: Sequence[str] | None = None,
@@ -191,21 +234,32 @@ class Question(Displayed):
         self,
         family: Family,
         k: int,
-        rho: float,
+        rho: float | None,
         mechanism: str,
         confidence: float | None,
         split: Split,
         sensitivity: SensitivityChoice,
     ) -> ExplanationPlan:
-        return plan_explanation(
+        if rho is None:
+            rho = self._prepared_rho(family, mechanism)
+        request = request_explanation(
             self.answer.statement.query,
             self.contrast,
             family,
-            self._dataset,
+            self.answer.release,
             k=k,
             rho=rho,
-            mechanism=mechanism,
             confidence=self.confidence if confidence is None else confidence,
-            split=split,
             sensitivity=sensitivity,
         )
+        return plan_explanation(request, self._dataset, mechanism, split)
+
+    def _prepared_rho(self, family: Family, mechanism: str) -> float:
+        """What was paid for a preparation that answers this for free; without one, a price is needed."""
+        prepared = find_prepared(self.answer.statement.query, family, self._dataset)
+        if prepared is None or mechanism not in ("auto", "marginals"):
+            raise ExplanationError(
+                "This explanation is not prepared, so it needs a price.",
+                remedy="Pass rho=0.5, or prepare the answer once: answer.prepare(rho=0.5).",
+            )
+        return prepared[0].rho

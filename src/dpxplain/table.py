@@ -11,7 +11,7 @@ from dpxplain.model.budget import Spend
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.explain_answer import ExplanationPlan
+from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render.display import Displayed
 from dpxplain.render.tabular import Record, Tabular
@@ -31,6 +31,7 @@ class ExplanationRow:
     relative_influence: Interval | None  # None where the released gap is too uncertain to divide by
     rank: tuple[int, int]
     index: int  # in the family
+    gap_without: Interval | None = None  # the question's value without these rows, if the mechanism tells it
 
 
 class Explanation(Displayed, Tabular):
@@ -111,6 +112,8 @@ class Explanation(Displayed, Tabular):
                 "relative_influence_high": row.relative_influence and row.relative_influence[1],
                 "rank_low": row.rank[0],
                 "rank_high": row.rank[1],
+                "gap_without_low": row.gap_without and row.gap_without[0],
+                "gap_without_high": row.gap_without and row.gap_without[1],
             }
             for row in self.rows
         ]
@@ -146,6 +149,7 @@ class Explanation(Displayed, Tabular):
                 else (line.influence_interval[0] / divisor, line.influence_interval[1] / divisor),
                 rank=line.rank,
                 index=line.predicate,
+                gap_without=line.gap_without_interval,
             )
             for line in self.release.lines
         ]

@@ -18,7 +18,7 @@ from dpxplain.model.question import Contrast
 from dpxplain.phases.answer_query import _measure as measure_answer
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import assess
-from dpxplain.phases.explain_answer import _measure as measure_explanation
+from dpxplain.phases.prepare_answer import _measure as measure_cells
 
 RUNS = 2000
 MOVER_ALLOWANCE = 0.005
@@ -58,13 +58,23 @@ SHAPES = {
 }
 
 
+def _draw(plan: Any, dataset: Any) -> Any:
+    """One more release by the plan's mechanism, past the ledger, which would return the first for free."""
+    if plan.mechanism == "marginals":
+        return plan.read(measure_cells(plan.preparation, dataset))
+    return plan.measure(dataset)
+
+
+@pytest.mark.parametrize("mechanism", ["one-shot", "vector", "marginals"])
 @pytest.mark.parametrize("aggregate", ["AVG(x)", "COUNT(*)", "SUM(x)"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_influence_and_rank_intervals_cover(shape: str, aggregate: str, tmp_path: Any) -> None:
+def test_influence_and_rank_intervals_cover(
+    shape: str, aggregate: str, mechanism: str, tmp_path: Any
+) -> None:
     owner = _open(SHAPES[shape], 7, tmp_path)
     question = owner.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0).why("A", "B")
     confidence, k = 0.9, 3
-    plan = question._plan(question._family(), k, 0.5, "one-shot", confidence, (1, 1, 2), "tight")
+    plan = question._plan(question._family(), k, 0.5, mechanism, confidence, (1, 1, 2), "tight")
     truth = {row["predicate"]: row for row in question.truth().records()}
     predicates = [str(plan.family.predicate(i)) for i in range(plan.family.size)]
     influence = np.array([truth[p]["influence"] for p in predicates])
@@ -72,8 +82,10 @@ def test_influence_and_rank_intervals_cover(shape: str, aggregate: str, tmp_path
     best = np.array([1 + np.sum(influence > v) for v in influence])
     worst = np.array([np.sum(influence >= v) for v in influence])
     covered_influence = covered_narrow = covered_rank = 0
-    for _ in range(RUNS):
-        for line in measure_explanation(plan, question._dataset).lines:
+    # Marginals are simulated by the thousand in test_marginal_inference.py; this is the way there and back.
+    runs = 200 if mechanism == "marginals" else RUNS
+    for _ in range(runs):
+        for line in _draw(plan, question._dataset).lines:
             low, high = line.influence_interval
             middle, reach = (low + high) / 2, (high - low) / 2
             off = abs(influence[line.predicate] - middle)
@@ -82,9 +94,10 @@ def test_influence_and_rank_intervals_cover(shape: str, aggregate: str, tmp_path
             low_rank, high_rank = line.rank
             covered_rank += low_rank <= best[line.predicate] and worst[line.predicate] <= high_rank
     owner.close()
-    total = RUNS * k
+    total = runs * k
     assert covered_influence / total >= _least(confidence, total)
-    assert covered_narrow / total < _least(confidence, total), "the check has power: 10% narrower fails"
+    if mechanism != "marginals":  # whose intervals hold for all predicates at once, so each is wider
+        assert covered_narrow / total < _least(confidence, total), "the check has power: 10% narrower fails"
     assert covered_rank / total >= confidence
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.cli.screen import Progress
 from dpxplain.errors import BadRequest, SchemaError
@@ -126,3 +126,21 @@ def columns_named(texts: Sequence[str] | None, declared: Schema) -> list[str] | 
         return None
     named = [[text] if text in declared.columns else text.split(",") for text in texts]
     return [name.strip() if name not in declared.columns else name for part in named for name in part]
+
+
+def predicates_named(texts: Sequence[str] | None, declared: Schema) -> list[Any] | None:
+    """`--predicates`: a kind with its columns, such as ranges:age, or a SQL condition."""
+    if not texts:
+        return None
+    from dpxplain.explanation import recipes
+
+    kinds = {kind.__name__: kind for kind in (recipes.ranges, recipes.thresholds, recipes.differs)}
+    given: list[Any] = []
+    for text in texts:
+        kind, _, columns = text.partition(":")
+        named = columns_named([columns], declared) or [] if columns else []
+        if kind == "either" and columns:
+            given.append(recipes.either(*named))
+        else:
+            given.append(kinds[kind](*named) if kind in kinds else text)
+    return given

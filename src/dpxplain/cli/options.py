@@ -100,9 +100,22 @@ Attributes = Annotated[
         rich_help_panel=_WHAT,
     ),
 ]  # fmt: skip
-Conjuncts = Annotated[
-    int, typer.Option("--conjuncts", help="Conditions per explanation: 1, 2 or 3.", rich_help_panel=_WHAT)
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="A,B,...", help="Columns not to explain with.", rich_help_panel=_WHAT),
 ]
+Conjuncts = Annotated[
+    int | None,
+    typer.Option("--conjuncts", help="Conditions per explanation: 1, 2 or 3.", rich_help_panel=_WHAT),
+]
+Predicates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--predicates", metavar="CONDITION|KIND",
+        help="A SQL condition, or ranges[:A,B], thresholds[:A,B], differs[:A,B], either:A,B; repeat it.",
+        rich_help_panel=_WHAT,
+    ),
+]  # fmt: skip
 Mechanism = Annotated[
     str, typer.Option("--mechanism", help="How explanations are drawn.", rich_help_panel=_WHAT)
 ]

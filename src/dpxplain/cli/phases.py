@@ -11,7 +11,7 @@ import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.asking import Ask, as_typed
-from dpxplain.cli.opening import DEFAULT_WORKSPACE, Place, columns_named
+from dpxplain.cli.opening import DEFAULT_WORKSPACE, Place, columns_named, predicates_named
 from dpxplain.cli.screen import Format, Progress, approve, note, present, suggest
 from dpxplain.errors import BadRequest
 
@@ -112,7 +112,9 @@ def explain(
     rho: o.Rho = 0.5,
     k: o.K = 5,
     attributes: o.Attributes = None,
-    conjuncts: o.Conjuncts = 1,
+    exclude: o.Exclude = None,
+    conjuncts: o.Conjuncts = None,
+    predicates: o.Predicates = None,
     mechanism: o.Mechanism = "auto",
     sensitivity: o.Sensitivity = "tight",
     answer: o.AnswerNumber = None,
@@ -138,12 +140,14 @@ def explain(
     Examples:
       [cyan]dpxplain explain Married-civ-spouse Never-married --k 5 --rho 0.5[/cyan]
       [cyan]dpxplain explain Male Female --conjuncts 2 --report why.html[/cyan]
+      [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
     """
     from dpxplain.cli.payloads import explanation_payload, preview_payload
 
     place, form, progress = Place(data, schema, example, workspace), o.chosen(format, as_json), Progress()
     ask = Ask(groups or (), weight or (), at_least, answer, confidence, method, of)
-    request = _request(place.declared, k, rho, attributes, conjuncts, mechanism, sensitivity)
+    family = _family(place.declared, attributes, exclude, conjuncts, predicates)
+    request = family | {"k": k, "rho": rho, "mechanism": mechanism, "sensitivity": sensitivity}
     if report is not None:
         check_writable(Path(report))  # before spending, not after
     with place.recalling() as session:
@@ -172,7 +176,9 @@ def preview(
     confidence: o.Confidence = 0.95,
     k: o.K = 5,
     attributes: o.Attributes = None,
-    conjuncts: o.Conjuncts = 1,
+    exclude: o.Exclude = None,
+    conjuncts: o.Conjuncts = None,
+    predicates: o.Predicates = None,
     mechanism: o.Mechanism = "auto",
     sensitivity: o.Sensitivity = "tight",
     answer: o.AnswerNumber = None,
@@ -201,8 +207,9 @@ def preview(
             shown: Any = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
         else:
             ask = Ask(words, weight or (), at_least, answer, confidence, None, of)
-            spent = 0.5 if rho is None else rho
-            request = _request(place.declared, k, spent, attributes, conjuncts, mechanism, sensitivity)
+            family = _family(place.declared, attributes, exclude, conjuncts, predicates)
+            spend = {"k": k, "rho": 0.5 if rho is None else rho}
+            request = family | spend | {"mechanism": mechanism, "sensitivity": sensitivity}
             shown = ask.of(session, place).preview(**request)
         present(shown, lambda: preview_payload(shown), o.chosen(format, as_json))
 
@@ -216,23 +223,19 @@ def check_writable(path: Path) -> None:
         )
 
 
-def _request(
+def _family(
     declared: Schema,
-    k: int,
-    rho: float,
     attributes: list[str] | None,
-    conjuncts: int,
-    mechanism: str,
-    sensitivity: str,
+    exclude: list[str] | None,
+    conjuncts: int | None,
+    predicates: list[str] | None,
 ) -> dict[str, Any]:
-    """Arguments that explain and preview share; the library checks them."""
+    """Which predicates explain and preview are about; the library checks them."""
     return {
-        "k": k,
-        "rho": rho,
         "attributes": columns_named(attributes, declared),
+        "exclude": columns_named(exclude, declared) or (),
         "conjuncts": conjuncts,
-        "mechanism": mechanism,
-        "sensitivity": sensitivity,
+        "predicates": predicates_named(predicates, declared),
     }
 
 

@@ -47,6 +47,19 @@ class Part(Protocol):
         """Equal for equal parts; part of a request's identity."""
         ...
 
+    @property
+    def cells(self) -> int:
+        """Into how many cells the columns split the rows; every row is in one, undeclared values too."""
+        ...
+
+    def cell_of(self, codes: list[IntArray]) -> IntArray:
+        """The cell of each row with these codes; the last cell holds rows with undeclared values."""
+        ...
+
+    def cells_of(self, index: int) -> list[int]:
+        """The cells whose rows satisfy a predicate."""
+        ...
+
 
 @dataclass(frozen=True)
 class Conjunctions:
@@ -86,6 +99,19 @@ class Conjunctions:
     def identity(self) -> object:
         return ["conjunctions", list(self.columns)]
 
+    @property
+    def cells(self) -> int:
+        return self.size + 1
+
+    def cell_of(self, codes: list[IntArray]) -> IntArray:
+        rows, index = self.satisfied(codes)
+        cell: IntArray = np.full(len(codes[0]), self.size, dtype=np.int64)
+        cell[rows] = index
+        return cell
+
+    def cells_of(self, index: int) -> list[int]:
+        return [index]
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -122,6 +148,23 @@ class Listed:
         rows = np.repeat(np.arange(len(cell)), many)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(many) - many, many)
         return rows, self._predicates[np.repeat(begin, many) + within]
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self._shape)
+
+    def cell_of(self, codes: list[IntArray]) -> IntArray:
+        cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
+        for column, size in zip(codes, self._shape, strict=True):
+            cell = cell * size + (column - 1) % size  # code 0 goes last, so the last cell is undeclared
+        return cell
+
+    def cells_of(self, index: int) -> list[int]:
+        holds = truth(self.conditions[index], self.columns, self.schema)
+        for axis in range(holds.ndim):
+            holds = np.roll(holds, -1, axis=axis)
+        cells: list[int] = np.flatnonzero(holds).tolist()
+        return cells
 
     def identity(self) -> object:
         return ["listed", list(self.columns), [identity(condition) for condition in self.conditions]]

@@ -15,6 +15,7 @@ from dpxplain.model.query import Presentation, Query
 from dpxplain.model.schema import Bin, DomainValue, Schema, label
 
 LARGEST_ANSWER = 1_000_000
+_JOINTS = ("→", "->", " / ", ",")
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Groups:
     def find(self, address: object) -> int:
         """The number of the group that a person names by value, by label, or by a tuple of them."""
         parts = address if isinstance(address, tuple) else (address,)
+        if isinstance(address, str) and len(self.columns) > 1:
+            parts = self._split(address)
         if not self.columns:
             if address in ((), None, "all rows"):
                 return 0
@@ -92,7 +95,7 @@ class Groups:
             raise QuestionError(
                 f"A group of this answer is named by {len(self.columns)} values "
                 f"({', '.join(self.columns)}), not {len(parts)}.",
-                remedy="Pass them as a tuple.",
+                remedy="Pass them as a tuple, or join their names with →.",
             )
         index = 0
         for name, part, codes, size in zip(self.columns, parts, self._codes, self.shape, strict=True):
@@ -100,6 +103,16 @@ class Groups:
                 raise QuestionError(f"{part!r} is not a declared value of {name}.", remedy=_hint(part, codes))
             index = index * size + codes[part]
         return index
+
+    def _split(self, address: str) -> tuple[str, ...]:
+        """A group of several columns written as one text: 'Queens→Brooklyn', 'Queens, Brooklyn'."""
+        for joint in _JOINTS:
+            parts = tuple(part.strip() for part in address.split(joint))
+            if len(parts) == len(self.columns) and all(
+                part in codes for part, codes in zip(parts, self._codes, strict=True)
+            ):
+                return parts
+        return (address,)
 
 
 def _hint(part: object, codes: dict[object, int]) -> str:

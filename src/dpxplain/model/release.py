@@ -63,12 +63,17 @@ class AnswersRelease:
 
 @dataclass(frozen=True)
 class ExplanationLine:
-    """Phase 3, one predicate: its index in the family, influence and rank."""
+    """Phase 3, one predicate: its index in the family, influence and rank.
+
+    `gap_without` is the question's value without the predicate's rows, where the mechanism tells it.
+    """
 
     predicate: int
     influence: float
     influence_interval: tuple[float, float]
     rank: tuple[int, int]
+    gap_without: float | None = None
+    gap_without_interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,10 @@ class ExplanationRelease:
     rho: float
     mechanism: str
     confidence: float
-    influence_scale: float
     lines: tuple[ExplanationLine, ...]
+    influence_scale: float | None = None  # σ of each influence, where it is the same for all
+    gap: float | None = None  # the question's value, where the mechanism tells it better than Phase 1
+    gap_interval: tuple[float, float] | None = None
     private: bool = True
 
     def to_json(self) -> str:
@@ -88,10 +95,10 @@ class ExplanationRelease:
     @classmethod
     def from_json(cls, text: str) -> ExplanationRelease:
         raw: dict[str, Any] = json.loads(text)
-        raw["lines"] = tuple(
-            ExplanationLine(
-                line["predicate"], line["influence"], tuple(line["influence_interval"]), tuple(line["rank"])
-            )
-            for line in raw["lines"]
-        )
-        return cls(**raw)
+        lines: list[dict[str, Any]] = [_tuples(line) for line in raw["lines"]]
+        return cls(**(_tuples(raw) | {"lines": tuple(ExplanationLine(**line) for line in lines)}))
+
+
+def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows lists only."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}

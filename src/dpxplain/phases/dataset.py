@@ -17,6 +17,7 @@ from dpxplain.engines.base import Engine
 from dpxplain.explanation.cells import Cells, Totals, cells, totals
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
+from dpxplain.explanation.marginals import marginals
 from dpxplain.ledger.base import Ledger
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
@@ -79,6 +80,13 @@ class OpenDataset:
             return grouped.map(lambda scanned: cells(scanned, groups.columns, groups.shape, family, blocks))
 
         return self._kept(("cells", query, family.key), scan)
+
+    def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
+        """Rows and sums of every (part, group, cell), from one grouped pass; asked once, so not kept."""
+        groups = Groups.of(query, self.schema)
+        blocks = cover(family.subsets, {n: len(self.schema.domain(n)) for n in family.attributes})
+        grouped = self.engine.grouped(query, blocks)
+        return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
 
     def _kept(self, key: object, scan: Callable[[], T]) -> T:
         with self._lock:

@@ -7,8 +7,11 @@ mechanisms assert against the plan when they run.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
-from scipy.special import ndtri
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 LARGEST_SCALE = 2.0**50
 """In the whole units that noise is drawn in. Far inside 64 bits, whose ends OpenDP saturates at: noise
@@ -57,3 +60,25 @@ def two_sided_quantile(confidence: float) -> float:
     1.96
     """
     return float(-ndtri((1.0 - confidence) / 2.0))
+
+
+@lru_cache(maxsize=256)
+def range_quantile(confidence: float, number: int) -> float:
+    """q such that `number` independent standard Gaussians all lie within q of each other.
+
+    P(range ≤ q) = n·∫ φ(x)·(Φ(x + q) − Φ(x))^(n−1) dx, solved for q.
+
+    >>> round(range_quantile(0.95, 2), 3), round(range_quantile(0.95, 103), 2)
+    (2.772, 6.1)
+    """
+    if number < 2:
+        return 0.0
+    x = np.linspace(-10.0, 10.0, 8001)
+
+    def chance(q: float) -> float:
+        # In logarithms: with many Gaussians the power underflows long before the sum does.
+        inside = np.log(np.maximum(ndtr(x + q) - ndtr(x), 1e-300))
+        density = np.exp(-(x**2) / 2 + (number - 1) * inside) / math.sqrt(2 * math.pi)
+        return float(number * np.trapezoid(density, x))
+
+    return float(brentq(lambda q: chance(q) - confidence, 1e-9, 40.0, xtol=1e-10))

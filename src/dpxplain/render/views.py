@@ -8,12 +8,14 @@ from functools import singledispatch
 from dpxplain.answer import Answer, AnswerRow
 from dpxplain.answers import Answers
 from dpxplain.curator import Truth
+from dpxplain.custom_table import CustomExplanation
 from dpxplain.ledger.base import Entry
 from dpxplain.model.budget import Budget
 from dpxplain.model.schema import label
 from dpxplain.preview import ExplanationPreview, Price, QueriesPreview, QueryPreview
 from dpxplain.question import Question
 from dpxplain.render import charts, words
+from dpxplain.render.custom import custom_view
 from dpxplain.render.layout import Axis, Column, Grid, Mark, View, aligned, nice, span
 from dpxplain.render.truth import truth_cells
 from dpxplain.table import Explanation
@@ -315,3 +317,6 @@ def _counted(count: int, noun: str) -> str:
 def _more(count: int, noun: str) -> str:
     """What is not shown: … and 480 more groups."""
     return f"… and {_counted(count, f'more {noun}')}" if count > 0 else ""
+
+
+view.register(CustomExplanation, custom_view)

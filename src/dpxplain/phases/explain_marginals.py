@@ -1,0 +1,162 @@
+"""Explanations read off a prepared answer: any question, any k, any confidence, at no further cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.parts import Conjunctions
+from dpxplain.model.budget import Spend
+from dpxplain.model.groups import Groups
+from dpxplain.model.prepared import PreparedRelease
+from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.prepare_answer import Preparation, find_prepared, plan_preparation, prepare_answer
+from dpxplain.phases.request import ExplanationRequest
+from dpxplain.privacy.marginal_inference import PreparedGroups, infer
+from dpxplain.privacy.marginal_planning import MarginalForecast, predict
+
+
+@dataclass(frozen=True)
+class MarginalsExplanation(ExplanationPlan):
+    """`stored` is what was prepared before; otherwise `preparation` is what explaining will prepare."""
+
+    request: ExplanationRequest
+    preparation: Preparation
+    stored: tuple[PreparedRelease, int] | None
+    mechanism: str = "marginals"
+
+    @property
+    def rho(self) -> float:
+        return 0.0 if self.stored else self.preparation.rho
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return () if self.stored else self.preparation.spends
+
+    @property
+    def influence_margin(self) -> float:
+        return self._forecast.influence_margin
+
+    @property
+    def rank_resolution(self) -> float:
+        return self._forecast.rank_margin
+
+    @property
+    def gap_margin(self) -> float | None:
+        return self._forecast.gap_margin
+
+    @cached_property
+    def _forecast(self) -> MarginalForecast:
+        request, answer = self.request, self.request.answer
+        low, high = (bound * request.unit for bound in request.bounds)
+        groups = list(request.contrast.groups)
+        counts = None if answer.noisy_count is None else np.array(answer.noisy_count)[groups]
+        means = None
+        if request.kind == "avg" and counts is not None and answer.noisy_sum is not None:
+            means = (np.array(answer.noisy_sum)[groups] / np.maximum(counts, 1.0)).tolist()
+            means = np.clip(means, (low - high) / 2, (high - low) / 2).tolist()
+        plan = self.preparation
+        doubled = 2 if request.neighbours == "bounded" else 1
+        return predict(
+            request.kind,
+            low,
+            high,
+            request.family.size,
+            len(request.family.parts),
+            self.stored[0].rho if self.stored else plan.rho,
+            request.confidence,
+            counts,
+            weights=list(request.contrast.weights),
+            centred_means=means,
+            count_share=plan.rho_count / plan.rho,
+            max_rows=request.rows_per_unit * doubled,
+            first_count_scale=answer.count_scale or 0.0,
+            first_total_scale=answer.sum_scale or 0.0,
+        )
+
+    def is_stored(self, dataset: OpenDataset) -> bool:
+        return self.stored is not None
+
+    def explain(self, dataset: OpenDataset, description: str) -> tuple[ExplanationRelease, int, bool]:
+        prepared, entry, free = (
+            (*self.stored, True) if self.stored else prepare_answer(self.preparation, dataset, description)
+        )
+        return self.read(prepared), entry, free
+
+    def read(self, prepared: PreparedRelease) -> ExplanationRelease:
+        """The table of this question; post-processing of what was released."""
+        request, answer = self.request, self.request.answer
+        groups = Groups.of(request.query, request.family.schema).size
+        chosen = list(request.contrast.groups)
+        low, high = (bound * request.unit for bound in request.bounds)
+        counts = [part[chosen] for part in prepared.per_part(prepared.noisy_count, groups)]
+        totals = None
+        if prepared.noisy_total is not None:
+            totals = tuple(part[chosen] for part in prepared.per_part(prepared.noisy_total, groups))
+        found = infer(
+            PreparedGroups(
+                kind=request.kind,
+                low=low,
+                high=high,
+                count=None if answer.noisy_count is None else np.array(answer.noisy_count)[chosen],
+                count_scale=answer.count_scale,
+                total=None if answer.noisy_sum is None else np.array(answer.noisy_sum)[chosen],
+                total_scale=answer.sum_scale,
+                cell_count=tuple(counts),
+                cell_count_scale=prepared.count_scale,
+                cell_total=totals,
+                cell_total_scale=prepared.total_scale,
+            ),
+            list(request.contrast.weights),
+            request.contrast.at_least,
+            request.confidence,
+            request.k,
+            self._unions(),
+        )
+        lines = tuple(
+            ExplanationLine(
+                predicate=line.predicate,
+                influence=line.influence,
+                influence_interval=line.influence_interval,
+                rank=line.rank,
+                gap_without=line.gap_without,
+                gap_without_interval=line.gap_without_interval,
+            )
+            for line in found.lines
+        )
+        return ExplanationRelease(
+            rho=prepared.rho,
+            mechanism=self.mechanism,
+            confidence=request.confidence,
+            lines=lines,
+            gap=found.gap,
+            gap_interval=found.gap_interval,
+            private=prepared.private and answer.private,
+        )
+
+    def _unions(self) -> list[tuple[int, list[int]]] | None:
+        """The cells of every predicate; None when they are the cells themselves, one by one."""
+        parts = self.family.parts
+        if all(isinstance(part, Conjunctions) for part in parts):
+            return None
+        return [
+            (number, part.cells_of(index)) for number, part in enumerate(parts) for index in range(part.size)
+        ]
+
+
+def plan_marginals(request: ExplanationRequest, dataset: OpenDataset) -> MarginalsExplanation:
+    if request.sensitivity == "paper":
+        raise ExplanationError(
+            "The marginals mechanism is not the paper's, so it has no published sensitivity.",
+            remedy="Use mechanism='one-shot' with sensitivity='paper'.",
+        )
+    preparation = plan_preparation(request.query, request.family, request.answer, dataset.schema, request.rho)
+    stored = find_prepared(request.query, request.family, dataset)
+    # Whoever names a higher price than was paid wants more precision than was bought.
+    usable = stored is not None and stored[0].rho >= request.rho
+    return MarginalsExplanation(request, preparation, stored if usable else None)

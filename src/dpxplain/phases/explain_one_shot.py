@@ -1,0 +1,97 @@
+"""The paper's mechanism as a phase: select, measure, bound the ranks (SPEC section 6, mechanism 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpxplain.errors import ExplanationError
+from dpxplain.model.budget import Spend
+from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.plan import ScoredPlan
+from dpxplain.phases.request import ExplanationRequest
+from dpxplain.phases.scoring import Scoring, true_scores
+from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, select_and_measure
+from dpxplain.privacy.sensitivity import SCORE_SLACK
+
+Split = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class OneShotExplanation(ScoredPlan):
+    request: ExplanationRequest
+    scoring: Scoring
+    one_shot: OneShotPlan
+    mechanism: str = "one-shot"
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.one_shot.spends
+
+    @property
+    def influence_margin(self) -> float:
+        """The slack covers the rounding of scores."""
+        reach = two_sided_quantile(self.confidence) * self.one_shot.influence_scale + SCORE_SLACK
+        return reach * self.scoring.per_score
+
+    @property
+    def rank_resolution(self) -> float:
+        return self.one_shot.rank_resolution(self.confidence) * self.scoring.per_score
+
+    def key(self, dataset: OpenDataset) -> str:
+        return self.request.key(dataset, self.mechanism, self.one_shot)
+
+    def measure(self, dataset: OpenDataset) -> ExplanationRelease:
+        scores = true_scores(self.request, self.scoring, dataset)
+        dataset.progress("Selecting and measuring explanations under privacy")
+        selected = select_and_measure(scores, self.one_shot, self.confidence, dataset.noise)
+        lines = []
+        for line in selected:
+            influence = line.score * self.scoring.per_score
+            interval = (influence - self.influence_margin, influence + self.influence_margin)
+            lines.append(ExplanationLine(line.predicate, influence, interval, line.rank))
+        return ExplanationRelease(
+            rho=self.rho,
+            mechanism=self.mechanism,
+            confidence=self.confidence,
+            lines=tuple(lines),
+            influence_scale=self.one_shot.influence_scale * self.scoring.per_score,
+            private=dataset.noise.private,
+        )
+
+
+def plan_one_shot(request: ExplanationRequest, split: Split = DEFAULT_SPLIT) -> OneShotExplanation:
+    if not _usable_split(split):
+        raise ExplanationError(
+            f"split must be three positive numbers (select, influence, rank), none a million times another, "
+            f"not {split!r}.",
+            remedy="Use split=(1, 1, 2).",
+        )
+    scoring = Scoring.of(request)
+    one_shot = OneShotPlan.share(
+        k=request.k,
+        family_size=request.family.size,
+        sensitivity=scoring.of_one,
+        rho=request.rho,
+        split=split,
+    )
+    # The selection multiplies the scale by a logarithm of the family's size, at most 20.
+    if not one_shot.largest_scale * 32 <= LARGEST_SCALE:
+        raise too_small(request)
+    return OneShotExplanation(request, scoring, one_shot)
+
+
+def too_small(request: ExplanationRequest) -> ExplanationError:
+    return ExplanationError(
+        f"rho={request.rho!r} is too small to be shared by k={request.k} predicates.",
+        remedy="Use a larger rho or a smaller k.",
+    )
+
+
+def _usable_split(split: object) -> bool:
+    """A share that rounds to nothing would be a part that is not paid for."""
+    if not isinstance(split, tuple | list) or len(split) != 3:
+        return False
+    numbers = all(isinstance(part, int | float) and not isinstance(part, bool) for part in split)
+    return numbers and 0 < max(split) <= 1e6 * min(split) < float("inf")

@@ -1,0 +1,93 @@
+"""What every mechanism's plan tells before anything is spent, and how it is carried out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from dpxplain.explanation.family import Family
+from dpxplain.model.budget import Spend
+from dpxplain.model.release import ExplanationRelease
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.request import ExplanationRequest
+
+
+class ExplanationPlan(ABC):
+    """One mechanism, calibrated for one request from public quantities."""
+
+    mechanism: str
+    request: ExplanationRequest
+
+    @property
+    def family(self) -> Family:
+        return self.request.family
+
+    @property
+    def k(self) -> int:
+        return self.request.k
+
+    @property
+    def rho(self) -> float:
+        """What it costs."""
+        return self.request.rho
+
+    @property
+    def confidence(self) -> float:
+        return self.request.confidence
+
+    @property
+    @abstractmethod
+    def spends(self) -> tuple[Spend, ...]:
+        """How ρ is shared."""
+
+    @property
+    @abstractmethod
+    def influence_margin(self) -> float:
+        """Half the expected width of an influence interval."""
+
+    @property
+    @abstractmethod
+    def rank_resolution(self) -> float:
+        """Predicates whose influences are closer than this may get overlapping ranks."""
+
+    @property
+    def gap_margin(self) -> float | None:
+        """Half the expected width of the gap without a predicate's rows, where the mechanism tells it."""
+        return None
+
+    @property
+    def imprecision(self) -> float:
+        """What `auto` compares: how wide the table will be, in influences and in ranks alike."""
+        return self.influence_margin * max(self.rank_resolution, 1e-300)
+
+    @abstractmethod
+    def is_stored(self, dataset: OpenDataset) -> bool:
+        """Whether it would cost nothing, because what it needs is released already."""
+
+    @abstractmethod
+    def explain(self, dataset: OpenDataset, description: str) -> tuple[ExplanationRelease, int, bool]:
+        """Reserve, measure, release; or find the release of the identical request, which is free.
+
+        Returns the release, its entry in the ledger, and whether it was free.
+        """
+
+
+class ScoredPlan(ExplanationPlan):
+    """A mechanism that releases scores of influences and stores its table (one-shot, vector)."""
+
+    @abstractmethod
+    def key(self, dataset: OpenDataset) -> str: ...
+
+    @abstractmethod
+    def measure(self, dataset: OpenDataset) -> ExplanationRelease: ...
+
+    def is_stored(self, dataset: OpenDataset) -> bool:
+        return dataset.ledger.find(dataset.name, self.key(dataset)) is not None
+
+    def explain(self, dataset: OpenDataset, description: str) -> tuple[ExplanationRelease, int, bool]:
+        key = self.key(dataset)
+        if stored := dataset.ledger.find(dataset.name, key):
+            return ExplanationRelease.from_json(stored[1]), stored[0].id, True
+        entry = dataset.ledger.reserve(dataset.name, "explain", key, description, self.rho, self.spends)
+        release = self.measure(dataset)
+        dataset.ledger.release(entry, release.to_json())
+        return release, entry, False

@@ -1,0 +1,174 @@
+"""Prepare once, ask freely: release the marginals of an answer (SPEC section 6, mechanism 3).
+
+One row lies in one group and in one cell of each of the t parts, so all groups come at the price of one
+and the sensitivity is plain: √t rows, √t times the largest value. docs/proofs/marginals.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.family import Family
+from dpxplain.model.budget import Spend, check_rho
+from dpxplain.model.groups import Groups
+from dpxplain.model.prepared import PreparedRelease
+from dpxplain.model.query import Query
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
+from dpxplain.privacy.marginal_planning import split_rho
+from dpxplain.privacy.mechanisms.gaussian import add_gaussian
+from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
+
+MOST_CELLS = 2_000_000  # every cell is released, occupied or not
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What preparing an answer will cost and how noisy its cells will be, from public quantities only."""
+
+    query: Query
+    family: Family
+    rho: float
+    rho_count: float
+    rho_total: float
+    count_sensitivity: float  # rows
+    total_sensitivity: float  # grid units; doubled and centred for AVG
+    total_unit: float
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        parts = (
+            ("counts of all cells (Gaussian)", self.rho_count),
+            ("sums of all cells (Gaussian)", self.rho_total),
+        )
+        return tuple(Spend(name, rho) for name, rho in parts if rho > 0)
+
+    @property
+    def count_scale(self) -> float:
+        return gaussian_scale(self.count_sensitivity, self.rho_count)
+
+    @property
+    def total_scale(self) -> float | None:
+        """In the unit of the column."""
+        if not self.rho_total:
+            return None
+        return gaussian_scale(self.total_sensitivity, self.rho_total) * self.total_unit
+
+    @property
+    def cells(self) -> int:
+        groups = Groups.of(self.query, self.family.schema).size
+        return groups * sum(part.cells for part in self.family.parts)
+
+    def key(self, dataset: OpenDataset) -> str:
+        return preparation_key(self.query, self.family, self.rho, dataset)
+
+
+def preparation_key(query: Query, family: Family, rho: float, dataset: OpenDataset) -> str:
+    return dataset.request_key("prepare", query, family.key, float(rho))
+
+
+def plan_preparation(
+    query: Query, family: Family, answer: AnswerRelease, schema: Schema, rho: float
+) -> Preparation:
+    """Split ρ between counts and sums by what is released already; reads no data."""
+    rho = check_rho(rho)
+    overlap = math.sqrt(len(family.parts)) * (1 + 2.0**-50)
+    privacy, kind = schema.privacy, query.aggregate.kind
+    rows = count_sensitivity(privacy.max_rows, privacy.neighbours) * overlap
+    if kind == "count":
+        plan = Preparation(query, family, rho, rho, 0.0, rows, 0.0, 1.0)
+    else:
+        assert query.aggregate.column is not None
+        grid = schema.column(query.aggregate.column).grid
+        measure = sum_sensitivity if kind == "sum" else mean_sum_sensitivity
+        largest = measure(grid.low, grid.high, privacy.max_rows, privacy.neighbours) * overlap
+        share = split_rho(kind, _centred_means(answer), grid.range * grid.unit / 2)
+        unit = grid.unit if kind == "sum" else grid.unit / 2
+        plan = Preparation(query, family, rho, rho * share, rho - rho * share, rows, largest, unit)
+    if plan.cells > MOST_CELLS:
+        raise ExplanationError(
+            f"Preparing this answer would release {plan.cells:,} cells, more than {MOST_CELLS:,}.",
+            remedy="Choose fewer attributes or conjuncts, or explain one question at a time.",
+        )
+    total = gaussian_scale(plan.total_sensitivity, plan.rho_total) if plan.rho_total else 0.0
+    if not max(plan.count_scale, total) <= LARGEST_SCALE:
+        raise ExplanationError(
+            f"rho={rho!r} is too small to prepare with.", remedy="Use a larger rho, for example 0.02."
+        )
+    return plan
+
+
+def prepare_answer(
+    plan: Preparation, dataset: OpenDataset, description: str
+) -> tuple[PreparedRelease, int, bool]:
+    """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
+    key = plan.key(dataset)
+    if stored := dataset.ledger.find(dataset.name, key):
+        return PreparedRelease.from_json(stored[1]), stored[0].id, True
+    entry = dataset.ledger.reserve(dataset.name, "prepare", key, description, plan.rho, plan.spends)
+    release = _measure(plan, dataset)
+    dataset.ledger.release(entry, release.to_json())
+    return release, entry, False
+
+
+def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> tuple[PreparedRelease, int] | None:
+    """The most precise stored preparation of this query and family, if there is one."""
+    entries = [
+        entry
+        for entry in dataset.ledger.history(dataset.name)
+        if entry.kind == "prepare"
+        and entry.state == "released"
+        and entry.key == preparation_key(query, family, entry.rho, dataset)
+    ]
+    if not entries:
+        return None
+    best = max(entries, key=lambda entry: entry.rho)
+    stored = dataset.ledger.get(dataset.name, best.id)
+    return None if stored is None else (PreparedRelease.from_json(stored[1]), best.id)
+
+
+def _measure(plan: Preparation, dataset: OpenDataset) -> PreparedRelease:
+    dataset.progress(f"Counting {plan.cells:,} cells in one pass")
+    true = dataset.marginals(plan.query, plan.family)
+    dataset.progress("Adding noise to every cell")
+    count = add_gaussian(
+        true.map(lambda t: t.count),
+        sensitivity=plan.count_sensitivity,
+        rho=plan.rho_count,
+        noise=dataset.noise,
+    )
+    total = None
+    if plan.rho_total:
+        sums = true.map(lambda t: t.total)
+        if plan.query.aggregate.kind == "avg":
+            assert plan.query.aggregate.column is not None
+            grid = dataset.schema.column(plan.query.aggregate.column).grid
+            sums = true.map(lambda t: 2 * t.total - (grid.low + grid.high) * t.count)
+        total = add_gaussian(
+            sums, sensitivity=plan.total_sensitivity, rho=plan.rho_total, noise=dataset.noise
+        )
+    return PreparedRelease(
+        rho=plan.rho,
+        cells=tuple(part.cells for part in plan.family.parts),
+        noisy_count=count.values,
+        count_scale=count.scale,
+        noisy_total=None if total is None else total.values * plan.total_unit,
+        total_scale=None if total is None else total.scale * plan.total_unit,
+        private=dataset.noise.private,
+    )
+
+
+def _centred_means(answer: AnswerRelease) -> list[float] | None:
+    """Phase 1's means around the middle of the bounds, of groups that are clearly not empty."""
+    if answer.noisy_sum is None or answer.noisy_count is None or answer.count_scale is None:
+        return None
+    sums, counts = np.array(answer.noisy_sum), np.array(answer.noisy_count)
+    clear = counts > 5 * answer.count_scale
+    means: list[float] = (sums[clear] / counts[clear]).tolist()
+    return means or None

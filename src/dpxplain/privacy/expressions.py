@@ -1,0 +1,318 @@
+"""Formulas over released values, as trees: how they are built, walked, and reduced to few quantities.
+
+`reduce` finds what needs an interval of its own. It knows that a value that occurs twice is one value, and
+that a weighted sum of Gaussian noises is one Gaussian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dpxplain.privacy.intervals import NoisyMean
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class NoisyPart:
+    """A released COUNT or SUM, and what is known of the true one beforehand: a count is never below 0."""
+
+    value: float
+    scale: float
+    low: float = -math.inf
+    high: float = math.inf
+
+
+@dataclass(frozen=True)
+class NoisyRatio:
+    """One part divided by another. The numerator's noise is `slope` times the denominator's, and a rest."""
+
+    numerator: NoisyPart
+    denominator: NoisyPart
+    slope: float  # 0 where the two have nothing in common
+    rest_scale: float
+
+
+Atom = NoisyPart | NoisyMean | NoisyRatio
+
+
+class Expression:
+    """A formula. Nodes may be shared; they are compared by identity, for speed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Expression):
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf(Expression):
+    """A released value. Leaves with equal keys are the same release, with the same noise."""
+
+    key: Hashable
+    atom: Atom
+
+
+@dataclass(frozen=True, eq=False)
+class Operation(Expression):
+    """`name` is one of + - * / neg exp log."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+def walk(root: Expression) -> list[Expression]:
+    """Every node once, arguments first."""
+    ordered: list[Expression] = []
+    seen: set[int] = set()
+    waiting = [(root, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if ready:
+            ordered.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            waiting.append((node, True))
+            if isinstance(node, Operation):
+                waiting.extend((argument, False) for argument in reversed(node.arguments))
+    return ordered
+
+
+def fold(
+    root: Expression,
+    leaf: Callable[[Leaf], T],
+    number: Callable[[float], T],
+    operate: Callable[[str, Sequence[T]], T],
+) -> T:
+    """The formula computed in any algebra: floats, spans, linear forms, text.
+
+    Without recursion and once per shared node: `sum` over a thousand groups is a thousand nodes deep.
+
+    >>> half = Operation("/", (Constant(1.0), Constant(2.0)))
+    >>> fold(half, leaf=str, number=str, operate=lambda name, texts: f" {name} ".join(texts))
+    '1.0 / 2.0'
+    """
+    done: dict[int, T] = {}
+    for node in walk(root):
+        if isinstance(node, Leaf):
+            done[id(node)] = leaf(node)
+        elif isinstance(node, Constant):
+            done[id(node)] = number(node.value)
+        elif isinstance(node, Operation):
+            done[id(node)] = operate(node.name, [done[id(argument)] for argument in node.arguments])
+    return done[id(root)]
+
+
+def leaves(root: Expression) -> dict[Hashable, Atom]:
+    """The distinct released values, in order of appearance."""
+    return {node.key: node.atom for node in walk(root) if isinstance(node, Leaf)}
+
+
+def repeats(root: Expression) -> bool:
+    """Does a value occur twice, so that interval arithmetic alone would be too wide?"""
+    again = False
+
+    def met(_name: str, sets: Sequence[frozenset[Hashable]]) -> frozenset[Hashable]:
+        nonlocal again
+        union = frozenset().union(*sets)
+        again = again or len(union) < sum(map(len, sets))
+        return union
+
+    fold(root, lambda node: frozenset([node.key]), lambda _: frozenset(), met)
+    return again
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A weighted sum plus a constant, of released values (by key) and of operations that are not linear."""
+
+    weights: Mapping[Hashable, float]
+    offset: float
+
+    @property
+    def identity(self) -> Hashable:
+        return frozenset(self.weights.items()), self.offset
+
+
+def linear(root: Expression) -> Linear | None:
+    """The formula as a weighted sum of released values, if it is one.
+
+    >>> a, b = Leaf("A", NoisyPart(9.0, 1.0)), Leaf("B", NoisyPart(5.0, 1.0))
+    >>> total = Operation("+", (a, Operation("-", (b, a))))
+    >>> linear(total).weights, linear(Operation("*", (total, a)))
+    ({'B': 1.0}, None)
+    """
+    form = _linear(root, lambda name, _: Operation(name, ()))
+    return None if any(isinstance(key, Expression) for key in form.weights) else form
+
+
+def reduce(root: Expression) -> Expression:
+    """The same formula over fewer atoms: A − A vanishes, A / (A + B) is one ratio of two Gaussians.
+
+    Ratios and sums are collected only if no released value is left in two atoms: A/B − A/C is a formula of
+    A, B and C. The choice depends on how the formula is written, not on what was released.
+    """
+    atoms = leaves(root)
+    for ratios, sums in ((True, True), (False, True), (False, False)):
+        writer = _Writer(atoms, ratios, sums)
+        formula = writer.whole(_linear(root, writer.operation))
+        if writer.disjoint(formula):
+            break
+    return formula
+
+
+class _Writer:
+    """Writes weighted sums as formulas again, collecting what may be collected."""
+
+    def __init__(self, atoms: Mapping[Hashable, Atom], ratios: bool, sums: bool) -> None:
+        self.atoms = dict(atoms)
+        self.ratios = ratios
+        self.sums = sums
+        self.supports = {key: frozenset([key]) for key in atoms}
+
+    def whole(self, form: Linear) -> Expression:
+        parts = self.parts(form)
+        if parts and len(parts) == len(form.weights):
+            # One Gaussian. What is known of it beforehand is left aside, to agree with phases 1 and 2.
+            part = _weighted(form.weights, parts, form.offset)
+            return self.collected(NoisyPart(part.value, part.scale), form.identity, parts)
+        return self.form(form)
+
+    def operation(self, name: str, forms: Sequence[Linear]) -> Expression:
+        if name == "/" and self.ratios:
+            sides = [self.parts(form) for form in forms]
+            ratio = _ratio(forms, sides)
+            if ratio is not None:
+                key = ("/", *(form.identity for form in forms))
+                return self.collected(ratio, key, {**sides[0], **sides[1]})
+        return Operation(name, tuple(map(self.form, forms)))
+
+    def form(self, form: Linear) -> Expression:
+        parts = self.parts(form)
+        lead = form.weights[next(iter(parts))] if parts else 1.0
+        shares = {key: form.weights[key] / lead for key in parts}
+        if not self.sums or len(parts) < 2 or not all(map(math.isfinite, shares.values())):
+            return _spelled(form, self.atoms)
+        one = self.collected(_weighted(shares, parts), frozenset(shares.items()), parts)
+        rest = {key: weight for key, weight in form.weights.items() if key not in parts}
+        return _spelled(Linear({one: lead, **rest}, form.offset), self.atoms)
+
+    def collected(self, atom: Atom, key: Hashable, parts: Mapping[Hashable, NoisyPart]) -> Leaf:
+        self.supports[key] = frozenset(parts)
+        return Leaf(key, atom)
+
+    def disjoint(self, formula: Expression) -> bool:
+        used = [self.supports[key] for key in leaves(formula)]
+        return sum(map(len, used)) == len(frozenset().union(*used))
+
+    def parts(self, form: Linear) -> dict[Hashable, NoisyPart]:
+        return {key: atom for key in form.weights if isinstance(atom := self.atoms.get(key), NoisyPart)}
+
+
+def _linear(root: Expression, written: Callable[[str, Sequence[Linear]], Expression]) -> Linear:
+    """The formula as a weighted sum; what is not linear is `written` as a formula and is one of its terms.
+
+    Equal operations become one term, so that A/B − A/B vanishes like A − A.
+    """
+    met: dict[Hashable, Expression] = {}
+
+    def operate(name: str, forms: Sequence[Linear]) -> Linear:
+        combined = _combined(name, *forms)
+        if combined is not None:
+            return combined
+        same = (name, *(form.identity for form in forms))
+        if same not in met:
+            met[same] = written(name, forms)
+        return Linear({met[same]: 1.0}, 0.0)
+
+    return fold(root, lambda node: Linear({node.key: 1.0}, 0.0), lambda value: Linear({}, value), operate)
+
+
+def _combined(name: str, first: Linear, last: Linear | None = None) -> Linear | None:
+    """The operation in weighted sums, unless it leads out of them or out of the range of floats."""
+    if name == "neg":
+        return _scaled(first, lambda weight: -weight)
+    if last is None:
+        return None
+    if name in ("+", "-"):
+        return _added(first, last, 1.0 if name == "+" else -1.0)
+    if name == "*" and not first.weights:
+        return _scaled(last, lambda weight: first.offset * weight)
+    if name == "*" and not last.weights:
+        return _scaled(first, lambda weight: weight * last.offset)
+    if name == "/" and not last.weights and last.offset != 0.0:
+        return _scaled(first, lambda weight: weight / last.offset)
+    if name == "/" and last.weights and first.identity == last.identity:
+        return Linear({}, 1.0)
+    return None
+
+
+def _added(first: Linear, last: Linear, sign: float) -> Linear | None:
+    # Only what changes is looked at: a sum of thousands of groups is built one by one.
+    weights, offset = dict(first.weights), first.offset + sign * last.offset
+    for key, weight in last.weights.items():
+        weights[key] = weights.get(key, 0.0) + sign * weight
+        if weights[key] == 0.0:
+            del weights[key]
+        elif not math.isfinite(weights[key]):
+            return None
+    return Linear(weights, offset) if math.isfinite(offset) else None
+
+
+def _scaled(form: Linear, change: Callable[[float], float]) -> Linear | None:
+    weights, offset = {key: change(weight) for key, weight in form.weights.items()}, change(form.offset)
+    if not math.isfinite(offset) or not all(map(math.isfinite, weights.values())):
+        return None
+    return Linear({key: weight for key, weight in weights.items() if weight != 0.0}, offset)
+
+
+def _weighted(
+    weights: Mapping[Hashable, float], parts: Mapping[Hashable, NoisyPart], offset: float = 0.0
+) -> NoisyPart:
+    """Σ weight·part + offset: value, exact scale, and what the bounds of its parts say of it."""
+    terms = [(weights[key], part) for key, part in parts.items()]
+    value = sum((weight * part.value for weight, part in terms), offset)
+    known = math.isfinite(value)  # beyond the range of floats nothing is
+    return NoisyPart(
+        value=value if known else 0.0,
+        scale=math.hypot(*(weight * part.scale for weight, part in terms)) if known else math.inf,
+        low=sum((weight * (part.low if weight > 0 else part.high) for weight, part in terms), offset),
+        high=sum((weight * (part.high if weight > 0 else part.low) for weight, part in terms), offset),
+    )
+
+
+def _ratio(forms: Sequence[Linear], sides: Sequence[Mapping[Hashable, NoisyPart]]) -> NoisyRatio | None:
+    """The ratio of two Gaussians, if it is one, and of a size that floats can tell in units of its noise."""
+    if not all(len(parts) == len(form.weights) > 0 for form, parts in zip(forms, sides, strict=True)):
+        return None
+    above, below = (
+        _weighted(form.weights, parts, form.offset) for form, parts in zip(forms, sides, strict=True)
+    )
+    if not (0.0 < above.scale < 1e150 and 1e-150 < below.scale < 1e150):
+        return None
+    both = sides[0].keys() & sides[1].keys()
+    shared = sum(forms[0].weights[key] * forms[1].weights[key] * sides[0][key].scale ** 2 for key in both)
+    slope = shared / below.scale**2
+    left = above.scale**2 - slope * shared
+    # With next to nothing of its own the numerator is a function of the denominator: not two Gaussians.
+    if not left > 1e-9 * above.scale**2:
+        return None
+    sizes = above.value / above.scale, below.value / below.scale, slope * below.value / above.scale
+    unit = math.sqrt(left) / below.scale
+    usable = all(abs(size) < 1e150 for size in sizes) and 1e-150 < unit < 1e150
+    return NoisyRatio(above, below, slope, math.sqrt(left)) if usable else None
+
+
+def _spelled(form: Linear, atoms: Mapping[Hashable, Atom]) -> Expression:
+    """A weighted sum as a formula, term by term."""
+    total: Expression | None = Constant(form.offset) if form.offset or not form.weights else None
+    for key, weight in form.weights.items():
+        term = key if isinstance(key, Expression) else Leaf(key, atoms[key])
+        if weight != 1.0:
+            term = Operation("*", (Constant(weight), term))
+        total = term if total is None else Operation("+", (total, term))
+    assert total is not None
+    return total
