@@ -7,6 +7,7 @@ import pickle
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
@@ -79,6 +80,30 @@ def test_two_sessions_have_values_of_their_own():
     assert rows[0].estimate == rows[1].estimate
     low, high = (rows[0] - rows[1]).interval
     assert low < 0.0 < high
+
+
+def test_two_sessions_on_one_ledger_share_their_releases(tmp_path):
+    schema = {
+        "table": {"name": "people"},
+        "privacy": {"rho": 1.0},
+        "columns": {"sex": {"values": ["F", "M"]}},
+    }
+    people = pa.table({"sex": ["F", "M", "M"]})
+    rows = []
+    for _ in range(2):
+        with dpx.connect(people, schema, workspace=tmp_path) as session:
+            rows.append(session.query("SELECT sex, COUNT(*) FROM people GROUP BY sex", rho=0.1)["M"])
+    assert (rows[0] - rows[1]).interval == (0.0, 0.0)
+
+
+def test_several_aggregates_of_one_select_can_be_combined(session):
+    answers = session.query(
+        "SELECT sex, COUNT(*) AS n, SUM(high_income) AS rich FROM adult GROUP BY sex", rho=0.2
+    )
+    share = answers["rich"]["Male"] / answers["n"]["Male"]
+    low, high = share.interval
+    assert low < share.estimate < high
+    assert share.formula == "SUM(high_income)[Male] / COUNT(*)[Male]"
 
 
 def test_every_number_may_be_an_operand_on_either_side(counts):

@@ -9,8 +9,8 @@ import html
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from itertools import count
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 from weakref import WeakKeyDictionary
@@ -25,7 +25,7 @@ from dpxplain.render import words
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
-    from dpxplain.ledger.base import Ledger
+    from dpxplain.ledger.base import Entry
 
 _LONGEST = 400  # letters of a formula
 
@@ -230,10 +230,10 @@ def _constant(number: Real) -> Constant:
 
 @dataclass(frozen=True)
 class _Source:
-    """Which released value this is: equal sources are one release, however often it was asked for."""
+    """Which released value this is: equal sources are one release, however and wherever it was asked for."""
 
-    ledger: int
-    dataset: str
+    request: str
+    time: datetime
     answer: int
     group: int
     aggregate: str
@@ -241,17 +241,23 @@ class _Source:
     private: bool
 
 
-_numbers = count()
-_ledgers: WeakKeyDictionary[Ledger, int] = WeakKeyDictionary()
+_entries: WeakKeyDictionary[Answer, Entry] = WeakKeyDictionary()
 
 
 def released(answer: Answer, group: int) -> Combination:
     """One group's value of an answer, to be computed with."""
     dataset, query, release = answer._dataset, answer.statement.query, answer.release
-    # Answers are numbered per ledger. A ledger in memory has no name, and its address may be used again.
-    ledger = _ledgers.setdefault(dataset.ledger, next(_numbers))
+    if answer not in _entries:
+        found = dataset.ledger.get(dataset.name, answer.id)
+        assert found is not None
+        _entries[answer] = found[0]
+    entry = _entries[answer]
     label = answer.groups.label(group)
-    key = _Source(ledger, dataset.name, answer.id, group, str(query.aggregate), label, release.private)
+    # Ledgers number their entries alike; what was asked and when tells two releases apart, and finds one
+    # release again that two sessions opened.
+    key = _Source(
+        entry.key, entry.time, entry.id, group, str(query.aggregate), label, private=release.private
+    )
     atom: Atom
     if query.aggregate.kind == "avg":
         atom = noisy_mean(release, query, dataset.schema, group)
