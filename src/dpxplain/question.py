@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dpxplain.custom_table import CustomExplanation, explain_by
 from dpxplain.errors import ExplanationError
@@ -16,8 +16,9 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import explain_answer, plan_explanation
 from dpxplain.phases.explain_one_shot import Split
 from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.planning import best_split, rho_for_margin, rho_for_ranks
 from dpxplain.phases.prepare_answer import find_prepared
-from dpxplain.phases.request import SensitivityChoice, request_explanation
+from dpxplain.phases.request import ExplanationRequest, SensitivityChoice, request_explanation
 from dpxplain.preview import ExplanationPreview
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
@@ -100,7 +101,7 @@ class Question(Displayed):
         exclude: Sequence[str] = ...,
         predicates: Predicates | None = ...,
         confidence: float | None = ...,
-        split: Split = ...,
+        split: Split | Literal["best"] = ...,
         sensitivity: SensitivityChoice = ...,
         influence: None = ...,
     ) -> Explanation: ...
@@ -130,7 +131,7 @@ class Question(Displayed):
         exclude: Sequence[str] = (),
         predicates: Predicates | None = None,
         confidence: float | None = None,
-        split: Split = DEFAULT_SPLIT,
+        split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
         influence: CustomInfluence | None = None,
     ) -> Explanation | CustomExplanation:
@@ -167,13 +168,47 @@ class Question(Displayed):
         exclude: Sequence[str] = (),
         predicates: Predicates | None = None,
         confidence: float | None = None,
-        split: Split = DEFAULT_SPLIT,
+        split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
     ) -> ExplanationPreview:
         """What `explain` would cost and how precise its table would be. Spends nothing."""
         family = self._family(attributes, conjuncts, exclude, predicates)
         plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
         return ExplanationPreview.of(plan, self, self._dataset)
+
+    def rho_for(
+        self,
+        *,
+        relative: float | None = None,
+        ranks: int | None = None,
+        k: int = 5,
+        mechanism: str = "auto",
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+        confidence: float | None = None,
+    ) -> float:
+        """The ρ needed for relative influences within ± `relative` (0.02 is ±2%), or ranks within `ranks`.
+
+        Spends nothing. Rank widths depend on the data, so they are predicted from an earlier preparation.
+        """
+        family = self._family(attributes, conjuncts, exclude, predicates)
+        request = self._request(family, k, 1.0, confidence, "tight")
+        plans = []
+        if relative is not None:
+            if self.relative_to is None or not relative > 0:
+                raise ExplanationError(
+                    "A relative width needs a positive number and a gap that is not lost in noise.",
+                    remedy="Ask the query with more budget first.",
+                )
+            margin = relative * self.relative_to
+            plans.append(rho_for_margin(request, self._dataset, margin, mechanism))
+        if ranks is not None:
+            plans.append(rho_for_ranks(request, self._dataset, ranks))
+        if not plans:
+            raise ExplanationError("Say what is wanted.", remedy="Pass relative=0.02, ranks=3, or both.")
+        return max(plan.rho for plan in plans)
 
     def truth(
         self,
@@ -237,12 +272,19 @@ class Question(Displayed):
         rho: float | None,
         mechanism: str,
         confidence: float | None,
-        split: Split,
+        split: Split | Literal["best"],
         sensitivity: SensitivityChoice,
     ) -> ExplanationPlan:
         if rho is None:
             rho = self._prepared_rho(family, mechanism)
-        request = request_explanation(
+        request = self._request(family, k, rho, confidence, sensitivity)
+        shares = best_split(k, family.size, request.confidence) if split == "best" else split
+        return plan_explanation(request, self._dataset, mechanism, shares)
+
+    def _request(
+        self, family: Family, k: int, rho: float, confidence: float | None, sensitivity: SensitivityChoice
+    ) -> ExplanationRequest:
+        return request_explanation(
             self.answer.statement.query,
             self.contrast,
             family,
@@ -252,7 +294,6 @@ class Question(Displayed):
             confidence=self.confidence if confidence is None else confidence,
             sensitivity=sensitivity,
         )
-        return plan_explanation(request, self._dataset, mechanism, split)
 
     def _prepared_rho(self, family: Family, mechanism: str) -> float:
         """What was paid for a preparation that answers this for free; without one, a price is needed."""

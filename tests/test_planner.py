@@ -1,0 +1,62 @@
+"""From the precision wanted to the price, and back."""
+
+from __future__ import annotations
+
+import pytest
+
+import dpxplain as dpx
+from dpxplain.phases.planning import best_split
+
+_SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+
+
+@pytest.fixture(scope="module")
+def question() -> dpx.Question:
+    answer = dpx.example("adult", insecure_seed=4).query(_SQL, rho=0.1)
+    assert isinstance(answer, dpx.Answer)
+    return answer.why("Married-civ-spouse", "Never-married")
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "one-shot", "vector", "marginals"])
+def test_the_price_of_a_width_buys_that_width(question: dpx.Question, mechanism: str) -> None:
+    spent = question._dataset.ledger.budget("adult").spent
+    rho = question.rho_for(relative=0.02, mechanism=mechanism)
+    margin = question.preview(rho=rho, mechanism=mechanism).relative_margin
+    assert margin == pytest.approx(0.02, rel=0.01)
+    assert margin <= 0.02
+    assert question._dataset.ledger.budget("adult").spent == spent
+
+
+def test_auto_is_never_dearer_than_the_others(question: dpx.Question) -> None:
+    others = [question.rho_for(relative=0.01, mechanism=m) for m in ("one-shot", "vector", "marginals")]
+    assert question.rho_for(relative=0.01) <= min(others) * 1.01
+
+
+def test_rank_widths_are_predicted_from_what_is_released(question: dpx.Question) -> None:
+    with pytest.raises(dpx.ExplanationError, match="depends on how close"):
+        question.rho_for(ranks=3)
+    question.answer.prepare(rho=0.01)
+    rough, fine = question.rho_for(ranks=5), question.rho_for(ranks=1)
+    assert rough < fine
+    table = question.explain(k=5, rho=fine)
+    assert sum(row.rank[1] - row.rank[0] for row in table) / 5 <= 2.0
+    assert question.rho_for(relative=0.001, ranks=5) > rough
+
+
+def test_nonsense_is_refused(question: dpx.Question) -> None:
+    for wanted in ({}, {"relative": -1.0}, {"relative": 0.0}, {"relative": 1e-12}):
+        with pytest.raises(dpx.ExplanationError):
+            question.rho_for(**wanted)
+
+
+def test_the_best_split_has_the_smallest_sum_of_errors(question: dpx.Question) -> None:
+    best = best_split(5, 103, 0.95)
+    assert sum(best) == pytest.approx(1.0)
+
+    def errors(split: tuple[float, float, float]) -> float:
+        constants = [share**1.5 for share in best]  # a_i, from the condition ρ_i ∝ a_i^(2/3)
+        return sum(a / (part / sum(split)) ** 0.5 for a, part in zip(constants, split, strict=True))
+
+    assert all(errors(best) <= errors(other) for other in ((1, 1, 2), (1, 1, 1), (0.3, 0.1, 0.6)))
+    plan = question.preview(rho=1.0, mechanism="one-shot", split="best")
+    assert [spend.rho for spend in plan.price.spends] == pytest.approx(best)
