@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import importing, opening, phase_three
+from benchmarks import families, importing, opening, phase_three
 from benchmarks.report import Line, show
 
 
@@ -25,6 +25,7 @@ def main() -> int:
         lines += importing.run()
         lines += opening.run(parquet)
         lines += phase_three.run(parquet)
+    lines += families.run(rows)
     show(rows, lines)
     return 0 if all(line.kept for line in lines) else 1
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet_files
 
 from benchmarks.report import Line, alternate, at_most, faster
+from dpxplain.answer import Answer
 from dpxplain.datasets import census
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.ledger.sqlite import SQLiteLedger
@@ -34,11 +35,13 @@ class _Open:
         ledger = SQLiteLedger(None)
         ledger.open_dataset(self.schema.table.name, self.schema.privacy.rho, self.schema.privacy.delta)
         self.dataset = OpenDataset(self.schema, self.engine, ledger, OpenDPNoise())
-        self.question = Session(self.dataset).query(_SQL, rho=0.1).why(*_ASK)
+        answer = Session(self.dataset).query(_SQL, rho=0.1)
+        assert isinstance(answer, Answer)
+        self.question = answer.why(*_ASK)
         self.connection: duckdb.DuckDBPyConnection = self.engine._connection
 
     def explain(self, conjuncts: int, rho: float = 0.5) -> None:
-        self.question.explain(k=5, rho=rho, conjuncts=conjuncts)
+        self.question.explain(k=5, rho=rho, conjuncts=conjuncts, mechanism="one-shot")
 
     def forget(self) -> None:
         """Make the next explanation scan again, and pay again."""

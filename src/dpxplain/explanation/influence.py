@@ -76,6 +76,17 @@ def influences(
     return result
 
 
+def values_without(kind: AggregateKind, weights: tuple[float, ...], data: QuestionCells) -> FloatArray:
+    """Q(¬p) = Σ w·agg without the rows of each active predicate; NaN for an average over no rows."""
+    w = np.asarray(weights, dtype=np.float64)[:, None]
+    count = (data.count[:, None] - data.predicate_count).astype(np.float64)
+    total = (data.total[:, None] - data.predicate_total).astype(np.float64)
+    if kind == "avg":
+        average = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+        return np.asarray((w * average).sum(axis=0))
+    return np.asarray((w * (count if kind == "count" else total)).sum(axis=0))
+
+
 def scores(influence: FloatArray, sensitivity: float) -> IntArray:
     """Influences as whole multiples of sensitivity / 2^20: what the mechanisms work on.
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.truth import truth
+from dpxplain.explanation.truth import Truth
 from dpxplain.model.grouped import IntArray
 from dpxplain.model.predicate import Condition, FilterPredicate, Predicate
 from dpxplain.model.query import Filter, identity
@@ -160,7 +160,7 @@ class Listed:
         return cell
 
     def cells_of(self, index: int) -> list[int]:
-        holds = truth(self.conditions[index], self.columns, self.schema)
+        holds = self._truth.cells(self.conditions[index])
         for axis in range(holds.ndim):
             holds = np.roll(holds, -1, axis=axis)
         cells: list[int] = np.flatnonzero(holds).tolist()
@@ -175,6 +175,10 @@ class Listed:
         return tuple(len(self.schema.domain(name)) + 1 for name in self.columns)
 
     @cached_property
+    def _truth(self) -> Truth:
+        return Truth(self.columns, self.schema)
+
+    @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray]:
         """All (cell, predicate) where the predicate holds, by cell."""
         if math.prod(self._shape) * self.size > LARGEST_TABLE:
@@ -182,7 +186,7 @@ class Listed:
                 f"{self.size:,} conditions on {', '.join(self.columns)} are too many to tabulate.",
                 remedy="Use fewer conditions, or columns with fewer declared values.",
             )
-        cells = [np.flatnonzero(truth(condition, self.columns, self.schema)) for condition in self.conditions]
+        cells = [np.flatnonzero(self._truth.cells(condition)) for condition in self.conditions]
         predicate = np.repeat(np.arange(self.size), [len(c) for c in cells])
         cell = np.concatenate(cells) if cells else np.zeros(0, dtype=np.int64)
         order = np.argsort(cell, kind="stable")

@@ -8,7 +8,8 @@ satisfies neither a condition nor its negation (SPEC section 2, item 6).
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import eq, ge, gt, le, lt, ne
+from functools import reduce
+from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
 import numpy as np
@@ -25,59 +26,68 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-def truth(condition: Filter, columns: tuple[str, ...], schema: Schema) -> BoolArray:
-    """A cell (code of each column, 0 for undeclared) is True where the condition certainly holds.
+class Truth:
+    """Evaluates conditions on some columns; each comparison of a column is worked out once.
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
     ...     "columns": {"age": {"edges": [0, 30, 60, 90]}}})
-    >>> truth(Comparison("age", ">", 30), ("age",), schema).tolist()
+    >>> Truth(("age",), schema).cells(Comparison("age", ">", 30)).tolist()
     [False, False, True, True]
     """
-    holds, _ = _kleene(condition, columns, schema)
-    shape = tuple(len(schema.domain(name)) + 1 for name in columns)
-    return np.broadcast_to(holds, shape)
+
+    def __init__(self, columns: tuple[str, ...], schema: Schema) -> None:
+        self.columns = columns
+        self.schema = schema
+        self._known: dict[Filter, tuple[BoolArray, BoolArray]] = {}
+
+    def cells(self, condition: Filter) -> BoolArray:
+        """A cell (code of each column, 0 for undeclared) is True where the condition certainly holds."""
+        shape = tuple(len(self.schema.domain(name)) + 1 for name in self.columns)
+        return np.broadcast_to(self._kleene(condition)[0], shape)
+
+    def _kleene(self, node: Filter) -> tuple[BoolArray, BoolArray]:
+        """Where the condition is true, and where it is false; unknown in neither."""
+        match node:
+            case And(parts):
+                sides = [self._kleene(part) for part in parts]
+                return reduce(and_, (holds for holds, _ in sides)), reduce(or_, (fails for _, fails in sides))
+            case Or(parts):
+                sides = [self._kleene(part) for part in parts]
+                return reduce(or_, (holds for holds, _ in sides)), reduce(and_, (fails for _, fails in sides))
+            case Not(part):
+                holds, fails = self._kleene(part)
+                return fails, holds
+        if node not in self._known:
+            self._known[node] = self._along(node.column, self._tests(node))
+        return self._known[node]
+
+    def _tests(self, node: Comparison | Membership | IsNull) -> list[bool | None]:
+        """The condition on each declared value of its column."""
+        name, domain = node.column, self.schema.domain(node.column)
+        match node:
+            case Comparison(_, operator, value):
+                return [_compare(name, cell, operator, value) for cell in domain]
+            case Membership(_, values):
+                return [_any([_compare(name, cell, "=", value) for value in values]) for cell in domain]
+            case IsNull():
+                if None not in domain:
+                    raise ExplanationError(
+                        f"NULL is not a declared value of {name}, so it cannot be explained by.",
+                        remedy=f"Declare it with null = true in columns.{name}, or leave IS NULL out.",
+                    )
+                return [cell is None for cell in domain]
+
+    def _along(self, name: str, tests: list[bool | None]) -> tuple[BoolArray, BoolArray]:
+        """Tests of one column's declared values, laid along its axis; code 0 is unknown."""
+        shape = [1] * len(self.columns)
+        shape[self.columns.index(name)] = len(tests) + 1
+        holds = np.array([False, *(test is True for test in tests)]).reshape(shape)
+        fails = np.array([False, *(test is False for test in tests)]).reshape(shape)
+        return holds, fails
 
 
-def _kleene(node: Filter, columns: tuple[str, ...], schema: Schema) -> tuple[BoolArray, BoolArray]:
-    """Where the condition is true, and where it is false; unknown in neither."""
-    match node:
-        case And(parts) | Or(parts):
-            sides = [_kleene(part, columns, schema) for part in parts]
-            every = sides[0][0] if isinstance(node, And) else sides[0][1]
-            some = sides[0][1] if isinstance(node, And) else sides[0][0]
-            for holds, fails in sides[1:]:
-                every = every & (holds if isinstance(node, And) else fails)
-                some = some | (fails if isinstance(node, And) else holds)
-            return (every, some) if isinstance(node, And) else (some, every)
-        case Not(part):
-            holds, fails = _kleene(part, columns, schema)
-            return fails, holds
-        case Comparison(name, operator, value):
-            test = [_compare(name, cell, operator, value) for cell in schema.domain(name)]
-            return _along(name, test, columns)
-        case Membership(name, values):
-            tests = [[_compare(name, cell, "=", value) for cell in schema.domain(name)] for value in values]
-            return _along(name, [_any(column) for column in zip(*tests, strict=True)], columns)
-        case IsNull(name):
-            if None not in schema.domain(name):
-                raise ExplanationError(
-                    f"NULL is not a declared value of {name}, so it cannot be explained by.",
-                    remedy=f"Declare it with null = true in columns.{name}, or leave IS NULL out.",
-                )
-            return _along(name, [cell is None for cell in schema.domain(name)], columns)
-
-
-def _any(tests: tuple[bool | None, ...]) -> bool | None:
+def _any(tests: list[bool | None]) -> bool | None:
     return True if any(tests) else None if None in tests else False
-
-
-def _along(name: str, tests: list[bool | None], columns: tuple[str, ...]) -> tuple[BoolArray, BoolArray]:
-    """Tests of one column's declared values, laid along its axis; code 0 is unknown."""
-    shape = [1] * len(columns)
-    shape[columns.index(name)] = len(tests) + 1
-    holds = np.array([False, *(test is True for test in tests)]).reshape(shape)
-    fails = np.array([False, *(test is False for test in tests)]).reshape(shape)
-    return holds, fails
 
 
 def _compare(name: str, cell: DomainValue, operator: str, value: Any) -> bool | None:
