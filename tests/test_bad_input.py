@@ -89,7 +89,8 @@ NO_CONFIDENCE = [0, 1, -1, 2, 95, math.nan, "0.95", [0.95]]
 CASES: list[tuple[str, Callable[[Desk], object], type[DPXPlainError], tuple[str, ...]]] = [
     *[(f"rho={r!r:.9}", ask(COUNT, r), dpx.BadRequest, ("rho", "0.1")) for r in BAD_RHOS],
     *[(f"preview rho={r!r:.9}", look(COUNT, r), dpx.BadRequest, ("rho",)) for r in BAD_RHOS],
-    *[(f"explain rho={r!r:.9}", explain(rho=r), dpx.BadRequest, ("rho",)) for r in BAD_RHOS],
+    *[(f"explain rho={r!r:.9}", explain(rho=r), dpx.BadRequest, ("rho",)) for r in BAD_RHOS if r is not None],
+    ("explain without a price", explain(rho=None), dpx.ExplanationError, ("needs a price", "prepare")),
     *[
         (f"confidence={c!r}", ask(COUNT, confidence=c), dpx.BadRequest, ("confidence", "0.95"))
         for c in [*NO_CONFIDENCE, None]

@@ -7,31 +7,33 @@ which is free, or else the one that predicts the narrowest table.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from dpxplain.errors import ExplanationError
 from dpxplain.model.release import ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
-from dpxplain.phases.explain_one_shot import Split, plan_one_shot
-from dpxplain.phases.explain_vector import plan_vector
+from dpxplain.phases.explain_one_shot import OneShotExplanation, Split, plan_one_shot
+from dpxplain.phases.explain_vector import VectorExplanation, plan_vector
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.phases.request import ExplanationRequest
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 
 MOST_CELLS_UNASKED = 200_000  # a few seconds of noise; more cells are released only by name
 MECHANISMS = ("one-shot", "vector", "marginals")
+_Plan = OneShotExplanation | VectorExplanation | MarginalsExplanation
 
 
 def plan_explanation(
     request: ExplanationRequest, dataset: OpenDataset, mechanism: str = "auto", split: Split = DEFAULT_SPLIT
 ) -> ExplanationPlan:
     """Calibrate the mechanism, or for `auto` all of them, and take the best; reads no data."""
-    planners: dict[str, Callable[[], ExplanationPlan]] = {
+    planners: dict[str, Callable[[], _Plan]] = {
         "one-shot": lambda: plan_one_shot(request, split),
         "vector": lambda: plan_vector(request),
         "marginals": lambda: plan_marginals(request, dataset),
     }
-    if mechanism in planners:
+    if isinstance(mechanism, str) and mechanism in planners:
         return planners[mechanism]()
     if mechanism != "auto":
         raise ExplanationError(
@@ -40,17 +42,19 @@ def plan_explanation(
         )
     one_shot = planners["one-shot"]()
     if split != DEFAULT_SPLIT or request.sensitivity == "paper":
-        return one_shot  # only the paper's mechanism knows these
+        return replace(one_shot, reason="auto took it: no other has such a split or sensitivity")
     plans = [one_shot]
     for other in ("vector", "marginals"):
         try:
             plan = planners[other]()
         except ExplanationError:  # the family is too large for it
             continue
+        if plan.rho == 0.0:
+            return replace(plan, reason="prepared before")
         if not isinstance(plan, MarginalsExplanation) or plan.preparation.cells <= MOST_CELLS_UNASKED:
             plans.append(plan)
-    prepared = [plan for plan in plans if plan.rho == 0.0]
-    return prepared[0] if prepared else min(plans, key=lambda plan: plan.imprecision)
+    why = "it predicted the narrowest table" if len(plans) > 1 else "the others would release too much"
+    return replace(min(plans, key=lambda plan: plan.imprecision), reason=f"auto took it: {why}")
 
 
 def explain_answer(

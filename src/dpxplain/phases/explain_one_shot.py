@@ -24,6 +24,7 @@ class OneShotExplanation(ScoredPlan):
     scoring: Scoring
     one_shot: OneShotPlan
     mechanism: str = "one-shot"
+    reason: str = "asked for by name"
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -93,5 +94,6 @@ def _usable_split(split: object) -> bool:
     """A share that rounds to nothing would be a part that is not paid for."""
     if not isinstance(split, tuple | list) or len(split) != 3:
         return False
-    numbers = all(isinstance(part, int | float) and not isinstance(part, bool) for part in split)
-    return numbers and 0 < max(split) <= 1e6 * min(split) < float("inf")
+    if not all(isinstance(part, int | float) and not isinstance(part, bool) for part in split):
+        return False
+    return all(0 < part < float("inf") for part in split) and max(split) <= 1e6 * min(split)
