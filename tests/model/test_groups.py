@@ -109,3 +109,19 @@ def test_more_groups_than_can_be_answered_are_refused() -> None:
     assert "1,001,000" in caught.value.problem
     assert f"{LARGEST_ANSWER:,}" in caught.value.problem
     assert caught.value.remedy
+
+
+def test_a_group_of_several_columns_can_be_named_by_one_text() -> None:
+    schema = Schema.load(
+        {
+            "table": {"name": "t"},
+            "privacy": {"rho": 1},
+            "columns": {"a": {"values": ["Queens", "x, y"]}, "b": {"values": ["Brooklyn", "z"]}},
+        }
+    )
+    groups = Groups.of(Query("t", ("a", "b"), Aggregate("count")), schema)
+    for text in ("Queens→Brooklyn", "Queens -> Brooklyn", "Queens / Brooklyn", "Queens, Brooklyn"):
+        assert groups.find(text) == groups.find(("Queens", "Brooklyn")) == 0
+    assert groups.find("x, y→z") == groups.find(("x, y", "z")) == 3
+    with pytest.raises(QuestionError, match="named by 2 values"):
+        groups.find("Queens→Mars")

@@ -242,3 +242,24 @@ def test_what_a_mechanism_cannot_do_is_said(mechanism: str, tmp_path: Any) -> No
         with pytest.raises(dpx.BudgetExhausted):
             question.explain(rho=2e5, mechanism=mechanism)
         assert session.budget.spent == before
+
+
+@pytest.mark.parametrize(("source", "accepted"), [(SeededNoise, True), (_TooQuiet, False)])
+@pytest.mark.parametrize("mechanism", ["one-shot", "vector"])
+def test_noise_a_fifth_too_small_is_caught_by_the_coverage_of_influences(
+    mechanism: str, source: Any, accepted: bool, tmp_path: Any
+) -> None:
+    with _open(_frame(400, 10), tmp_path, "w") as session:
+        question = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0).why("A", "B")
+        family = question._family()
+        plan: Any = question._plan(family, 2, 0.5, mechanism, 0.9, (1.0, 1.0, 2.0), "tight")
+        truth = {row["predicate"]: row["influence"] for row in question.truth().records()}
+        question._dataset.noise = source(11)
+        covered, runs = 0, 600
+        for _ in range(runs):
+            for line in plan.measure(question._dataset).lines:
+                low, high = line.influence_interval
+                covered += low <= truth[str(family.predicate(line.predicate))] <= high
+        # Too little noise makes intervals cover too often: both tails count.
+        chance = stats.binom.cdf(covered, 2 * runs, 0.9)
+        assert bool(FALSE_ALARM < chance < 1 - FALSE_ALARM) is accepted

@@ -96,4 +96,4 @@ def _usable_split(split: object) -> bool:
         return False
     if not all(isinstance(part, int | float) and not isinstance(part, bool) for part in split):
         return False
-    return all(0 < part < float("inf") for part in split) and max(split) <= 1e6 * min(split)
+    return all(1e-100 < part < 1e100 for part in split) and max(split) <= 1e6 * min(split)
