@@ -291,7 +291,7 @@ def coverage_section(grid: Sequence[Situation], runs: int, retest_runs: int) -> 
                         value = getattr(result, quantity)
                         found.setdefault((level, quantity), []).append((value, seed, k))
         if seed % 50 == 0:
-            print(f"{seed} of {len(grid)}", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"{seed} of {len(grid)}", file=sys.stderr, flush=True)
     lines = [
         "| γ | what | lowest | mean | below γ − 0.005 | lowest after retest | where |",
         "|---|---|---|---|---|---|---|",
@@ -336,18 +336,31 @@ def average(results: Sequence[Measurement]) -> Measurement:
 
 def gap_section(grid: Sequence[Situation], runs: int) -> list[str]:
     """The gap itself: one statement, hence nominal coverage and many runs."""
-    found: dict[float, list[float]] = {level: [] for level in LEVELS}
+    found: dict[float, list[tuple[float, int]]] = {level: [] for level in LEVELS}
     for seed, situation in enumerate(grid):
-        table = situation.table
-        e = estimate(table.release(situation.rho, situation.first_rho, runs, seed))
-        for level in LEVELS:
-            _, low, high = marginal_inference._gap(e, np.array(table.weights), level)
-            found[level].append(float(np.mean((low - 1e-9 <= table.gap) & (table.gap <= high + 1e-9))))
-    lines = ["| γ | lowest | mean | below γ − 0.005 |", "|---|---|---|---|"]
+        for level, value in gap_coverage(situation, LEVELS, runs, seed).items():
+            found[level].append((value, seed))
+    lines = ["| γ | lowest | mean | below γ − 0.005 | lowest after retest |", "|---|---|---|---|---|"]
     for level, values in found.items():
-        below = sum(value < level - ALLOWED for value in values)
-        lines.append(f"| {level} | {min(values):.4f} | {np.mean(values):.4f} | {below} of {len(values)} |")
+        below = sum(value < level - ALLOWED for value, _ in values)
+        seeds = [seed for _, seed in sorted(values)[:RETESTED]]
+        again = min(gap_coverage(grid[seed], (level,), 5 * runs, 1_000_000)[level] for seed in seeds)
+        mean = sum(value for value, _ in values) / len(values)
+        lines.append(
+            f"| {level} | {min(values)[0]:.4f} | {mean:.4f} | {below} of {len(values)} | {again:.4f} |"
+        )
     return [*lines, ""]
+
+
+def gap_coverage(situation: Situation, levels: Sequence[float], runs: int, seed: int) -> dict[float, float]:
+    """How often the gap lies in its interval; all levels see the same noise."""
+    table = situation.table
+    e = estimate(table.release(situation.rho, situation.first_rho, runs, seed))
+    found = {}
+    for level in levels:
+        _, low, high = marginal_inference._gap(e, np.array(table.weights), level)
+        found[level] = float(np.mean((low - 1e-9 <= table.gap) & (table.gap <= high + 1e-9)))
+    return found
 
 
 def fallback_section(runs: int) -> list[str]:
@@ -436,11 +449,17 @@ def main() -> None:
     ]
     lines += ["## Adult", "", ADULT_TEXT, "", *adult_section(runs)]
     lines += ["## The grid", "", GRID_TEXT, "", *coverage_section(grid, runs, retests)]
-    lines += ["## The gap itself", "", GAP_TEXT.format(runs=10 * runs), "", *gap_section(steady, 10 * runs)]
+    lines += [
+        "## The gap itself",
+        "",
+        GAP_TEXT.format(runs=10 * runs, retested=RETESTED),
+        "",
+        *gap_section(steady, 10 * runs),
+    ]
     lines += ["## What the fallback is for", "", FALLBACK_TEXT, "", *fallback_section(runs)]
     page = "\n".join(lines).rstrip() + "\n"
     if quick:
-        print(page)  # noqa: T201
+        print(page)
     else:
         PAGE.write_text(page, encoding="utf-8")
 
@@ -451,10 +470,9 @@ Measured by `.venv/bin/python experiments/marginal_coverage.py` (seed {seed}), w
 subject is `src/dpxplain/privacy/marginal_inference.py`; why it should hold is in `docs/proofs/marginals.md`.
 
 {situations} situations, {runs:,} runs each: COUNT, SUM (on [0, 1] and on [−1, 1]) and AVG; one group,
-two with weights (1, −1) and three with (1, −0.5, −2), of 5 to 100,000 rows; ρ of the
-marginals from 0.001 to 5, of Phase 1 either 0.1 or the same; k = 1, 5, 20; three attributes with 2, 6 and 13
-values, 21 predicates. Shapes:
-*flat*, all values equally frequent and without effect, so that influences nearly tie; *skewed*, Zipf
+two with weights (1, −1) and three with (1, −0.5, −2), of 5 to 100,000 rows; ρ of the marginals from 0.001 to
+5, of Phase 1 either 0.1 or the same; k = 1, 5, 20; three attributes with 2, 6 and 13 values, 21 predicates.
+Shapes: *flat*, all values equally frequent and without effect, so that influences nearly tie; *skewed*, Zipf
 frequencies and values that matter; *one value*, nine rows in ten share it, so that little remains without
 them; *at the bounds*, every x of a group at a bound.
 
@@ -473,7 +491,8 @@ GRID_TEXT = """A line shown is covered or not; the share of covered lines must r
 all predicates together are what the intervals are built for: the lines shown are chosen on the same noise."""
 
 GAP_TEXT = """Σ w·value from Phase 1 and all marginals together, {runs:,} runs, on a third of the situations
-of shape *skewed* and *at the bounds*. One statement, no selection, hence close to γ."""
+of shape *skewed* and *at the bounds*. One statement, no selection, hence close to γ; the {retested} lowest
+of every row are run again with five times as many runs of fresh noise."""
 
 FALLBACK_TEXT = """γ = 0.95: coverage of all influences together, the lowest of the four shapes. "First order
 alone" uses the first-order interval whatever the counts, and ignores that another group may be smallest."""
