@@ -5,7 +5,7 @@ Only a data set opened with `curator=True` carries it; an analyst's objects hold
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from dpxplain.errors import CuratorOnly
 from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.family import Family
-from dpxplain.explanation.influence import FloatArray
+from dpxplain.explanation.influence import FloatArray, of_question, values_without
 from dpxplain.model.query import Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpxplain.answer import Answer
     from dpxplain.answers import Answers
     from dpxplain.question import Question
-    from dpxplain.table import Explanation
+    from dpxplain.table import Explanation, ExplanationRow
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,12 @@ class CuratorDataset(OpenDataset):
         return Truth(f"True influence of {family.size:,} predicates", rows)
 
     def table_truth(self, table: Explanation) -> Truth:
-        """True influence and rank of the predicates in the table, and what the intervals cover."""
+        """True influence and rank of the predicates in the table, and what the intervals cover.
+
+        Also the true gap without each predicate's rows, where the table tells it.
+        """
         influence, rank = self._influences(table.question, table.plan.family)
+        without = self._values_without(table) if table.release.gap is not None else None
         rows = [
             released
             | {
@@ -108,9 +112,23 @@ class CuratorDataset(OpenDataset):
                 "influence_covered": _covers(row.influence, float(influence[row.index])),
                 "rank_covered": _covers(row.rank, int(rank[row.index])),
             }
+            | _gap_truth(row, without)
             for released, row in zip(table.records(), table.rows, strict=True)
         ]
         return Truth("True influences and ranks beside the released intervals", rows)
+
+    def _values_without(self, table: Explanation) -> list[float | None]:
+        """The question's true value without the rows of each predicate; None over no rows."""
+        query, contrast = table.question.answer.statement.query, table.question.contrast
+        family, kind = table.plan.family, query.aggregate.kind
+        totals, cells = self.totals(query).reveal(), self.cells(query, family).reveal()
+        data = of_question(totals, cells, contrast.groups)
+        none = np.zeros((len(contrast.groups), 1), dtype=np.int64)
+        whole = replace(data, predicate_count=none, predicate_total=none)
+        value = np.full(family.size, values_without(kind, contrast.weights, whole)[0])  # without no rows
+        value[data.active] = values_without(kind, contrast.weights, data)
+        unit = 1.0 if kind == "count" else measured_grid(query, self.schema).unit
+        return [None if np.isnan(v) else float(v * unit) for v in value]
 
     def _influences(self, question: Question, family: Family) -> tuple[FloatArray, IntArray]:
         """True influence and rank of every predicate; ties in the family's order."""
@@ -132,6 +150,13 @@ def require_curator(dataset: OpenDataset) -> CuratorDataset:
         "True values are for the curator only.",
         remedy="Analysts work with released values; the curator opens the data with curator=True.",
     )
+
+
+def _gap_truth(row: ExplanationRow, without: list[float | None] | None) -> Record:
+    if without is None:
+        return {}
+    covered = None if row.gap_without is None else _covers(row.gap_without, without[row.index])
+    return {"true_gap_without": without[row.index], "gap_without_covered": covered}
 
 
 def _covers(interval: tuple[float, float], value: float | None) -> bool | None:

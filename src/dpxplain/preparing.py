@@ -65,6 +65,7 @@ class PreparationPreview(Displayed, Tabular):
 def _summary(plan: Preparation) -> Record:
     return {
         "rho": plan.rho,
+        "groups": plan.groups,
         "predicates": plan.family.size,
         "cells": plan.cells,
         "count_scale": plan.count_scale,

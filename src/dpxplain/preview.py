@@ -12,6 +12,7 @@ from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
 from dpxplain.render.display import Displayed
 from dpxplain.render.tabular import Record, Tabular
+from dpxplain.render.words import measured
 
 if TYPE_CHECKING:
     from dpxplain.phases.plan import ExplanationPlan
@@ -110,9 +111,11 @@ class ExplanationPreview(Displayed, Tabular):
     family_size: int
     confidence: float
     mechanism: str
+    reason: str  # why this mechanism
     influence_margin: float
     relative_margin: float | None
     rank_resolution: float  # influences closer than this may get overlapping ranks
+    measured: str = "gap"  # what the question's number is called
     gap_margin: float | None = None  # of the gap without a predicate's rows, where the mechanism tells it
 
     @classmethod
@@ -130,9 +133,11 @@ class ExplanationPreview(Displayed, Tabular):
             family_size=plan.family.size,
             confidence=plan.confidence,
             mechanism=plan.mechanism,
+            reason=plan.reason,
             influence_margin=plan.influence_margin,
             relative_margin=None if divisor is None else plan.influence_margin / divisor,
             rank_resolution=plan.rank_resolution,
+            measured=measured(question),
             gap_margin=plan.gap_margin,
         )
 
@@ -148,5 +153,6 @@ class ExplanationPreview(Displayed, Tabular):
                 "rank_resolution": self.rank_resolution,
                 "gap_margin": self.gap_margin,
                 "mechanism": self.mechanism,
+                "reason": self.reason,
             }
         ]

@@ -223,6 +223,11 @@ class Question(Displayed):
         family = self._family(attributes, conjuncts, exclude, predicates)
         return require_curator(self._dataset).question_truth(self, family)
 
+    @property
+    def prepared(self) -> bool:
+        """Whether explaining it by the usual predicates is free."""
+        return find_prepared(self.answer.statement.query, self._family(), self._dataset) is not None
+
     def chart(self) -> Any:
         """An Altair chart: the interval of the gap against the constant asked about."""
         from dpxplain.render.charts import question_chart
@@ -275,11 +280,15 @@ class Question(Displayed):
         split: Split | Literal["best"],
         sensitivity: SensitivityChoice,
     ) -> ExplanationPlan:
+        unpriced = rho is None
         if rho is None:
             rho = self._prepared_rho(family, mechanism)
         request = self._request(family, k, rho, confidence, sensitivity)
         shares = best_split(k, family.size, request.confidence) if split == "best" else split
-        return plan_explanation(request, self._dataset, mechanism, shares)
+        plan = plan_explanation(request, self._dataset, mechanism, shares)
+        if unpriced and plan.rho:  # a split or sensitivity that what is prepared does not know
+            raise _needs_a_price()
+        return plan
 
     def _request(
         self, family: Family, k: int, rho: float, confidence: float | None, sensitivity: SensitivityChoice
@@ -299,8 +308,12 @@ class Question(Displayed):
         """What was paid for a preparation that answers this for free; without one, a price is needed."""
         prepared = find_prepared(self.answer.statement.query, family, self._dataset)
         if prepared is None or mechanism not in ("auto", "marginals"):
-            raise ExplanationError(
-                "This explanation is not prepared, so it needs a price.",
-                remedy="Pass rho=0.5, or prepare the answer once: answer.prepare(rho=0.5).",
-            )
+            raise _needs_a_price()
         return prepared[0].rho
+
+
+def _needs_a_price() -> ExplanationError:
+    return ExplanationError(
+        "This explanation is not prepared, so it needs a price.",
+        remedy="Pass rho=0.5, or prepare the answer once: answer.prepare(rho=0.5).",
+    )

@@ -10,7 +10,18 @@ import pytest
 
 import dpxplain as dpx
 
-COMMANDS = ["demo", "query", "why", "explain", "preview", "budget", "history", "schema init", "schema check"]
+COMMANDS = [
+    "demo",
+    "query",
+    "why",
+    "prepare",
+    "explain",
+    "preview",
+    "budget",
+    "history",
+    "schema init",
+    "schema check",
+]
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])

@@ -184,7 +184,7 @@ def test_the_curator_sees_the_truth_marked_as_not_private(asked: Any) -> None:
 
 
 def test_history_lists_requests_with_a_running_total(asked: Any) -> None:
-    asked("explain", "Male", "Female", "--rho", "0.7")
+    asked("explain", "Male", "Female", "--rho", "0.7", "--mechanism", "one-shot")
     entries = asked("history", "--json").json["entries"]
     assert [(e["kind"], e["rho"], e["total_rho"]) for e in entries] == [
         ("query", 0.5, 0.5),

@@ -29,7 +29,22 @@ def question(answer):
 
 @pytest.fixture(scope="session")
 def table(question):
-    return question.explain(k=5, rho=2.0)
+    """By the paper's mechanism, which has no gaps without the predicates."""
+    return question.explain(k=5, rho=2.0, mechanism="one-shot")
+
+
+@pytest.fixture(scope="session")
+def prepared_answer():
+    """An answer that was prepared, in a data set of its own."""
+    with dpx.example("adult", curator=True) as session:
+        answer = session.query(ADULT_SQL, rho=0.1)
+        answer.prepare(rho=0.02)
+        yield answer
+
+
+@pytest.fixture(scope="session")
+def free_table(prepared_answer):
+    return prepared_answer.why("Married-civ-spouse", "Never-married").explain(k=5)
 
 
 @pytest.fixture(scope="session")

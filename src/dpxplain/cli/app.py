@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpxplain.cli import account, demo, phases
+from dpxplain.cli import account, demo, phases, prepare
 from dpxplain.cli.declare import schema_app
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ for command in (
     demo.demo,
     phases.query,
     phases.why,
+    prepare.prepare,
     phases.explain,
     phases.preview,
     account.budget,
@@ -40,7 +41,8 @@ def root(
       [cyan]dpxplain demo[/cyan]
       [cyan]dpxplain query -e adult --rho 0.1[/cyan] \\
         [cyan]"SELECT sex, COUNT(*) FROM adult GROUP BY sex"[/cyan]
-      [cyan]dpxplain explain -e adult --rho 0.5 Male Female[/cyan]
+      [cyan]dpxplain prepare -e adult --rho 0.1[/cyan]  # from now on every why is free
+      [cyan]dpxplain explain -e adult Male Female[/cyan]
     """
     if version:
         from dpxplain import __version__

@@ -39,7 +39,7 @@ class Ask:
 
     def of(self, session: Session, place: Place) -> Question:
         """The question, about the answer with the number given or else the last one."""
-        answer = self._answer(session, place)
+        answer = answer_meant(session, place, self.answer, self.aggregate, self.confidence)
         constant = 0.0 if self.at_least is None else self.at_least
         if self.weights:
             if self.groups:
@@ -62,13 +62,16 @@ class Ask:
         chosen = {} if self.method is None else {"method": self.method}
         return answer.why(group, other, at_least=constant, confidence=self.confidence, **chosen)
 
-    def _answer(self, session: Session, place: Place) -> Answer:
-        number = self.answer
-        if number is None:
-            last = place.last_answer
-            known = {entry.id for entry in session.history if entry.kind == "query"}
-            number = last if last in known else None
-        return one_aggregate(session.answer(number, confidence=self.confidence), self.aggregate)
+
+def answer_meant(
+    session: Session, place: Place, number: int | None, aggregate: str | None, confidence: float = 0.95
+) -> Answer:
+    """The answer with the number given, or else the last one looked at."""
+    if number is None:
+        last = place.last_answer
+        known = {entry.id for entry in session.history if entry.kind == "query"}
+        number = last if last in known else None
+    return one_aggregate(session.answer(number, confidence=confidence), aggregate)
 
 
 def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:

@@ -128,6 +128,22 @@ def columns_named(texts: Sequence[str] | None, declared: Schema) -> list[str] | 
     return [name.strip() if name not in declared.columns else name for part in named for name in part]
 
 
+def family_named(
+    declared: Schema,
+    attributes: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    conjuncts: int | None,
+    predicates: Sequence[str] | None,
+) -> dict[str, Any]:
+    """Which predicates a command is about; the library checks them."""
+    return {
+        "attributes": columns_named(attributes, declared),
+        "exclude": columns_named(exclude, declared) or (),
+        "conjuncts": conjuncts,
+        "predicates": predicates_named(predicates, declared),
+    }
+
+
 def predicates_named(texts: Sequence[str] | None, declared: Schema) -> list[Any] | None:
     """`--predicates`: a kind with its columns, such as ranges:age, or a SQL condition."""
     if not texts:

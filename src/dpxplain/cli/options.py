@@ -44,6 +44,13 @@ Workspace = Annotated[
 Rho = Annotated[
     float, typer.Option("--rho", help="Privacy budget to spend, e.g. 0.1.", rich_help_panel=_SPENDING)
 ]
+RhoUnlessPrepared = Annotated[
+    float | None,
+    typer.Option(
+        "--rho", help="Privacy budget to spend; default: nothing if the answer is prepared, else 0.5.",
+        rich_help_panel=_SPENDING,
+    ),
+]  # fmt: skip
 RhoToTry = Annotated[
     float | None,
     typer.Option(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpxplain.curator import Truth
     from dpxplain.ledger.base import Entry
     from dpxplain.model.budget import Budget, Spend
+    from dpxplain.preparing import PreparationPreview, Prepared
     from dpxplain.preview import ExplanationPreview, QueriesPreview, QueryPreview
     from dpxplain.question import Question
     from dpxplain.table import Explanation
@@ -71,6 +72,9 @@ def explanation_payload(table: Explanation, budget: Budget, truth: Truth | None 
         "id": table.id,
         "question": question_payload(table.question),
         "mechanism": table.mechanism,
+        "reason": table.plan.reason,
+        "gap": table.release.gap,
+        "gap_interval": table.release.gap_interval,
         "rho": table.rho,
         "free": table.free,
         "private": table.private,
@@ -82,7 +86,25 @@ def explanation_payload(table: Explanation, budget: Budget, truth: Truth | None 
     } | _truth(truth)
 
 
-def preview_payload(preview: QueryPreview | QueriesPreview | ExplanationPreview) -> Payload:
+def prepared_payload(prepared: Prepared, answer: Answer, budget: Budget) -> Payload:
+    return {
+        "kind": "prepared",
+        "id": prepared.id,
+        "answer": answer.id,
+        "of": answer.value_name,
+        "sql": prepared.sql,
+        "rho": prepared.rho,
+        "free": prepared.free,
+        "private": prepared.private,
+        "rows": prepared.records(),
+        "spends": _spends(prepared.spends),
+        "budget": _budget(budget),
+    }
+
+
+def preview_payload(
+    preview: QueryPreview | QueriesPreview | ExplanationPreview | PreparationPreview,
+) -> Payload:
     price = preview.price
     return {
         "kind": "preview",

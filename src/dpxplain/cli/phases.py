@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,15 +12,17 @@ import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.asking import Ask, as_typed
-from dpxplain.cli.opening import DEFAULT_WORKSPACE, Place, columns_named, predicates_named
+from dpxplain.cli.opening import DEFAULT_WORKSPACE, Place, family_named
 from dpxplain.cli.screen import Format, Progress, approve, note, present, suggest
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
     from dpxplain.answers import Answers
-    from dpxplain.model.schema import Schema
+    from dpxplain.preview import ExplanationPreview
+    from dpxplain.question import Question
 
+UNPREPARED_RHO = 0.5
 Groups = Annotated[
     list[str] | None,
     typer.Argument(
@@ -104,12 +107,14 @@ def why(
         typed = groups if groups and not weight else None
         if typed and len(typed) == 2:
             about = () if of is None else ("--of", of)
-            suggest("Explain it:", "explain", *place.words, "--rho", "0.5", *about, *typed)
+            if not question.prepared:
+                suggest("Once, then every why is free:", "prepare", *place.words, "--rho", "0.1", *about)
+            suggest("Explain it:", "explain", *place.words, *about, *typed)
 
 
 def explain(
     groups: Groups = None,
-    rho: o.Rho = 0.5,
+    rho: o.RhoUnlessPrepared = None,
     k: o.K = 5,
     attributes: o.Attributes = None,
     exclude: o.Exclude = None,
@@ -134,24 +139,24 @@ def explain(
     format: o.As = Format.TABLE,
     as_json: o.Json = False,
 ) -> None:
-    """Explain a difference: the k most influential predicates (phase 3).
+    """Explain a difference: the k most influential predicates (phase 3). Free after prepare.
 
     \b
     Examples:
-      [cyan]dpxplain explain Married-civ-spouse Never-married --k 5 --rho 0.5[/cyan]
-      [cyan]dpxplain explain Male Female --conjuncts 2 --report why.html[/cyan]
+      [cyan]dpxplain explain Married-civ-spouse Never-married --k 5[/cyan]
+      [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
       [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
     """
     from dpxplain.cli.payloads import explanation_payload, preview_payload
 
     place, form, progress = Place(data, schema, example, workspace), o.chosen(format, as_json), Progress()
     ask = Ask(groups or (), weight or (), at_least, answer, confidence, method, of)
-    family = _family(place.declared, attributes, exclude, conjuncts, predicates)
-    request = family | {"k": k, "rho": rho, "mechanism": mechanism, "sensitivity": sensitivity}
+    family = family_named(place.declared, attributes, exclude, conjuncts, predicates)
+    request = family | {"k": k, "mechanism": mechanism, "sensitivity": sensitivity}
     if report is not None:
         check_writable(Path(report))  # before spending, not after
     with place.recalling() as session:
-        preview = ask.of(session, place).preview(**request)
+        preview = _price_of(ask.of(session, place), request, rho)
         if dry_run:
             present(preview, lambda: preview_payload(preview), form)
             return
@@ -159,7 +164,9 @@ def explain(
     stored = preview.price.free and not curator
     with place.recalling() if stored else place.reading(progress, curator=curator) as session:
         with progress.running("Explaining"):
-            table = ask.of(session, place).explain(**request)
+            # At the price shown, which is nothing if the answer is prepared.
+            agreed = rho if rho is not None else preview.price.rho or None
+            table = ask.of(session, place).explain(**request, rho=agreed)
             truth = table.truth() if curator else None
         present(table, lambda: explanation_payload(table, session.budget, truth), form, truth)
         if report is not None:
@@ -207,10 +214,9 @@ def preview(
             shown: Any = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
         else:
             ask = Ask(words, weight or (), at_least, answer, confidence, None, of)
-            family = _family(place.declared, attributes, exclude, conjuncts, predicates)
-            spend = {"k": k, "rho": 0.5 if rho is None else rho}
-            request = family | spend | {"mechanism": mechanism, "sensitivity": sensitivity}
-            shown = ask.of(session, place).preview(**request)
+            family = family_named(place.declared, attributes, exclude, conjuncts, predicates)
+            request = family | {"k": k, "mechanism": mechanism, "sensitivity": sensitivity}
+            shown = _price_of(ask.of(session, place), request, rho)
         present(shown, lambda: preview_payload(shown), o.chosen(format, as_json))
 
 
@@ -223,30 +229,26 @@ def check_writable(path: Path) -> None:
         )
 
 
-def _family(
-    declared: Schema,
-    attributes: list[str] | None,
-    exclude: list[str] | None,
-    conjuncts: int | None,
-    predicates: list[str] | None,
-) -> dict[str, Any]:
-    """Which predicates explain and preview are about; the library checks them."""
-    return {
-        "attributes": columns_named(attributes, declared),
-        "exclude": columns_named(exclude, declared) or (),
-        "conjuncts": conjuncts,
-        "predicates": predicates_named(predicates, declared),
-    }
+def _price_of(question: Question, request: dict[str, Any], rho: float | None) -> ExplanationPreview:
+    """The price of an explanation. Without a ρ it is free if the answer is prepared, and 0.5 otherwise."""
+    from dpxplain.errors import ExplanationError
+
+    if rho is None:
+        with suppress(ExplanationError):  # whatever is wrong besides is told below
+            return question.preview(**request)
+    return question.preview(**request, rho=UNPREPARED_RHO if rho is None else rho)
 
 
 def _suggest_why(asked: Answer | Answers, place: Place) -> None:
-    """A question to ask next: the highest of the values shown against the lowest."""
     from dpxplain.answer import Answer
 
-    if len(asked) < 2:
-        return
     answer = asked if isinstance(asked, Answer) else asked.answers[-1]
-    ranked = sorted(answer, key=lambda row: row.estimate)
-    pair = (as_typed(row.group) for row in (ranked[-1], ranked[0]))
     about = () if answer is asked else ("--of", answer.value_name)
-    suggest("Ask why:", "why", *place.words, *about, *pair)
+    suggest_pair("Ask why:", "why", answer, *place.words, *about)
+
+
+def suggest_pair(introduction: str, command: str, answer: Answer, *words: str) -> None:
+    """A question to ask next: the highest of the values shown against the lowest."""
+    if len(answer) > 1:
+        ranked = sorted(answer, key=lambda row: row.estimate)
+        suggest(introduction, command, *words, *(as_typed(row.group) for row in (ranked[-1], ranked[0])))

@@ -125,6 +125,8 @@ def amount(rho: float) -> str:
 
 
 def price_in_words(price: Price) -> str:
+    if price.free and not price.rho:
+        return "Price: nothing, this answer is prepared, so every why on it is free."
     if price.free:
         return "Price: nothing, this was asked before and its answer is stored."
     if not price.affordable:

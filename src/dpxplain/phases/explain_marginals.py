@@ -29,6 +29,7 @@ class MarginalsExplanation(ExplanationPlan):
     preparation: Preparation
     stored: tuple[PreparedRelease, int] | None
     mechanism: str = "marginals"
+    reason: str = "asked for by name"
 
     @property
     def rho(self) -> float:

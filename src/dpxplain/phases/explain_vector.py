@@ -26,6 +26,7 @@ class VectorExplanation(ScoredPlan):
     scoring: Scoring
     vector: VectorPlan
     mechanism: str = "vector"
+    reason: str = "asked for by name"
 
     @property
     def spends(self) -> tuple[Spend, ...]:

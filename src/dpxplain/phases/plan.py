@@ -15,6 +15,7 @@ class ExplanationPlan(ABC):
     """One mechanism, calibrated for one request from public quantities."""
 
     mechanism: str
+    reason: str  # why this one, in a few words
     request: ExplanationRequest
 
     @property

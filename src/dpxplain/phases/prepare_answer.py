@@ -61,9 +61,12 @@ class Preparation:
         return gaussian_scale(self.total_sensitivity, self.rho_total) * self.total_unit
 
     @property
+    def groups(self) -> int:
+        return Groups.of(self.query, self.family.schema).size
+
+    @property
     def cells(self) -> int:
-        groups = Groups.of(self.query, self.family.schema).size
-        return groups * sum(part.cells for part in self.family.parts)
+        return self.groups * sum(part.cells for part in self.family.parts)
 
     def key(self, dataset: OpenDataset) -> str:
         return preparation_key(self.query, self.family, self.rho, dataset)

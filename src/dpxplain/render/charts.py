@@ -99,6 +99,29 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Any:
     return _styled(alt.hconcat(_forest(table, forest, width), _ranks(table, ranks, width), spacing=20))
 
 
+def gap_chart(table: Explanation, *, width: int = WIDE) -> Any:
+    """What the question's number would be without each predicate's rows, against what it is."""
+    gap = table.release.gap
+    assert gap is not None
+    estimates = {line.predicate: line.gap_without for line in table.release.lines}
+    shown = [row for row in table.rows if words.gap_without_text(table, row) != "unknown"]
+    values = []
+    for row in shown:
+        estimate = estimates[row.index]
+        assert row.gap_without is not None
+        assert estimate is not None
+        unclear = words.is_unclear(row)
+        color = QUIET if unclear else ABOVE if row.influence[0] > 0 else BELOW
+        values.append(_mark(row.gap_without, estimate, unclear) | {"color": color})
+    name = words.measured(table.question)
+    ends = _padded(*span([row.gap_without for row in shown if row.gap_without], gap))
+    title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
+    x = _x(title, ends, _x_axis(ticks=5))
+    rows = _Rows([row.predicate.label for row in shown], values, width)
+    layers = [_line(gap, x), *rows.whiskers(x), *rows.labels()]
+    return _styled(alt.layer(*layers).properties(width=width, height=alt.Step(rows.height)))
+
+
 def to_svg(chart: Any) -> str:
     """The chart as an SVG text; needs no browser and no network."""
     import vl_convert

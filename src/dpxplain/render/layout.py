@@ -53,6 +53,7 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
     marks: tuple[Mark, ...] = ()
     axis: Axis | None = None
+    one_line: bool = False  # the plot is given up before any cell is broken into lines
     more: str = ""  # what was left out: "… and 480 more groups"
 
 

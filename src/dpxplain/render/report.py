@@ -173,10 +173,19 @@ def _question(question: Question) -> Markup:
 
 def _explanation(explanation: Explanation) -> Markup:
     sentences = [words.row_sentence(explanation, row) for row in explanation.rows]
+    gaps, name = words.tells_gaps(explanation), words.measured(explanation.question)
     unclear = any(map(words.is_unclear, explanation.rows))
     labels = [words.clean(row.predicate.label) for row in explanation.rows]
     return _section(
         "What explains it?",
+        el("p", words.gap_meaning(explanation)) if gaps else None,
+        _figure(
+            lambda width: charts.gap_chart(explanation, width=width),
+            " ".join(sentences),
+            f"What the {name} would be without these rows. The bold line is what it is.",
+        )
+        if gaps
+        else None,
         el("p", words.clean(words.influence_meaning(explanation))),
         _figure(
             lambda width: charts.explanation_chart(explanation, width=width),
@@ -187,20 +196,30 @@ def _explanation(explanation: Explanation) -> Markup:
         el("p", UNCLEAR_MARK, class_="quiet") if unclear else None,
         el(
             "ol",
-            *(
-                el("li", el("strong", label), text.removeprefix(label))
-                for label, text in zip(labels, sentences, strict=True)
-            ),
+            *(el("li", *_emphasised(label, text)) for label, text in zip(labels, sentences, strict=True)),
             class_="sentences",
         ),
-        el("p", _FREE, class_="quiet") if explanation.free else None,
+        el("p", words.mechanism(explanation), class_="quiet"),
+        el("p", _free(explanation), class_="quiet") if explanation.free else None,
     )
+
+
+def _emphasised(label: str, text: str) -> tuple[str, ...]:
+    before, found, after = text.partition(label)
+    return before, el("strong", found), after
+
+
+def _free(explanation: Explanation) -> str:
+    return words.table_cost(explanation) if explanation.mechanism == "marginals" else _FREE
 
 
 def _cost(explanation: Explanation) -> Markup:
     answer, privacy = explanation.question.answer, explanation.plan.family.schema.privacy
     rows = [("answer", spend.mechanism, f"{spend.rho:.6g}") for spend in answer.spends]
     rows.append(("question", "reads the released answer", "free"))
+    if explanation.mechanism == "marginals" and explanation.free:
+        rows.append(("preparation", "noisy cells, once for every why", f"{explanation.rho:.6g}"))
+        rows.append(("explanation", "reads what was prepared", "free"))
     rows += [("explanation", spend.mechanism, f"{spend.rho:.6g}") for spend in explanation.spends]
     total = answer.rho + explanation.rho
     rows.append(("together", "", f"{total:.6g}"))
@@ -229,12 +248,13 @@ def _protected(explanation: Explanation) -> str:
 
 def _closing(explanation: Explanation) -> Markup:
     answer = explanation.question.answer
+    step = "preparation" if explanation.mechanism == "marginals" else "explanation"
     return el(
         "footer",
         el("p", el("strong", words.CAVEAT)),
         el(
             "p",
-            f"Answer {answer.id} and explanation {explanation.id} in the ledger, mechanism "
+            f"Answer {answer.id} and {step} {explanation.id} in the ledger, mechanism "
             f"{explanation.mechanism}, {words.level(explanation.confidence)} confidence. "
             f"Saved on {date.today():%d %B %Y}. This file needs no network.",
         ),

@@ -117,7 +117,8 @@ def _table(grid: Grid, width: int) -> Table:
 def fit(grid: Grid, width: int) -> tuple[list[int], int]:
     """The width of each column and of the plot.
 
-    When space is short, headers wrap first, then the cells that may; the plot goes last of all.
+    When space is short, headers wrap first, then the cells that may; the plot goes last of all, unless
+    the grid prefers its cells in one line.
     """
     columns = list(zip(*grid.rows, strict=True)) or [() for _ in grid.columns]
     cells = [max(map(cell_len, column), default=0) for column in columns]
@@ -130,7 +131,8 @@ def fit(grid: Grid, width: int) -> tuple[list[int], int]:
         for room, word, column in zip(headers_wrapped, words, grid.columns, strict=True)
     ]
     space = width - 1 - _GAP * len(natural)
-    plot = _GAP + _PLOT[0] if grid.marks and sum(smallest) + _GAP + _PLOT[0] <= space else 0
+    needed = sum(headers_wrapped if grid.one_line else smallest) + _GAP + _PLOT[0]
+    plot = _GAP + _PLOT[0] if grid.marks and needed <= space else 0
     widths = _shrunk(_shrunk(natural, headers_wrapped, space - plot), smallest, space - plot)
     return widths, min(_PLOT[1], space - sum(widths) - _GAP) if plot else 0
 

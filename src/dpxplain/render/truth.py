@@ -6,17 +6,51 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpxplain.render import words
+from dpxplain.render.layout import Column, Grid
 from dpxplain.render.tabular import Record
 
 # Said already by another column: the interval, or the influence that it divides.
 _LEFT_OUT = ("noise_scale", "relative_influence_low", "relative_influence_high", "rank_covered")
 _NAMES = {"true_influence": "true influence", "true_rank": "true rank", "influence_covered": "covered"}
+_GAPS = ("gap_without_low", "gap_without_high", "true_gap_without", "gap_without_covered")
 
 
 @dataclass(frozen=True)
 class Cell:
     text: str
     align: Literal["left", "right"]
+
+
+def truth_grids(records: list[Record], more: str = "") -> list[Grid]:
+    """One table; what a table says about the gap has its own, so that both have room."""
+    told = any(record.get(_GAPS[0]) is not None for record in records)
+    first = [{name: part for name, part in record.items() if name not in _GAPS} for record in records]
+    if not told:
+        return [_grid([truth_cells(record) for record in first], more)]
+    gaps = [_gap_cells(record) for record in records]
+    return [_grid([truth_cells(record) for record in first], more), _grid(gaps, more)]
+
+
+def _grid(shown: list[dict[str, Cell]], more: str) -> Grid:
+    first = shown[0] if shown else {}
+    return Grid(
+        tuple(Column(words.clean(n), cell.align, wrap=cell.align == "left") for n, cell in first.items()),
+        tuple(tuple(cell.text for cell in row.values()) for row in shown),
+        more=more,
+    )
+
+
+def _gap_cells(record: Record) -> dict[str, Cell]:
+    low, high, true, covered = (record[name] for name in _GAPS)
+    known = low is not None
+    return {
+        "predicate": _cell("predicate", record["predicate"], None),
+        "without them": Cell(words.interval(low, high) if known else "unknown", "right"),
+        "truly without them": Cell(
+            "no rows left" if true is None else words.number(true, high - low if known else None), "right"
+        ),
+        "covered": _cell("covered", covered, None),
+    }
 
 
 def truth_cells(record: Record) -> dict[str, Cell]:

@@ -12,12 +12,14 @@ from dpxplain.custom_table import CustomExplanation
 from dpxplain.ledger.base import Entry
 from dpxplain.model.budget import Budget
 from dpxplain.model.schema import label
-from dpxplain.preview import ExplanationPreview, Price, QueriesPreview, QueryPreview
+from dpxplain.preparing import PreparationPreview, Prepared
+from dpxplain.preview import ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.question import Question
 from dpxplain.render import charts, words
 from dpxplain.render.custom import custom_view
 from dpxplain.render.layout import Axis, Column, Grid, Mark, View, aligned, nice, span
-from dpxplain.render.truth import truth_cells
+from dpxplain.render.preparing import prepared_view, preview_view
+from dpxplain.render.truth import truth_grids
 from dpxplain.table import Explanation
 
 MOST_ROWS = 20
@@ -129,14 +131,20 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
         verdict=question.verdict,
         lead=tuple(
             words.clean(text)
-            for text in (question.finding, question.note, words.influence_meaning(table))
+            for text in (
+                question.finding,
+                question.note,
+                words.gap_meaning(table) if words.tells_gaps(table) else "",
+                words.influence_meaning(table),
+            )
             if text
         ),
         grid=explanation_grid(table, most),
         notes=(
             *((UNCLEAR_MARK,) if any(map(words.is_unclear, table.rows)) else ()),
-            words.cost(table.rho, table.spends, table.free),
-            f"{words.level(table.confidence)} intervals. {words.CAVEAT}",
+            words.table_cost(table),
+            words.mechanism(table),
+            words.CAVEAT,
         ),
         chart=lambda: charts.explanation_chart(table),
         alt="; ".join(words.row_sentence(table, row) for row in table.rows[:most]),
@@ -152,18 +160,27 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
         Mark(low, row.estimate / divisor, high, hollow=words.is_unclear(row))
         for row, (low, high) in zip(shown, intervals, strict=True)
     )
+    gaps = words.tells_gaps(table)
+    name = f"{words.measured(table.question)} without them"
     return Grid(
         columns=(
             Column("predicate", wrap=True),
+            *((Column(name, "right"),) if gaps else ()),
             Column("relative influence" if table.relative else "influence", "right"),
             Column(f"rank of {table.family_size:,}", "right"),
         ),
         rows=tuple(
-            (words.clean(row.predicate.label), words.influence_text(row), words.ranks(*row.rank))
+            (
+                words.clean(row.predicate.label),
+                *((words.gap_without_text(table, row),) if gaps else ()),
+                words.influence_text(row),
+                words.ranks(*row.rank),
+            )
             for row in shown
         ),
         marks=tuple(marks),
         axis=_axis(intervals, 0.0, percent=table.relative),
+        one_line=gaps,
         more=_more(len(table.rows) - len(shown), "predicate"),
     )
 
@@ -186,7 +203,7 @@ def _query_preview(
     return View(
         title="Preview of a query: nothing is spent",
         sql=words.clean(preview.sql),
-        lead=(*_price(preview.price), f"It answers {_counted(preview.groups, 'declared group')}."),
+        lead=(*words.price(preview.price), f"It answers {_counted(preview.groups, 'declared group')}."),
         grid=Grid((*before, Column("rows in the group", "right"), Column(expected)), tuple(rows)),
     )
 
@@ -202,14 +219,18 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
     margins = [("influence", f"± {words.number(preview.influence_margin)}")]
     if preview.relative_margin is not None:
         margins.append(("relative influence", f"± {words.number(preview.relative_margin * 100)}%"))
+    if preview.gap_margin is not None:
+        margins.append((f"{preview.measured} without them", f"± {words.number(preview.gap_margin)}"))
     margins.append(("ranks", f"told apart beyond {words.number(preview.rank_resolution)} of influence"))
+    prepares = preview.mechanism == "marginals" and not preview.price.free
     return View(
         title="Preview of an explanation: nothing is spent",
         lead=(
             words.clean(preview.question),
             f"The {preview.k:,} most influential of {_counted(preview.family_size, 'predicate')}, "
-            f"by the {preview.mechanism} mechanism.",
-            *_price(preview.price),
+            f"by the {preview.mechanism} mechanism ({preview.reason}).",
+            *words.price(preview.price),
+            *(("It prepares the answer: every further why on it will be free.",) if prepares else ()),
         ),
         grid=Grid(
             (Column("of each predicate"), Column(f"expected {words.level(preview.confidence)} interval")),
@@ -220,19 +241,12 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
 
 @view.register
 def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
-    shown = [truth_cells(record) for record in truth.rows[:most]]
-    names = list(shown[0]) if shown else []
+    first, *further = truth_grids(truth.rows[:most], _more(len(truth.rows) - most, "row"))
     return View(
         title=truth.title,
         warning=words.CURATOR_ONLY,
-        grid=Grid(
-            tuple(
-                Column(words.clean(name), shown[0][name].align, wrap=shown[0][name].align == "left")
-                for name in names
-            ),
-            tuple(tuple(cell.text for cell in row.values()) for row in shown),
-            more=_more(len(truth.rows) - len(shown), "row"),
-        ),
+        grid=first,
+        further=tuple(further),
         notes=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
     )
 
@@ -297,18 +311,6 @@ def _axis(
     return Axis(low, high, reference, (text(low), middle, text(high)))
 
 
-def _price(price: Price) -> tuple[str, ...]:
-    if price.free:
-        return ("Already asked: free. The stored release answers it.",)
-    if not price.affordable:
-        return (
-            words.cost(price.rho, price.spends),
-            f"That is more than the {words.rho(price.remaining)} left: it would be refused.",
-        )
-    left = f"{words.rho(price.remaining)} is left now, {words.rho(price.remaining_after)} afterwards."
-    return (words.cost(price.rho, price.spends), left)
-
-
 def _counted(count: int, noun: str) -> str:
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
@@ -320,3 +322,5 @@ def _more(count: int, noun: str) -> str:
 
 
 view.register(CustomExplanation, custom_view)
+view.register(Prepared, prepared_view)
+view.register(PreparationPreview, preview_view)

@@ -10,6 +10,7 @@ from dpxplain.model.question import Verdict
 
 if TYPE_CHECKING:
     from dpxplain.model.budget import Spend
+    from dpxplain.preview import Price
     from dpxplain.question import Question
     from dpxplain.table import Explanation, ExplanationRow
 
@@ -35,8 +36,10 @@ def number(value: float, spread: float | None = None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def interval(low: float, high: float, unit: str = "") -> str:
-    """Both ends, to two digits of the width; an end that is not zero is never shown as zero.
+def interval(low: float, high: float, unit: str = "", spread: float | None = None) -> str:
+    """Both ends, to two digits of the width, or of `spread` where a column has one in common.
+
+    An end that is not zero is never shown as zero.
 
     >>> interval(0.39912, 0.40233), interval(-12_345, 45_678), interval(0.0021, 0.41)
     ('0.3991 to 0.4023', '-12,000 to 46,000', '0.002 to 0.410')
@@ -44,7 +47,7 @@ def interval(low: float, high: float, unit: str = "") -> str:
     width = high - low
     if not math.isfinite(width) or width == 0:
         return f"{number(low)}{unit} to {number(high)}{unit}"
-    decimals = _decimals(width)
+    decimals = _decimals(spread or width)
     # Rounding a small end to zero would make a real difference look like an unclear one.
     for _ in range(4):
         if all(end == 0 or round(end, decimals) != 0 for end in (low, high)):
@@ -92,6 +95,38 @@ def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
     if free:
         return f"Already asked: free. The first time it cost {rho(total)}{split}"
     return f"Cost: {rho(total)}{split}"
+
+
+def price(asked: Price) -> tuple[str, ...]:
+    """What a preview says first: the cost, and what would be left."""
+    if asked.free and not asked.rho:
+        return ("Free: this answer was prepared before, so every why on it costs nothing.",)
+    if asked.free:
+        return ("Already asked: free. The stored release answers it.",)
+    if not asked.affordable:
+        return (
+            cost(asked.rho, asked.spends),
+            f"That is more than the {rho(asked.remaining)} left: it would be refused.",
+        )
+    left = f"{rho(asked.remaining)} is left now, {rho(asked.remaining_after)} afterwards."
+    return (cost(asked.rho, asked.spends), left)
+
+
+def table_cost(table: Explanation) -> str:
+    """What an explanation cost; one that is read off prepared cells is free, and so are all that follow."""
+    if table.mechanism != "marginals":
+        return cost(table.rho, table.spends, table.free)
+    if table.free:
+        return f"Free: read off what was prepared once for {rho(table.rho)}, like every why on this answer."
+    return f"{cost(table.rho, table.spends)}. Every further why on this answer is free."
+
+
+def mechanism(table: Explanation) -> str:
+    """Which mechanism, why that one, and what its intervals promise."""
+    promise = f"{level(table.confidence)} intervals"
+    if table.mechanism == "marginals":
+        promise += f", which hold for all {table.family_size:,} predicates at once"
+    return f"Mechanism: {table.mechanism} ({table.plan.reason}). {promise}."
 
 
 def clean(text: str) -> str:
@@ -192,6 +227,40 @@ def influence_meaning(table: Explanation) -> str:
     )
 
 
+def tells_gaps(table: Explanation) -> bool:
+    """Whether the table says what the question's number would be without a predicate's rows."""
+    return table.release.gap is not None and any(row.gap_without is not None for row in table.rows)
+
+
+def gap_text(table: Explanation) -> str:
+    """The question's number, in the digits that its neighbours in the table have."""
+    gap = table.release.gap
+    return "" if gap is None else number(gap, _gap_spread(table))
+
+
+def _gap_spread(table: Explanation) -> float | None:
+    """One width for the digits of a whole column: the middle one."""
+    known = [row.gap_without for row in table.rows if row.gap_without is not None]
+    widths = sorted(high - low for low, high in known if 0 < high - low < math.inf)
+    return widths[len(widths) // 2] if widths else None
+
+
+def gap_meaning(table: Explanation) -> str:
+    """Said once above the column that everybody understands."""
+    name = measured(table.question)
+    return (
+        f"The {name} is {gap_text(table)}. “{name.capitalize()} without them” is what it would be if a "
+        "predicate's rows were left out."
+    )
+
+
+def gap_without_text(table: Explanation, row: ExplanationRow) -> str:
+    """Where the question's number would be without these rows."""
+    if row.gap_without is None or not all(map(math.isfinite, row.gap_without)):
+        return "unknown"
+    return interval(*row.gap_without, spread=_gap_spread(table))
+
+
 def influence_text(row: ExplanationRow) -> str:
     """The interval of relative influence, or of influence where that is meaningless."""
     return interval(*row.influence) if row.relative_influence is None else percent(*row.relative_influence)
@@ -205,6 +274,8 @@ def is_unclear(row: ExplanationRow) -> bool:
 def row_sentence(table: Explanation, row: ExplanationRow) -> str:
     """One predicate in a sentence that claims no more than its definition."""
     question = table.question
+    if tells_gaps(table):
+        return _gap_sentence(table, row)
     if row.relative_influence is None:
         name, weighting = "influence", _weighting(question)
     else:
@@ -220,6 +291,18 @@ def row_sentence(table: Explanation, row: ExplanationRow) -> str:
         f"{clean(row.predicate.label)}: {name} {influence_text(row)} (the {measured(question)}'s change when "
         f"its rows are left out, {weighting}); ranked {ranks(*row.rank)} of {table.family_size:,}. "
         f"{clean(direction)}"
+    )
+
+
+def _gap_sentence(table: Explanation, row: ExplanationRow) -> str:
+    name, without = measured(table.question), gap_without_text(table, row)
+    would = f"the {name} would be {without} instead of {gap_text(table)}"
+    if without == "unknown":
+        would = f"the {name} cannot be told, as one of the groups may have no rows left"
+    unclear = " It is unclear which way these rows push." if is_unclear(row) else ""
+    return (
+        f"Without rows with {clean(row.predicate.label)}, {would}.{unclear} "
+        f"Rank {ranks(*row.rank)} of {table.family_size:,} by influence. Not proof of cause."
     )
 
 

@@ -1,0 +1,126 @@
+"""Prepare once, ask freely, on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def spent(dpxplain: Any) -> float:
+    amount: float = dpxplain("budget", "--json").json["rho"]["spent"]
+    return amount
+
+
+def test_prepare_once_and_explain_freely_without_the_data(asked: Any, folder: Path) -> None:
+    prepared = asked("prepare", "--rho", "0.25", "--json").json
+    assert (prepared["kind"], prepared["rho"], prepared["free"], prepared["answer"]) == (
+        "prepared", 0.25, False, 1,
+    )  # fmt: skip
+    assert {"groups", "predicates", "cells", "count_scale", "total_scale"} <= prepared["rows"][0].keys()
+    assert sum(spend["rho"] for spend in prepared["spends"]) == pytest.approx(0.25)
+    (folder / "people.csv").unlink()
+    for words in (
+        ("Male", "Female", "--k", "2"),
+        ("Female", "Male", "--k", "3", "--confidence", "0.8"),
+        ("--weight", "Male=1", "--weight", "Female=-2", "--at-least", "1"),
+    ):
+        outcome = asked("explain", *words, "--json")
+        assert outcome.code == 0
+        assert "Price: nothing, this answer is prepared" in outcome.err
+        table = outcome.json
+        assert (table["mechanism"], table["free"], table["reason"]) == ("marginals", True, "prepared before")
+        assert len(table["gap_interval"]) == 2
+        assert table["rows"][0]["gap_without_low"] <= table["rows"][0]["gap_without_high"]
+        assert table["budget"]["rho"]["spent"] == 0.75
+    assert spent(asked) == 0.75
+    assert [entry["kind"] for entry in asked("history", "--json").json["entries"]] == ["query", "prepare"]
+    assert "prepare" in asked("history").out
+
+
+def test_the_free_table_and_its_report_show_the_gap_without_them(asked: Any, folder: Path) -> None:
+    asked("prepare", "--rho", "0.25")
+    (folder / "people.csv").unlink()
+    outcome = asked("explain", "Male", "Female", "--k", "2", "--report", "why.html")
+    assert outcome.code == 0
+    assert "without" in outcome.out
+    assert "Without rows with" in (folder / "why.html").read_text()
+
+
+def test_a_dry_run_of_prepare_spends_nothing_and_reads_no_data(asked: Any, folder: Path) -> None:
+    (folder / "people.csv").unlink()
+    outcome = asked("prepare", "--rho", "0.25", "--dry-run", "--json")
+    assert outcome.code == 0
+    assert (outcome.json["kind"], outcome.json["rho"], outcome.json["free"]) == ("preview", 0.25, False)
+    assert outcome.json["rows"][0]["predicates"] == 6
+    assert "every why on this answer is free" in " ".join(
+        asked("prepare", "--rho", "0.25", "--dry-run").out.split()
+    )
+    assert spent(asked) == 0.5
+
+
+def test_preparing_again_is_free_and_shows_its_price_first(asked: Any, folder: Path) -> None:
+    first = asked("prepare", "--rho", "0.25")
+    assert "Price: ρ 0.25 of the 4.5 left; 4.25 will remain." in first.err
+    assert "Prepared: every why on this answer is now free" in first.out
+    (folder / "people.csv").unlink()
+    again = asked("prepare", "--rho", "0.25", "--json")
+    assert again.json["free"]
+    assert "nothing" in again.err
+    assert spent(asked) == 0.75
+
+
+def test_prepare_takes_predicates_and_explain_is_free_for_the_same(asked: Any) -> None:
+    family = ("--predicates", "thresholds:age", "--predicates", "race <> 'White'")
+    asked("prepare", "--rho", "0.25", *family)
+    assert asked("explain", "Male", "Female", "--k", "1", *family, "--json").json["free"]
+    assert spent(asked) == 0.75
+
+
+def test_explain_without_a_price_costs_half_when_nothing_is_prepared(asked: Any) -> None:
+    outcome = asked("explain", "Male", "Female", "--k", "2", "--json")
+    assert "Price: ρ 0.5" in outcome.err
+    assert outcome.json["budget"]["rho"]["spent"] == 1.0
+    assert (
+        asked("preview", "Male", "Female", "--k", "2", "--mechanism", "one-shot", "--json").json["rho"] == 0.5
+    )
+
+
+def test_preview_of_a_prepared_explanation_is_free(asked: Any) -> None:
+    asked("prepare", "--rho", "0.25")
+    preview = asked("preview", "Male", "Female", "--json").json
+    assert (preview["free"], preview["rho"], preview["rows"][0]["mechanism"]) == (True, 0.0, "marginals")
+    assert preview["rows"][0]["gap_margin"] > 0
+
+
+def test_prepare_is_refused_with_the_right_exit_code(asked: Any, dpxplain: Any) -> None:
+    for words, code, error in (
+        (("--rho", "9"), 3, "BudgetExhausted"),
+        (("--rho", "0.1", "--answer", "7"), 2, "BadRequest"),
+        (("--rho", "0.1", "--attributes", "nothing"), 2, None),
+        (("--rho", "-1"), 2, None),
+        ((), 2, None),
+    ):
+        outcome = asked("prepare", *words, "--json")
+        assert outcome.code == code, (words, outcome.err)
+        assert error is None or outcome.error["error"] == error
+    assert spent(asked) == 0.5
+
+
+def test_the_curator_sees_whether_the_gap_is_covered(asked: Any) -> None:
+    asked("prepare", "--rho", "0.25")
+    outcome = asked("explain", "Male", "Female", "--k", "2", "--curator", "--json")
+    row = outcome.json["truth"]["rows"][0]
+    assert row["gap_without_covered"] in (True, False)
+    assert isinstance(row["true_gap_without"], float)
+    assert spent(asked) == 0.75
+
+
+def test_one_of_several_aggregates_is_prepared_by_name(dpxplain: Any) -> None:
+    dpxplain("query", "SELECT sex, COUNT(*), AVG(pay) FROM people GROUP BY sex", "--rho", "0.5")
+    assert dpxplain("prepare", "--rho", "0.1", "--json").code == 2
+    prepared = dpxplain("prepare", "--rho", "0.1", "--of", "AVG(pay)", "--json").json
+    assert prepared["of"] == "AVG(pay)"
+    assert dpxplain("explain", "Male", "Female", "--of", "AVG(pay)", "--k", "2", "--json").json["free"]
+    assert spent(dpxplain) == 0.6

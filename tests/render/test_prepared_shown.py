@@ -1,0 +1,211 @@
+"""Prepare once, ask freely: how it is said, in a terminal, a notebook and a report."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from rich.cells import cell_len
+from test_html_pages import Page, assert_inert
+
+import dpxplain as dpx
+from dpxplain.phases import explain_answer
+from dpxplain.render import words
+from dpxplain.render.report import report
+from dpxplain.render.terminal import as_text
+
+
+def flat(result: object) -> str:
+    return " ".join(str(result).split())
+
+
+def test_preparing_says_what_was_bought_and_for_how_much(prepared_answer):
+    preview, prepared = prepared_answer.preview_prepare(rho=0.5), prepared_answer.prepare(rho=0.02)
+    assert "Prepared: every why on this answer is now free" in flat(prepared)
+    for part in ("groups 7", "predicates 103", f"noisy cells {prepared.plan.cells}", "Cost: ρ 0.02 = counts"):
+        assert part in flat(prepared)
+    assert "nothing was spent now" in flat(prepared)
+    assert "nothing is spent" in flat(preview)
+    assert "Cost: ρ 0.5" in flat(preview)
+    assert "Afterwards every why on this answer is free" in flat(preview)
+
+
+def test_the_table_has_a_column_that_people_understand(free_table):
+    text = flat(free_table)
+    assert f"The gap is {words.gap_text(free_table)}." in text
+    assert "gap without them" in text
+    for row in free_table:
+        assert words.gap_without_text(free_table, row) in text
+    assert "Free: read off what was prepared once for ρ 0.02" in text
+    assert "Mechanism: marginals (prepared before)." in text
+    assert "hold for all 103 predicates at once" in text
+
+
+def test_sentences_about_the_gap_are_true_to_the_definition(free_table):
+    row = free_table[0]
+    low, high = row.gap_without
+    sentence = words.row_sentence(free_table, row)
+    assert sentence.startswith(f"Without rows with {row.predicate.label}, the gap would be ")
+    assert words.interval(low, high, spread=words._gap_spread(free_table)) in sentence
+    assert f"instead of {words.gap_text(free_table)}." in sentence
+    assert f"Rank {words.ranks(*row.rank)} of 103 by influence. Not proof of cause." in sentence
+    around = dataclasses.replace(row, influence=(-9.0, 3.0))
+    assert "unclear which way" in words.row_sentence(free_table, around)
+    for unknown in (None, (-float("inf"), 1.0)):
+        lost = words.row_sentence(free_table, dataclasses.replace(row, gap_without=unknown))
+        assert "cannot be told" in lost
+        assert "∞" not in lost
+
+
+def test_other_weights_make_a_value_rather_than_a_gap(prepared_answer):
+    table = prepared_answer.why({"Divorced": 1, "Never-married": -3}, at_least=-0.5).explain(k=2)
+    assert "value without them" in flat(table)
+    assert "the value would be" in words.row_sentence(table, table[0])
+    assert "gap" not in flat(table).split("Free:")[0]
+    assert "value without them ±" in flat(table.question.preview(k=2))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_nothing_prepared_is_wider_than_the_terminal(width, monkeypatch, prepared_answer, free_table):
+    monkeypatch.setenv("COLUMNS", str(width))
+    small = prepared_answer.why("Married-AF-spouse", "Never-married").explain(k=3)
+    for result in (
+        prepared_answer.prepare(rho=0.02), prepared_answer.preview_prepare(rho=0.1), free_table, small,
+        free_table.question.preview(), free_table.truth(),
+    ):  # fmt: skip
+        text = as_text(result)
+        assert max(map(cell_len, text.splitlines())) <= width
+    if width >= 80:
+        row = next(line for line in as_text(free_table).splitlines() if "Exec-managerial" in line)
+        assert "occupation = Exec-managerial" in row
+        assert ("●" in row) is (width >= 100)
+
+
+def test_auto_says_why_it_took_a_mechanism(question):
+    paid = question.preview(k=3, rho=0.5)
+    assert paid.reason == "auto took it: it predicted the narrowest table"
+    assert f"by the {paid.mechanism} mechanism ({paid.reason})" in flat(paid)
+    assert paid.mechanism != "marginals" or "every further why on it will be free" in flat(paid)
+    assert question.preview(k=3, rho=0.5, mechanism="vector").reason == "asked for by name"
+    assert "no other has such" in question.preview(k=3, rho=0.5, sensitivity="paper").reason
+
+
+def test_previews_show_the_margin_of_the_gap_and_that_it_is_free(free_table):
+    text = flat(free_table.question.preview())
+    assert "gap without them ±" in text
+    assert "Free: this answer was prepared before" in text
+    assert "marginals mechanism (prepared before)" in text
+
+
+def test_a_table_that_prepares_says_that_further_whys_are_free(adult):
+    answer = adult.query("SELECT sex, AVG(high_income) FROM adult GROUP BY sex", rho=0.1)
+    table = answer.why("Male", "Female").explain(k=2, rho=0.02, mechanism="marginals")
+    assert "Every further why on this answer is free." in flat(table)
+    assert "Mechanism: marginals (asked for by name)." in flat(table)
+
+
+def test_fragments_and_report_tell_the_gap(prepared_answer, free_table):
+    for result in (prepared_answer.prepare(rho=0.02), prepared_answer.preview_prepare(rho=0.1), free_table):
+        assert len(assert_inert(result._repr_html_()).all("table")) == 1
+    page = assert_inert(report(free_table))
+    text = page.text.replace(" ,", ",")
+    for row in free_table:
+        assert words.row_sentence(free_table, row) in text
+    for part in (
+        words.gap_meaning(free_table),
+        words.mechanism(free_table),
+        "reads what was prepared",
+        "0.12",
+    ):
+        assert part in text
+    assert "preparation 2 in the ledger" in text
+    assert len(page.all("svg")) == 8
+
+
+def test_hostile_values_are_escaped_when_prepared(hostile):
+    prepared = hostile.prepare(rho=1.0)
+    table = hostile.why("<script>alert(1)</script>", '"><img src=x onerror=alert(2)>').explain(k=3)
+    for text in (prepared._repr_html_(), table._repr_html_(), report(table)):
+        assert_inert(text)
+        assert "<script" not in text.lower()
+    assert "k & <b>" in Page(report(table)).text
+    assert "\x1b" not in str(prepared) + str(table)
+
+
+def test_the_curator_sees_the_true_gap_beside_the_interval(free_table):
+    truth = free_table.truth().to_pandas().set_index("predicate")
+    exec_managerial = truth.loc["occupation = 'Exec-managerial'"]
+    assert exec_managerial["true_gap_without"] == pytest.approx(0.3633, abs=0.0001)
+    for row in free_table:
+        line = truth.loc[str(row.predicate)]
+        low, high = row.gap_without
+        assert line["gap_without_covered"] == (low <= line["true_gap_without"] <= high)
+    assert "truly without them" in flat(free_table.truth())
+
+
+def test_the_truth_of_a_table_without_gaps_has_no_such_columns(table):
+    truth = table.truth()
+    assert "true_gap_without" not in truth.rows[0]
+    assert "without them" not in flat(truth)
+
+
+@pytest.mark.parametrize("kind", ["COUNT(*)", "SUM(pay)", "AVG(pay)"])
+def test_the_true_gap_is_that_of_the_remaining_rows(kind, tmp_path):
+    import pandas as pd
+
+    data = pd.DataFrame(
+        {"g": ["a"] * 60 + ["b"] * 40, "h": ["x", "y"] * 30 + ["x"] * 40, "pay": [i % 11 for i in range(100)]}
+    )
+    schema = {
+        "table": {"name": "t"},
+        "privacy": {"rho": 100},
+        "columns": {
+            "g": {"values": ["a", "b"]},
+            "h": {"values": ["x", "y", "z"]},
+            "pay": {"bounds": [0, 10], "step": 1},
+        },
+    }
+    with dpx.connect(data, schema, workspace=tmp_path, curator=True) as session:
+        answer = session.query(f"SELECT g, {kind} FROM t GROUP BY g", rho=20)
+        answer.prepare(rho=20, attributes=["h"])
+        truth = answer.why("a", "b").explain(k=3, attributes=["h"]).truth()
+    for line in truth.rows:
+        rest = data[data.h != line["predicate"].split("'")[1]]
+        values = {"C": rest.groupby("g").size(), "S": rest.groupby("g").pay.sum()}
+        means = rest.groupby("g").pay.mean()
+        both = values.get(kind[0], means)
+        if "b" in both:
+            assert line["true_gap_without"] == pytest.approx(both["a"] - both["b"])
+        elif kind[0] == "A":
+            assert line["true_gap_without"] is None
+            assert line["gap_without_covered"] is None
+        else:
+            assert line["true_gap_without"] == both["a"]
+    assert ("no rows left" in str(truth)) is (kind[0] == "A")
+
+
+def test_displaying_what_is_prepared_spends_nothing(prepared_answer, free_table, tmp_path):
+    ledger = free_table._dataset.ledger
+    before, entries = ledger.budget("adult"), len(ledger.history("adult"))
+    prepared = prepared_answer.prepare(rho=0.02)
+    for result in (prepared, prepared_answer.preview_prepare(rho=1.0), free_table, free_table.truth()):
+        str(result)
+        repr(result)
+        result._repr_html_()
+        result.to_csv()
+    free_table.chart()
+    free_table.save(tmp_path / "report.html")
+    for pair in (("Divorced", "Widowed"), ("Separated", "Divorced"), ("Widowed", "Never-married")):
+        assert prepared_answer.why(*pair).explain(k=2).free
+    assert ledger.budget("adult") == before
+    assert len(ledger.history("adult")) == entries
+
+
+def test_without_a_price_nothing_is_ever_spent(prepared_answer, monkeypatch):
+    """What the preparation does not know needs a price; what is too large to prepare unasked does not."""
+    question = prepared_answer.why("Divorced", "Widowed")
+    for options in ({"sensitivity": "paper"}, {"split": (1, 1, 1)}, {"mechanism": "vector"}):
+        with pytest.raises(dpx.errors.ExplanationError, match="needs a price"):
+            question.explain(k=2, **options)
+    monkeypatch.setattr(explain_answer, "MOST_CELLS_UNASKED", 1)
+    assert question.explain(k=2).free
