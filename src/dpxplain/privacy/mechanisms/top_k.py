@@ -23,6 +23,7 @@ from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
 
 _DEEPEST = 63  # everything that far below the highest score shares the last bucket
 _IDLE = -1
+_FEW = 256  # candidates that OpenDP runs through quickly by themselves
 
 
 @sealed
@@ -40,7 +41,9 @@ def select_top_k(
         if bucket == _IDLE:
             chosen.append(race.take_idle(noise.below(race.idle)))
         else:
-            chosen.append(race.take(bucket, noise.pick(measurement, race.members(bucket), scale)))
+            members = race.members(bucket)
+            alone = len(members) == 1
+            chosen.append(race.take(bucket, 0 if alone else noise.pick(measurement, members, scale)))
     return chosen
 
 
@@ -63,7 +66,11 @@ class _Race:
         self._idle_taken: set[int] = set()
         self._members: dict[int, IntArray] = {}
         self._together: dict[int, int] = {}
-        if len(family.scores):
+        if len(family.scores) <= _FEW:
+            # Nothing to gain: each is a bucket of its own, with its own score.
+            self._together = dict(enumerate(family.scores.tolist()))
+            self._members = {position: np.array([position]) for position in self._together}
+        else:
             depth = np.minimum((family.scores.max() - family.scores) / scale, _DEEPEST).astype(np.int64)
             order = np.argsort(depth, kind="stable")
             starts = np.flatnonzero(np.diff(depth[order], prepend=-1))
