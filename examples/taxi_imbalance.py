@@ -90,8 +90,10 @@ def trips(rows: int, seed: int = 2019) -> pa.Table:
     return pa.table(columns)
 
 
-def main(rows: int = 300_000, workspace: str | None = None) -> dpx.Explanation:
-    session = dpx.connect(trips(rows), schema=schema(), workspace=workspace)
+def main(
+    rows: int = 300_000, workspace: str | None = None, insecure_seed: int | None = None
+) -> dpx.Explanation:
+    session = dpx.connect(trips(rows), schema=schema(), workspace=workspace, insecure_seed=insecure_seed)
     answer = session.query(
         "SELECT pickup_borough, dropoff_borough, COUNT(*) AS trips FROM trips "
         "GROUP BY pickup_borough, dropoff_borough ORDER BY trips DESC LIMIT 10",

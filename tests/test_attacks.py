@@ -71,7 +71,9 @@ def test_a_price_is_what_the_number_is_and_not_what_it_prints(tmp_path: Any) -> 
 
 def test_the_schema_an_analyst_sees_is_a_copy(tmp_path: Any) -> None:
     session = _open(tmp_path)
-    session.schema.columns["pay"] = Column(bounds=(0, 1), step=1)
+    with pytest.raises(TypeError):
+        session.schema.columns["pay"] = Column(bounds=(0, 1), step=1)
+    assert session.schema is not session.schema
     answer = session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5)
     assert answer["A"].scale == pytest.approx(100_000)
     session.close()
@@ -157,3 +159,116 @@ def test_one_person_more_never_changes_which_rows_of_the_others_are_kept(kind: s
     before, after = _counts(frame), _counts(more)
     moved = sum(abs(after.get(k, (0, 0))[0] - before.get(k, (0, 0))[0]) for k in before | after)
     assert moved <= 1
+
+
+def test_no_object_an_analyst_holds_gives_a_schema_that_can_be_changed(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    answer = session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5)
+    table = answer.why("A", "B").explain(k=1, rho=0.5, attributes=["id"])
+    live = table.plan.family.schema
+    for change in (
+        lambda: live.columns.__setitem__("pay", Column(bounds=(0, 1))),
+        lambda: live.columns.update(pay=Column(bounds=(0, 1))),
+        lambda: live.columns.pop("pay"),
+        lambda: live.columns.clear(),
+        lambda: setattr(live, "columns", {}),
+        lambda: setattr(live.columns["pay"], "bounds", (0, 1)),
+    ):
+        with pytest.raises((TypeError, AttributeError, ValueError)):
+            change()
+    assert session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.25)["A"].scale == pytest.approx(
+        100_000 / 0.5**0.5
+    )
+    session.close()
+
+
+def test_answers_questions_and_tables_cannot_be_changed(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    answer = session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5)
+    question = answer.why("A", "B")
+    table = question.explain(k=1, rho=0.5, attributes=["id"])
+    several = session.query("SELECT g, SUM(pay), COUNT(*) FROM t GROUP BY g", rho=0.5)
+    for thing, names in (
+        (answer, ("statement", "release", "groups", "id", "rows")),
+        (question, ("answer", "contrast", "confidence", "estimate")),
+        (table, ("plan", "release", "question")),
+        (several, ("statement", "release", "answers")),
+    ):
+        for name in names:
+            with pytest.raises(AttributeError):
+                setattr(thing, name, getattr(thing, name))
+            with pytest.raises(AttributeError):
+                delattr(thing, name)
+    with pytest.raises(ValueError, match="COUNT, SUM or AVG"):
+        Aggregate("AVG", "pay")  # type: ignore[arg-type]
+    session.close()
+
+
+def test_code_of_an_analyst_does_not_run_on_true_counts_unless_the_curator_trusts_it(tmp_path: Any) -> None:
+    seen: list[Any] = []
+
+    def spy(counts: Any) -> Any:
+        seen.append(counts)
+        return counts.matching()
+
+    session = _open(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5).why("A", "B")
+    for influence in (dpx.FormulaInfluence("spy", spy), dpx.RatioInfluence(formula=spy)):
+        with pytest.raises(dpx.ExplanationError, match="must trust"):
+            question.explain(k=1, rho=0.5, influence=influence)
+    assert seen == []
+    assert session.budget.spent == 0.5
+    assert len(question.explain(k=1, rho=0.5, influence=dpx.RatioInfluence())) == 1
+    session.close()
+
+
+def test_a_wider_range_never_gives_a_narrower_result() -> None:
+    from dpxplain.explanation.ranges import Range
+
+    ends = [-np.inf, -2.0, 0.0, 1.0, 3.0, np.inf]
+    narrow = [Range.of(a, b) for a in ends for b in ends if a <= b and np.isfinite(a) and np.isfinite(b)]
+    whole = [Range.of(a, b) for a in ends for b in ends if a <= b and (a < np.inf and b > -np.inf)]
+    operations = (lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y)
+    for x in narrow:
+        for wide in whole:
+            if not (wide.low <= x.low and x.high <= wide.high):
+                continue
+            for y in whole:
+                for operation in operations:
+                    small, large = operation(x, y), operation(wide, y)
+                    assert large.low <= small.low
+                    assert small.high <= large.high
+                    chained, enclosing = small * y / y, large * y / y
+                    assert enclosing.low <= chained.low
+                    assert chained.high <= enclosing.high
+
+
+def test_a_group_named_twice_in_a_formula_is_refused() -> None:
+    from dpxplain.explanation.custom import Counts
+    from dpxplain.explanation.influence import QuestionCells
+
+    cells = QuestionCells(*(np.array(x) for x in ([0], [8, 4], [0, 0], [[4], [1]], [[0], [0]])))
+    for groups in ((0, 0), (0, -1), (2,)):
+        with pytest.raises(ValueError, match="position"):
+            Counts(cells, 1).matching(*groups)
+
+
+def test_a_preparation_at_any_price_is_found_again(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
+    for rho in (1 / 3, 0.1 + 0.2):
+        answer.prepare(rho=rho)
+        assert answer.why("A", "B").explain(k=1).free
+    before = session.budget.spent
+    assert answer.why("A", "B").explain(k=1, rho=0.2, mechanism="marginals").free
+    assert session.budget.spent == before
+    session.close()
+
+
+def test_a_condition_that_holds_nowhere_is_explained_like_any_other(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5).why("A", "B")
+    for mechanism in ("one-shot", "vector", "marginals"):
+        table = question.explain(k=1, rho=0.5, predicates=["id = '1' AND id = '2'"], mechanism=mechanism)
+        assert len(table) == 1
+    session.close()

@@ -10,6 +10,7 @@ from dpxplain.arithmetic import Arithmetic, Combination, released
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.choosing import Predicates, choose_family
 from dpxplain.model.budget import Spend
+from dpxplain.model.frozen import Frozen
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
 from dpxplain.model.question import Contrast
@@ -42,7 +43,7 @@ class AnswerRow(Arithmetic):
     released: Combination = field(kw_only=True, repr=False, compare=False)
 
 
-class Answer(Displayed, Tabular):
+class Answer(Frozen, Displayed, Tabular):
     """A noisy answer for every declared group.
 
     >>> import dpxplain as dpx
@@ -71,6 +72,7 @@ class Answer(Displayed, Tabular):
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
         self.rows: tuple[AnswerRow, ...] = self._presented()
+        self.freeze()
 
     @property
     def sql(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpxplain.answer import Answer, AnswerRow, plain_value
 from dpxplain.errors import QuestionError
 from dpxplain.model.budget import Spend
+from dpxplain.model.frozen import Frozen
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswersRelease
@@ -36,7 +37,7 @@ class AnswersRow:
         return self.values[name]
 
 
-class Answers(Displayed, Tabular):
+class Answers(Frozen, Displayed, Tabular):
     """Noisy answers to several aggregates, paid for with one ρ; iterates over the groups.
 
     >>> import dpxplain as dpx
@@ -77,6 +78,7 @@ class Answers(Displayed, Tabular):
             AnswersRow(parts[0].group, parts[0].label, dict(zip(self.names, parts, strict=True)))
             for parts in zip(*self.answers, strict=True)
         )
+        self.freeze()
 
     @property
     def sql(self) -> str:
@@ -173,7 +175,8 @@ class Answers(Displayed, Tabular):
         estimates = [[row.estimate for row in answer.rows] for answer in self.answers]
         shown = self.groups.arranged(self.statement.presentation, estimates)
         for answer in self.answers:
-            answer.rows = tuple(answer.rows[group] for group in shown)
+            # Which rows are shown, and in what order, changes nothing that a release depends on.
+            object.__setattr__(answer, "rows", tuple(answer.rows[group] for group in shown))
 
 
 def unused(name: str, taken: Collection[str]) -> str:

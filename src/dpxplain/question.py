@@ -10,6 +10,7 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.choosing import Predicates, choose_family
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
+from dpxplain.model.frozen import Frozen
 from dpxplain.model.question import Contrast, Verdict
 from dpxplain.phases.assess_question import assess
 from dpxplain.phases.dataset import OpenDataset
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from dpxplain.curator import Truth
 
 
-class Question(Displayed):
+class Question(Frozen, Displayed):
     """Why is a group's value above another's, and is it really?
 
     >>> import dpxplain as dpx
@@ -62,6 +63,7 @@ class Question(Displayed):
         self.interval: Interval = assessment.interval
         self.verdict: Verdict = assessment.verdict
         self._dataset = dataset
+        self.freeze()
 
     @property
     def contrast(self) -> Contrast:

@@ -41,13 +41,15 @@ def connect(
     *,
     workspace: str | Path | None = None,
     curator: bool = False,
+    trusted_code: bool = False,
     insecure_seed: int | None = None,
     progress: Progress = silent,
 ) -> Session:
     """Open a data set: a Parquet or CSV path or glob, a DataFrame or an Arrow table.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
-    (default: `.dpxplain` in the current folder) and survives the session. `insecure_seed` replaces the
+    (default: `.dpxplain` in the current folder) and survives the session. `trusted_code` lets influences
+    that are not the library's run on true counts. `insecure_seed` replaces the
     noise by a repeatable one for experiments; everything it touches is marked as not private.
     """
     if schema is None:
@@ -59,13 +61,14 @@ def connect(
     if source is None:
         source = _declared_source(declared, schema)
     ledger = SQLiteLedger(Path(workspace or WORKSPACE) / "ledger.sqlite")
-    return _open(source, declared, ledger, curator, insecure_seed, progress)
+    return _open(source, declared, ledger, curator, trusted_code, insecure_seed, progress)
 
 
 def example(
     name: str = "adult",
     *,
     curator: bool = False,
+    trusted_code: bool = False,
     insecure_seed: int | None = None,
     progress: Progress = silent,
 ) -> Session:
@@ -75,7 +78,15 @@ def example(
     5.0
     """
     declared = Schema.load(bundled(f"{name}.toml"))
-    return _open(bundled(f"{name}.parquet"), declared, SQLiteLedger(None), curator, insecure_seed, progress)
+    return _open(
+        bundled(f"{name}.parquet"),
+        declared,
+        SQLiteLedger(None),
+        curator,
+        trusted_code,
+        insecure_seed,
+        progress,
+    )
 
 
 class Session:
@@ -183,6 +194,7 @@ def _open(
     schema: Schema,
     ledger: Ledger,
     curator: bool,
+    trusted_code: bool,
     insecure_seed: int | None,
     progress: Progress,
 ) -> Session:
@@ -195,7 +207,7 @@ def _open(
         raise
     noise: NoiseSource = OpenDPNoise() if insecure_seed is None else SeededNoise(insecure_seed)
     kind = CuratorDataset if curator else OpenDataset
-    return Session(kind(schema, engine, ledger, noise, progress))
+    return Session(kind(schema, engine, ledger, noise, progress, trusted_code))
 
 
 def _declared_source(schema: Schema, given: SchemaSource) -> Path:

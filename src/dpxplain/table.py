@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.budget import Spend
+from dpxplain.model.frozen import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
@@ -34,7 +35,7 @@ class ExplanationRow:
     gap_without: Interval | None = None  # the question's value without these rows, if the mechanism tells it
 
 
-class Explanation(Displayed, Tabular):
+class Explanation(Frozen, Displayed, Tabular):
     """The k selected predicates, by the upper bound of their influence, then of their rank.
 
     >>> import dpxplain as dpx
@@ -62,6 +63,7 @@ class Explanation(Displayed, Tabular):
         self.free = free
         self._dataset = dataset
         self.rows: tuple[ExplanationRow, ...] = self._ordered()
+        self.freeze()
 
     @property
     def rho(self) -> float:

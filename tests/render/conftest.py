@@ -11,6 +11,12 @@ HOSTILE = "<script>alert(1)</script>"
 ADULT_SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 
 
+@pytest.fixture(autouse=True)
+def usual_width(monkeypatch):
+    """Text is laid out for the terminal it is in; here for one of the usual width, wherever tests run."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 @pytest.fixture(scope="session")
 def adult():
     with dpx.example("adult", curator=True) as session:

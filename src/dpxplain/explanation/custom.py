@@ -86,6 +86,9 @@ class Counts:
         return self._around(self.cells.count[:, None], groups)
 
     def _around(self, counts: IntArray, groups: tuple[int, ...]) -> Range:
+        # A row lies in one group: named twice it would move the sum twice, but d is added once.
+        if len(set(groups)) != len(groups) or not all(0 <= g < len(counts) for g in groups):
+            raise ValueError("groups are named by their position in the question, each once")
         now = (counts[list(groups)] if groups else counts).sum(axis=0).astype(np.float64)
         return Range(np.maximum(now - self.d, 0.0), now + self.d)
 
@@ -139,6 +142,17 @@ class RatioInfluence(FormulaInfluence):
         if len(contrast.weights) != 2 or not contrast.weights[0] > 0 > contrast.weights[1]:
             return "The ratio influence needs two groups: what is divided, then what it is divided by."
         return ""
+
+
+def is_our_own(influence: object) -> bool:
+    """Whether it is the library's code; any other runs on true counts, and must be trusted by the curator."""
+    return type(influence) is RatioInfluence and influence.formula is _ratio
+
+
+def code_of(influence: object) -> str:
+    """What tells two formulas of one name apart, as far as code can."""
+    code = getattr(getattr(influence, "formula", None), "__code__", None)
+    return "" if code is None else f"{code.co_code.hex()} {code.co_consts!r} {code.co_names!r}"
 
 
 def _ratio(counts: Counts) -> Range:

@@ -59,7 +59,7 @@ class Family:
     @property
     def overlap(self) -> int:
         """The most predicates that one row can satisfy."""
-        return sum(part.overlap for part in self.parts)
+        return max(1, sum(part.overlap for part in self.parts))  # conditions may hold nowhere at all
 
     @cached_property
     def key(self) -> str:

@@ -8,6 +8,7 @@ the least or greatest of correctly rounded results.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -30,6 +31,13 @@ class Range:
     high: FloatArray
     __array_ufunc__ = None  # a NumPy number on the left leaves the operation to us
 
+    def __post_init__(self) -> None:
+        """An end that no arithmetic can tell is an open end: a wider input never makes a narrower range."""
+        for name, open_end in (("low", -np.inf), ("high", np.inf)):
+            end = getattr(self, name)
+            if np.isnan(end).any():
+                object.__setattr__(self, name, np.where(np.isnan(end), open_end, end))
+
     @classmethod
     def of(cls, low: float, high: float) -> Range:
         return cls(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64))
@@ -44,12 +52,15 @@ class Range:
 
     def __mul__(self, other: Range | float) -> Range:
         # 0 · ∞ is 0 here: an infinite end stands for numbers that are as large as one likes, yet finite.
-        return self._corners(other, lambda x, y: np.nan_to_num(x * y, nan=0.0, posinf=np.inf, neginf=-np.inf))
+        return self._corners(other, lambda x, y: np.where((x == 0) | (y == 0), 0.0, x * y))
 
     def __truediv__(self, other: Range | float) -> Range:
         other = _range(other)
         quotient = self._corners(other, np.divide)
-        undefined = (other.low <= 0) & (other.high >= 0)  # then nothing is known of the quotient
+        # Nothing is known of a quotient by a range around zero, nor of one of two unbounded ranges.
+        unbounded = ~(np.isfinite(self.low) & np.isfinite(self.high))
+        endless = ~(np.isfinite(other.low) & np.isfinite(other.high))
+        undefined = ((other.low <= 0) & (other.high >= 0)) | (unbounded & endless)
         return Range(np.where(undefined, -np.inf, quotient.low), np.where(undefined, np.inf, quotient.high))
 
     __radd__, __rmul__ = __add__, __mul__
@@ -62,6 +73,8 @@ class Range:
 
     def at_least(self, floor: float) -> Range:
         """The larger of each number and `floor`."""
+        if not math.isfinite(floor):
+            raise ValueError("at_least needs a finite number")
         return Range(np.maximum(self.low, floor), np.maximum(self.high, floor))
 
     def where_positive(self, condition: Range) -> Range:
@@ -82,4 +95,8 @@ class Range:
 
 
 def _range(value: Range | float) -> Range:
-    return value if isinstance(value, Range) else Range.of(value, value)
+    if isinstance(value, Range):
+        return value
+    if not math.isfinite(value):
+        raise ValueError("a formula may use finite numbers only")
+    return Range.of(value, value)

@@ -59,10 +59,21 @@ def split_rho(rho: float, parts: int) -> list[float]:
     >>> sum(map(Fraction, split_rho(0.1, 3))) <= Fraction(0.1)
     True
     """
-    share = rho / parts
-    rest = Fraction(rho) - (parts - 1) * Fraction(share)
-    last = float(rest)
-    return [share] * (parts - 1) + [last if Fraction(last) <= rest else math.nextafter(last, 0.0)]
+    shares = [rho / parts] * (parts - 1)
+    return [*shares, remainder(rho, *shares)]
+
+
+def remainder(rho: float, *spent: float) -> float:
+    """What is left of ρ after some parts, so that all together are never a digit more.
+
+    >>> remainder(0.75, 0.25, 0.25)
+    0.25
+    >>> Fraction(remainder(0.1, 0.1 / 3)) + Fraction(0.1 / 3) <= Fraction(0.1)
+    True
+    """
+    rest = Fraction(rho) - sum(map(Fraction, spent))
+    left = float(rest)
+    return left if Fraction(left) <= rest else math.nextafter(left, 0.0)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,10 @@ class Aggregate:
     kind: AggregateKind
     column: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.kind not in ("count", "sum", "avg") or (self.column is None and self.kind != "count"):
+            raise ValueError("An aggregate is COUNT, SUM or AVG, of a column unless it counts rows.")
+
     def __str__(self) -> str:
         return f"{self.kind.upper()}({self.column or '*'})"
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -177,6 +177,22 @@ class Column(_Strict):
         return self.values is None
 
 
+class Columns(dict[str, Column]):
+    """The declared columns, which nobody can change: sensitivities follow from them."""
+
+    def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
+        raise TypeError("A declared schema cannot be changed.")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __deepcopy__(self, _memo: object) -> Columns:
+        return self
+
+    def __reduce__(self) -> tuple[type[Columns], tuple[dict[str, Column]]]:
+        return Columns, (dict(self),)
+
+
 class Table(_Strict):
     name: str = Field(min_length=1)
     source: str | None = None
@@ -210,6 +226,11 @@ class Schema(_Strict):
     table: Table
     privacy: Privacy
     columns: dict[str, Column] = Field(min_length=1)
+
+    @field_validator("columns")
+    @classmethod
+    def _for_good(cls, columns: dict[str, Column]) -> Columns:
+        return Columns(columns)
 
     @classmethod
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.budget import Spend, check_rho
+from dpxplain.model.budget import Spend, check_rho, remainder
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease
@@ -62,7 +62,7 @@ def plan_query(query: Query, schema: Schema, rho: float) -> QueryPlan:
             plan = QueryPlan(query, rho, 0.0, rho, rows, total, grid.unit)
         else:
             total = mean_sum_sensitivity(grid.low, grid.high, *unit)
-            plan = QueryPlan(query, rho, rho / 2, rho - rho / 2, rows, total, grid.unit / 2)
+            plan = QueryPlan(query, rho, rho / 2, remainder(rho, rho / 2), rows, total, grid.unit / 2)
     if not gaussian_scale(max(rows, plan.sum_sensitivity), rho / 2) <= LARGEST_SCALE:
         raise BadRequest(
             f"rho={rho!r} is too small for the declared bounds.",

@@ -43,6 +43,7 @@ class OpenDataset:
     ledger: Ledger
     noise: NoiseSource
     progress: Progress = silent
+    trusted_code: bool = False  # influences that are not the library's may run on true counts
     _passes: dict[object, object] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

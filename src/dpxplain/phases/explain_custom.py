@@ -14,7 +14,7 @@ from typing import Any
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.audit import audit
-from dpxplain.explanation.custom import CustomInfluence
+from dpxplain.explanation.custom import CustomInfluence, code_of, is_our_own
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import of_question
@@ -118,6 +118,7 @@ class CustomPlan:
             self.contrast.groups,
             self.family.key,
             (type(self.influence).__qualname__, self.influence.name, self.influence.thresholds),
+            code_of(self.influence),
             (self.rho, self.confidence, self.rows, self.shares),
         )
 
@@ -153,6 +154,11 @@ def plan_custom(
         raise ExplanationError(
             f"{len(contrast.groups):,} groups with {family.size:,} predicates each do not fit in memory.",
             remedy="Ask about fewer groups, or choose fewer attributes or conjuncts.",
+        )
+    if not dataset.trusted_code and not is_our_own(influence):
+        raise ExplanationError(
+            "An influence of your own is code that runs on true counts, so the curator must trust it.",
+            remedy="The curator opens the data with trusted_code=True; dpx.RatioInfluence() needs no trust.",
         )
     _check_influence(influence, query, contrast, dataset)
     shares = OneShotPlan.share(

@@ -19,6 +19,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import plan_explanation
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
 from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.prepare_answer import find_prepared
 from dpxplain.phases.request import ExplanationRequest
 from dpxplain.privacy.calibration import (
     gaussian_scale,
@@ -44,14 +45,14 @@ def rho_for_ranks(request: ExplanationRequest, dataset: OpenDataset, width: int)
 
     Needs influences that are released already: an earlier, cheaper preparation of the same answer.
     """
-    stored = plan_marginals(replace(request, rho=1e-12), dataset)
-    if stored.stored is None:
+    found = find_prepared(request.query, request.family, dataset)
+    if found is None:
         raise ExplanationError(
             "How wide ranks will be depends on how close influences lie, which nothing released says yet.",
             remedy="Prepare the answer with a little budget first, for example answer.prepare(rho=0.01).",
         )
-    everything = replace(stored, request=replace(stored.request, k=request.family.size))
-    influence = np.array([line.influence for line in everything.read(stored.stored[0]).lines])
+    everything = plan_marginals(replace(request, k=request.family.size, rho=found[0].rho), dataset)
+    influence = np.array([line.influence for line in everything.read(found[0]).lines])
 
     def excess(plan: ExplanationPlan) -> float:
         near = np.abs(influence[: request.k, None] - influence[None, :]) <= plan.rank_resolution

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
-from dpxplain.model.budget import Spend, check_rho
+from dpxplain.model.budget import Spend, check_rho, remainder, rho_of_units, spend_units
 from dpxplain.model.groups import Groups
 from dpxplain.model.prepared import PreparedRelease
 from dpxplain.model.query import Query
@@ -73,7 +73,8 @@ class Preparation:
 
 
 def preparation_key(query: Query, family: Family, rho: float, dataset: OpenDataset) -> str:
-    return dataset.request_key("prepare", query, family.key, float(rho))
+    # ρ as the ledger keeps it, so that the entry's own ρ leads back to the key.
+    return dataset.request_key("prepare", query, family.key, rho_of_units(spend_units(rho)))
 
 
 def plan_preparation(
@@ -93,7 +94,7 @@ def plan_preparation(
         largest = measure(grid.low, grid.high, privacy.max_rows, privacy.neighbours) * overlap
         share = split_rho(kind, _centred_means(answer), grid.range * grid.unit / 2)
         unit = grid.unit if kind == "sum" else grid.unit / 2
-        plan = Preparation(query, family, rho, rho * share, rho - rho * share, rows, largest, unit)
+        plan = Preparation(query, family, rho, rho * share, remainder(rho, rho * share), rows, largest, unit)
     if plan.cells > MOST_CELLS:
         raise ExplanationError(
             f"Preparing this answer would release {plan.cells:,} cells, more than {MOST_CELLS:,}.",

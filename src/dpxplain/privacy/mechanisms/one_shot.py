@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpxplain.model.budget import Spend
+from dpxplain.model.budget import Spend, remainder
 from dpxplain.model.confidential import Confidential
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
@@ -46,7 +46,7 @@ class OneShotPlan:
             rank = 0.0
         whole = select + influence + rank
         rho_select, rho_rank = rho * select / whole, rho * rank / whole
-        return cls(k, family_size, sensitivity, rho_select, rho - rho_select - rho_rank, rho_rank)
+        return cls(k, family_size, sensitivity, rho_select, remainder(rho, rho_select, rho_rank), rho_rank)
 
     @property
     def largest_scale(self) -> float:
