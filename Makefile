@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check bench clean constraints
+.PHONY: setup demo test check bench experiments clean constraints
 
 setup: $(STAMP)
 
@@ -28,6 +28,12 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Slow: coverage grids and the study of mechanisms; rewrites the figures in docs/.
+experiments: setup
+	$(BIN)/python experiments/interval_coverage.py
+	$(BIN)/python experiments/marginal_coverage.py
+	$(BIN)/python experiments/study.py
 
 # Pins what is installed now; names no host, so it works with any registry.
 constraints: setup
