@@ -81,7 +81,7 @@ def run(rows: int) -> list[Line]:
         ours, theirs = alternate(
             lambda p=predicates: explain(p),  # type: ignore[misc]
             lambda s=subsets: bare(s),  # type: ignore[misc]
-            9,
+            15,
         )
         lines.append(at_most(f"explain, {name}, against GROUPING SETS", ours, theirs, 2.0))
     return lines

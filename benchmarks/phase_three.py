@@ -68,7 +68,7 @@ def run(parquet: Path) -> list[Line]:
         opened.forget()
         opened.explain(conjuncts, rho=0.5 + next(price) * 1e-6)
 
-    for conjuncts, rounds in ((1, 9), (2, 7), (3, 5)):
+    for conjuncts, rounds in ((1, 15), (2, 9), (3, 5)):
         ours, bare = alternate(
             lambda c=conjuncts: fresh(c),  # type: ignore[misc]
             lambda c=conjuncts: opened.bare(c),  # type: ignore[misc]

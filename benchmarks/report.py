@@ -32,7 +32,12 @@ def faster(name: str, seconds: float, baseline: float, factor: float) -> Line:
 
 
 def alternate(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """Median seconds of both, taken in turns so that a busy machine disturbs them alike."""
+    """Median seconds of both, taken in turns so that a busy machine disturbs them alike.
+
+    The first round warms caches up, and loads what is loaded lazily; it does not count.
+    """
+    ours()
+    theirs()
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for bucket, work in zip(times, (ours, theirs), strict=True):

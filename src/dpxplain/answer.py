@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.arithmetic import Arithmetic, Combination, released
 from dpxplain.errors import QuestionError
-from dpxplain.explanation.choosing import Predicates, choose_family
+from dpxplain.explanation.choosing import Predicates
 from dpxplain.model.budget import Spend
 from dpxplain.model.frozen import Frozen
 from dpxplain.model.groups import Groups
@@ -25,7 +25,6 @@ from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidenc
 from dpxplain.question import Question
 from dpxplain.render.display import Displayed
 from dpxplain.render.tabular import Record, Tabular
-from dpxplain.sql.parse import parse_condition
 
 if TYPE_CHECKING:
     from dpxplain.curator import Truth
@@ -173,15 +172,7 @@ class Answer(Frozen, Displayed, Tabular):
         exclude: Sequence[str],
         predicates: Predicates | None,
     ) -> Preparation:
-        family = choose_family(
-            self._dataset.schema,
-            self.statement.query,
-            attributes,
-            conjuncts,
-            exclude=exclude,
-            predicates=predicates,
-            parse=parse_condition,
-        )
+        family = self._dataset.family(self.statement.query, attributes, conjuncts, exclude, predicates)
         return plan_preparation(self.statement.query, family, self.release, self._dataset.schema, rho)
 
     def chart(self) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dpxplain.custom_table import CustomExplanation, explain_by
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.choosing import Predicates, choose_family
+from dpxplain.explanation.choosing import Predicates
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.frozen import Frozen
@@ -25,7 +25,6 @@ from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.render.display import Displayed
 from dpxplain.render.words import finding, number, question_text
-from dpxplain.sql.parse import parse_condition
 from dpxplain.table import Explanation
 
 if TYPE_CHECKING:
@@ -262,15 +261,8 @@ class Question(Frozen, Displayed):
         exclude: Sequence[str] = (),
         predicates: Predicates | None = None,
     ) -> Family:
-        return choose_family(
-            self._dataset.schema,
-            self.answer.statement.query,
-            attributes,
-            conjuncts,
-            exclude=exclude,
-            predicates=predicates,
-            parse=parse_condition,
-        )
+        query = self.answer.statement.query
+        return self._dataset.family(query, attributes, conjuncts, exclude, predicates)
 
     def _plan(
         self,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dpxplain.engines.base import Engine
 from dpxplain.explanation.cells import Cells, Totals, cells, totals
+from dpxplain.explanation.choosing import Predicates, choose_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.marginals import marginals
@@ -24,6 +25,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.noise import NoiseSource
+from dpxplain.sql.parse import parse_condition
 
 T = TypeVar("T")
 Progress = Callable[[str], None]
@@ -45,6 +47,7 @@ class OpenDataset:
     progress: Progress = silent
     trusted_code: bool = False  # influences that are not the library's may run on true counts
     _passes: dict[object, object] = field(default_factory=dict)
+    _families: dict[object, Family] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -81,6 +84,40 @@ class OpenDataset:
             return grouped.map(lambda scanned: cells(scanned, groups.columns, groups.shape, family, blocks))
 
         return self._kept(("cells", query, family.key), scan)
+
+    def family(
+        self,
+        query: Query,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> Family:
+        """The predicates asked for, from declarations only; kept, as tabulating many takes a while."""
+
+        def choose() -> Family:
+            return choose_family(
+                self.schema,
+                query,
+                attributes,
+                conjuncts,
+                exclude=exclude,
+                predicates=predicates,
+                parse=parse_condition,
+            )
+
+        try:
+            asked = (attributes, exclude, predicates)
+            plain = tuple(tuple(part) if isinstance(part, list) else part for part in asked)
+            key = (query.group_by, query.aggregate.column, conjuncts, type(conjuncts), plain)
+            known = self._families.get(key)
+        except TypeError:  # not even hashable: let it be refused in words
+            return choose()
+        if known is None:
+            known = self._families[key] = choose()
+            if len(self._families) > _MOST_PASSES:
+                self._families.pop(next(iter(self._families)))
+        return known
 
     def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
         """Rows and sums of every (part, group, cell), from one grouped pass; asked once, so not kept."""
