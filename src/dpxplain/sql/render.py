@@ -17,10 +17,22 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Membership, Not, Or, Query
+from dpxplain.model.query import (
+    And,
+    Comparison,
+    Filter,
+    IsNull,
+    Literal_,
+    Membership,
+    Not,
+    Or,
+    Query,
+    filter_columns,
+)
 from dpxplain.model.schema import Schema
 
 ENCODED = "encoded"
+CONDENSED = "condensed"
 
 T = TypeVar("T")
 
@@ -65,23 +77,53 @@ def grouping_parts(attributes: Sequence[T]) -> list[Sequence[T]]:
     return [attributes[start : start + 31] for start in range(0, len(attributes), 31)]
 
 
-def grouped_select(query: Query, schema: Schema, subsets: Sequence[tuple[str, ...]]) -> Rendered:
+def fits_condensed(query: Query, schema: Schema) -> bool:
+    """Whether the condensed table can answer: nothing is asked of a numeric column but its sum or count."""
+    measured = query.aggregate.column
+    filtered = (schema.column(name) for name in filter_columns(query.where))
+    return (measured is None or schema.column(measured).is_numeric) and not any(
+        c.is_numeric for c in filtered
+    )
+
+
+def condensed_columns(schema: Schema) -> tuple[list[str], dict[str, str]]:
+    """The codes that the condensed table is grouped by, and its further columns with their expressions.
+
+    Rows that agree in all codes are kept once, with their number and, per numeric column, how many have a
+    value and what the values add up to.
+    """
+    kept = {"rows": "COUNT(*)"}
+    for number, column in enumerate(schema.columns.values()):
+        if column.is_numeric:
+            source = "units" if column.bounds is not None else "value"
+            kept[f"known_{number}"] = f"COUNT({source}_{number})"
+        if column.bounds is not None:
+            kept[f"sum_{number}"] = f"CAST(SUM(units_{number}) AS BIGINT)"
+    return [code_column(schema, name) for name in schema.discrete()], kept
+
+
+def grouped_select(
+    query: Query, schema: Schema, subsets: Sequence[tuple[str, ...]], *, condensed: bool = False
+) -> Rendered:
     """One pass of GROUPING SETS: (group-by columns + subset) for every subset."""
     parameters: list[int | float | bool] = []
     attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
     shown: list[exp.Expr] = [exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)]
     if len(subsets) > 1:
-        for number, part in enumerate(grouping_parts(attributes)):
+        for i, part in enumerate(grouping_parts(attributes)):
             codes = [exp.column(code_column(schema, name)) for name in part]
             bits = exp.Anonymous(this="GROUPING", expressions=codes)
-            shown.append(exp.alias_(bits, f"missing_{number}", copy=False))
-    shown.append(exp.alias_(_counted(schema, query.aggregate.column), "count", copy=False))
+            shown.append(exp.alias_(bits, f"missing_{i}", copy=False))
+    measured = query.aggregate.column
+    number = None if measured is None else list(schema.columns).index(measured)
+    counted = (
+        _sum("rows" if number is None else f"known_{number}") if condensed else _counted(schema, measured)
+    )
+    shown.append(exp.alias_(counted, "count", copy=False))
     if query.aggregate.kind != "count":
-        assert query.aggregate.column is not None
-        units = exp.column(units_column(schema, query.aggregate.column))
-        total = exp.Cast(this=exp.Sum(this=units), to=exp.DataType.build("BIGINT"))
-        shown.append(exp.alias_(total, "total", copy=False))
-    select = exp.select(*shown, copy=False).from_(exp.to_table(ENCODED), copy=False)
+        shown.append(exp.alias_(_sum(f"{'sum' if condensed else 'units'}_{number}"), "total", copy=False))
+    table = exp.to_table(CONDENSED if condensed else ENCODED)
+    select = exp.select(*shown, copy=False).from_(table, copy=False)
     if query.where is not None:
         select = select.where(_Conditions(schema, parameters).render(query.where), copy=False)
     keys = [[exp.column(code_column(schema, n)) for n in (*query.group_by, *s)] for s in subsets]
@@ -91,6 +133,10 @@ def grouped_select(query: Query, schema: Schema, subsets: Sequence[tuple[str, ..
         sets = exp.GroupingSets(expressions=[exp.Tuple(expressions=key) for key in keys])
         select.set("group", exp.Group(expressions=[sets]))
     return Rendered(select, parameters)
+
+
+def _sum(column: str) -> exp.Cast:
+    return exp.Cast(this=exp.Sum(this=exp.column(column)), to=exp.DataType.build("BIGINT"))
 
 
 def _counted(schema: Schema, name: str | None) -> exp.Count:
