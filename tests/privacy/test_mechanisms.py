@@ -1,4 +1,7 @@
-"""The noise is what it says it is: distribution tests with power both ways, and OpenDP's own costs."""
+"""The noise is what it says it is: distribution tests with power both ways, and OpenDP's own costs.
+
+Proofs: docs/proofs/{gaussian,top-k,rank-bounds}.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Vector and marginals: what one row can move, what OpenDP charges, and broken variants that are caught."""
+"""Vector and marginals: what one row can move, what OpenDP charges, and broken variants that are caught.
+
+Proofs: docs/proofs/{vector,marginals}.md.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpxplain.cli import account, demo, phases, prepare
+from dpxplain.cli import account, demo, further, phases, prepare
 from dpxplain.cli.declare import schema_app
 
 app = typer.Typer(
@@ -19,6 +19,8 @@ for command in (
     prepare.prepare,
     phases.explain,
     phases.preview,
+    further.compute,
+    further.ratio,
     account.budget,
     account.history,
 ):

@@ -2,7 +2,7 @@
 
 Values are refined to a lattice much finer than the noise before OpenDP's discrete Gaussian is added.
 The cost is the same, and Gaussian intervals then hold as if it were continuous; on bare integers
-with σ = 0.5 a 95% interval would cover only 79%.
+with σ = 0.5 a 95% interval would cover only 79%. docs/proofs/gaussian.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 Each probe compares the predicate's score with the t-th highest one; both move by at most Δ when one
 row comes or goes, so their difference moves by at most 2Δ. At most N = ⌈log2 |P|⌉ probes are made and
 all N are paid for.
+docs/proofs/rank-bounds.md.
 """
 
 from __future__ import annotations
