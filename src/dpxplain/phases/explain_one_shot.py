@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError
 from dpxplain.model.budget import Spend
-from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.model.confidential import Confidential
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ScoredPlan
 from dpxplain.phases.request import ExplanationRequest
-from dpxplain.phases.scoring import Scoring, true_scores
-from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
-from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, select_and_measure
-from dpxplain.privacy.sensitivity import SCORE_SLACK
+from dpxplain.phases.scoring import Scoring
+from dpxplain.privacy.calibration import LARGEST_SCALE
+from dpxplain.privacy.mechanisms.noise import NoiseSource
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, Selected, select_and_measure
+from dpxplain.privacy.mechanisms.scores import FamilyScores
 
 Split = tuple[float, float, float]
 
@@ -31,10 +32,8 @@ class OneShotExplanation(ScoredPlan):
         return self.one_shot.spends
 
     @property
-    def influence_margin(self) -> float:
-        """The slack covers the rounding of scores."""
-        reach = two_sided_quantile(self.confidence) * self.one_shot.influence_scale + SCORE_SLACK
-        return reach * self.scoring.per_score
+    def score_scale(self) -> float:
+        return self.one_shot.influence_scale
 
     @property
     def rank_resolution(self) -> float:
@@ -43,23 +42,8 @@ class OneShotExplanation(ScoredPlan):
     def key(self, dataset: OpenDataset) -> str:
         return self.request.key(dataset, self.mechanism, self.one_shot)
 
-    def measure(self, dataset: OpenDataset) -> ExplanationRelease:
-        scores = true_scores(self.request, self.scoring, dataset)
-        dataset.progress("Selecting and measuring explanations under privacy")
-        selected = select_and_measure(scores, self.one_shot, self.confidence, dataset.noise)
-        lines = []
-        for line in selected:
-            influence = line.score * self.scoring.per_score
-            interval = (influence - self.influence_margin, influence + self.influence_margin)
-            lines.append(ExplanationLine(line.predicate, influence, interval, line.rank))
-        return ExplanationRelease(
-            rho=self.rho,
-            mechanism=self.mechanism,
-            confidence=self.confidence,
-            lines=tuple(lines),
-            influence_scale=self.one_shot.influence_scale * self.scoring.per_score,
-            private=dataset.noise.private,
-        )
+    def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
+        return select_and_measure(scores, self.one_shot, self.confidence, noise)
 
 
 def plan_one_shot(request: ExplanationRequest, split: Split = DEFAULT_SPLIT) -> OneShotExplanation:

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError
 from dpxplain.model.budget import Spend
-from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.model.confidential import Confidential
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_one_shot import too_small
 from dpxplain.phases.plan import ScoredPlan
 from dpxplain.phases.request import ExplanationRequest
-from dpxplain.phases.scoring import Scoring, true_scores
-from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
+from dpxplain.phases.scoring import Scoring
+from dpxplain.privacy.calibration import LARGEST_SCALE
+from dpxplain.privacy.mechanisms.noise import NoiseSource
+from dpxplain.privacy.mechanisms.one_shot import Selected
+from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity
 
@@ -33,9 +36,8 @@ class VectorExplanation(ScoredPlan):
         return self.vector.spends
 
     @property
-    def influence_margin(self) -> float:
-        reach = two_sided_quantile(self.confidence) * self.vector.fresh_scale + SCORE_SLACK
-        return reach * self.scoring.per_score
+    def score_scale(self) -> float:
+        return self.vector.fresh_scale
 
     @property
     def rank_resolution(self) -> float:
@@ -44,22 +46,8 @@ class VectorExplanation(ScoredPlan):
     def key(self, dataset: OpenDataset) -> str:
         return self.request.key(dataset, self.mechanism, self.vector)
 
-    def measure(self, dataset: OpenDataset) -> ExplanationRelease:
-        scores = true_scores(self.request, self.scoring, dataset)
-        dataset.progress("Measuring all influences under privacy")
-        lines = []
-        for line in release_vector(scores, self.vector, self.confidence, dataset.noise):
-            influence = line.score * self.scoring.per_score
-            interval = (influence - self.influence_margin, influence + self.influence_margin)
-            lines.append(ExplanationLine(line.predicate, influence, interval, line.rank))
-        return ExplanationRelease(
-            rho=self.rho,
-            mechanism=self.mechanism,
-            confidence=self.confidence,
-            lines=tuple(lines),
-            influence_scale=self.vector.fresh_scale * self.scoring.per_score,
-            private=dataset.noise.private,
-        )
+    def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
+        return release_vector(scores, self.vector, self.confidence, noise)
 
 
 def plan_vector(request: ExplanationRequest) -> VectorExplanation:

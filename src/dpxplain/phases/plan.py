@@ -6,9 +6,16 @@ from abc import ABC, abstractmethod
 
 from dpxplain.explanation.family import Family
 from dpxplain.model.budget import Spend
-from dpxplain.model.release import ExplanationRelease
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.release import ExplanationLine, ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.request import ExplanationRequest
+from dpxplain.phases.scoring import Scoring, true_scores
+from dpxplain.privacy.calibration import two_sided_quantile
+from dpxplain.privacy.mechanisms.noise import NoiseSource
+from dpxplain.privacy.mechanisms.one_shot import Selected
+from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.sensitivity import SCORE_SLACK
 
 
 class ExplanationPlan(ABC):
@@ -75,11 +82,42 @@ class ExplanationPlan(ABC):
 class ScoredPlan(ExplanationPlan):
     """A mechanism that releases scores of influences and stores its table (one-shot, vector)."""
 
+    scoring: Scoring
+
+    @property
+    @abstractmethod
+    def score_scale(self) -> float:
+        """σ of each released score."""
+
     @abstractmethod
     def key(self, dataset: OpenDataset) -> str: ...
 
     @abstractmethod
-    def measure(self, dataset: OpenDataset) -> ExplanationRelease: ...
+    def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
+        """Choose and measure k predicates under privacy."""
+
+    @property
+    def influence_margin(self) -> float:
+        """The slack covers the rounding of scores."""
+        reach = two_sided_quantile(self.confidence) * self.score_scale + SCORE_SLACK
+        return reach * self.scoring.per_score
+
+    def measure(self, dataset: OpenDataset) -> ExplanationRelease:
+        scores = true_scores(self.request, self.scoring, dataset)
+        dataset.progress("Choosing and measuring explanations under privacy")
+        lines = []
+        for line in self.draw(scores, dataset.noise):
+            influence = line.score * self.scoring.per_score
+            interval = (influence - self.influence_margin, influence + self.influence_margin)
+            lines.append(ExplanationLine(line.predicate, influence, interval, line.rank))
+        return ExplanationRelease(
+            rho=self.rho,
+            mechanism=self.mechanism,
+            confidence=self.confidence,
+            lines=tuple(lines),
+            influence_scale=self.score_scale * self.scoring.per_score,
+            private=dataset.noise.private,
+        )
 
     def is_stored(self, dataset: OpenDataset) -> bool:
         return dataset.ledger.find(dataset.name, self.key(dataset)) is not None
