@@ -22,7 +22,7 @@ GROUPS = ("Married-civ-spouse", "Never-married")
 OTHERS = ("Married-civ-spouse", "Divorced")
 PAPER = (  # measured on this question, k = 5, 95% intervals
     "The published mechanism needs ρ = 2, a hundred times as much, for a blunter table: influence intervals "
-    "about 140 wide and rank intervals of about 51 places, where ρ = 0.02 now gives about 109 and 2.3."
+    "about 140 wide and rank intervals of about 34 places, where ρ = 0.02 now gives about 109 and 2.3."
 )
 REPORT = "dpxplain-demo.html"
 _PAUSE_SECONDS = 0.7
