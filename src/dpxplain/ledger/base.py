@@ -2,19 +2,21 @@
 
 A request is reserved before data is read and released once its answer is drawn. The charge counts from the
 reservation on, so a crash between the two wastes budget at worst and never overspends it.
+
+Here are the protocol that phases use and the values that a ledger hands out; opening.py opens one.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
 
-from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
-from dpxplain.model.budget import UNITS_PER_RHO, Budget, Spend, check_rho, spend_units
+from dpxplain.model.budget import Budget, Spend
+
+EVERYONE = "*"
+"""The reader with whom something is shared when it is shared with all."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Entry:
     time: datetime
     """When it was reserved, in UTC."""
     kind: str
-    """"query", "explain", or "limit" for a changed limit, which costs nothing."""
+    """"query", "explain", "prepare"; or "limit", "top-up" and "grant", which cost nothing."""
     description: str
     rho: float
     spends: tuple[Spend, ...]
@@ -33,10 +35,18 @@ class Entry:
     """"reserved": running or interrupted, charged all the same; "released": the answer is stored."""
     key: str
     """Identity of the request: an equal key means the stored release answers it."""
+    analyst: str = ""
+    """Who asked; "" is the local owner."""
+    request: Mapping[str, Any] | None = None
+    """What was asked, as public JSON, so that it can be asked again."""
 
 
 class Ledger(Protocol):
-    """Budgets and releases of data sets, safe to share between threads and processes."""
+    """Budgets and releases of data sets, safe to share between threads and processes.
+
+    Either the whole ledger, or one analyst's account on it: then `budget` is theirs, `reserve` also keeps to
+    their allowance, and only their own entries and those shared with them are seen.
+    """
 
     def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
         """Register the data set, or record a changed limit as an entry of kind "limit"."""
@@ -46,7 +56,14 @@ class Ledger(Protocol):
         ...
 
     def reserve(
-        self, dataset: str, kind: str, key: str, description: str, rho: float, spends: Sequence[Spend]
+        self,
+        dataset: str,
+        kind: str,
+        key: str,
+        description: str,
+        rho: float,
+        spends: Sequence[Spend],
+        request: Mapping[str, Any] | None = None,
     ) -> int:
         """Charge `rho` for good and return the entry's id, or raise BudgetExhausted and charge nothing.
 
@@ -70,52 +87,108 @@ class Ledger(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the database; closing twice is harmless."""
+        """Let go of the database; closing twice is harmless, and closing an account does nothing."""
 
 
-def charge_units(rho: float, spends: Sequence[Spend]) -> int:
-    """The units to charge for a plan whose mechanisms share `rho`.
+@dataclass(frozen=True)
+class Allowance:
+    """What one analyst may spend on one data set, and did."""
 
-    The total is rounded once, not share by share: thirds of 0.1 still make 0.1.
-
-    >>> charge_units(0.1, [Spend("gaussian", 0.1 / 3)] * 3)
-    100000000000
-    """
-    check_rho(rho)
-    # Written so that a NaN fails the comparisons instead of slipping through them.
-    if not all(spend.rho >= 0 for spend in spends):
-        raise InternalError("A planned mechanism has a negative or undefined rho.")
-    if not math.fsum(spend.rho for spend in spends) <= rho * (1 + 1e-9):
-        raise InternalError(f"The planned mechanisms cost more than the rho of {rho!r} that was asked for.")
-    return spend_units(rho)
-
-
-def rho_text(units: int) -> str:
-    """Units as an exact decimal, to be shown and typed back.
-
-    >>> rho_text(300_000_000_000), rho_text(5 * UNITS_PER_RHO), rho_text(1)
-    ('0.3', '5', '0.000000000001')
-    """
-    return f"{(Decimal(units) / UNITS_PER_RHO).normalize():f}"
+    analyst: str
+    limit: float
+    spent: float
+    remaining: float
+    """0 after expiry; never more than the data set has left."""
+    expires: datetime | None
+    reason: str
+    by: str
+    time: datetime | None
+    """When it was granted; None for an analyst who spends what the server allows everyone."""
 
 
-def exhausted(dataset: str, *, asked: int, left: int, limit: int) -> BudgetExhausted:
-    """The refusal of a charge; amounts in units.
+@dataclass(frozen=True)
+class Share:
+    """`reader` (or everyone) may see what `owner` asked of the data set."""
 
-    >>> print(exhausted("adult", asked=5 * 10**11, left=3 * 10**11, limit=10**12).problem)
-    The request asks for rho 0.5, but only 0.3 of the limit of 1 is left for 'adult'.
-    """
-    smaller = f"Ask for at most rho={rho_text(left)}. " if left else ""
-    return BudgetExhausted(
-        f"The request asks for rho {rho_text(asked)}, but only {rho_text(left)} of the limit of "
-        f"{rho_text(limit)} is left for {dataset!r}.",
-        remedy=f"{smaller}Past answers stay readable and free; only the curator can raise the limit.",
-    )
+    dataset: str
+    owner: str
+    reader: str
+    reason: str
+    by: str
+    time: datetime
 
 
-def unknown_dataset(dataset: str) -> BadRequest:
-    """The refusal of a name the ledger has never opened."""
-    return BadRequest(
-        f"The ledger knows no data set {dataset!r}.",
-        remedy="Check the name, or connect to the data set first.",
-    )
+@dataclass(frozen=True)
+class AuditRecord:
+    """One link of the log: `hash` covers everything in it and, through `previous`, everything before it."""
+
+    id: int
+    time: datetime
+    actor: str
+    action: str
+    dataset: str | None
+    details: Mapping[str, Any]
+    previous: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What the verification found; `head` is worth noting down elsewhere, to prove later that no tail is cut."""
+
+    records: int
+    head: str
+    problems: list[str]
+
+    @property
+    def intact(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who a token speaks for."""
+
+    name: str
+    role: str
+    """"analyst" or "curator"."""
+    token: str
+    """The id of the token or session that was shown."""
+    expires: datetime
+    parent: str | None = None
+    """Of a browser session: the token it was made from."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token or browser session as the curator sees it; its text is known to its holder only."""
+
+    id: str
+    name: str
+    role: str
+    created: datetime
+    expires: datetime
+    by: str
+    revoked: datetime | None
+    parent: str | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work that outlives a request, so that any server process can tell of it."""
+
+    id: str
+    dataset: str
+    owner: str
+    kind: str
+    request: Mapping[str, Any]
+    state: str
+    """"queued", "running", "done", "failed", "cancelled"; "lost" when its process was not heard of lately."""
+    stage: str
+    error: Mapping[str, Any] | None
+    entry: int | None
+    """The entry whose release is the result."""
+    cancel_asked: bool
+    created: datetime
+    heard: datetime
+    """When its process last gave a sign of life."""

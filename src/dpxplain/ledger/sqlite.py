@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -22,7 +22,8 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from dpxplain.errors import BadRequest, InternalError, SourceError
-from dpxplain.ledger.base import Entry, charge_units, exhausted, rho_text, unknown_dataset
+from dpxplain.ledger.amounts import charge_units, exhausted, rho_text, unknown_dataset
+from dpxplain.ledger.base import Entry
 from dpxplain.model.budget import Budget, Spend, check_rho, limit_units, rho_of_units
 
 APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's SQLite files
@@ -130,7 +131,14 @@ class SQLiteLedger:
         return Budget(limit=rho_of_units(account.limit_units), spent=rho_of_units(spent), delta=account.delta)
 
     def reserve(
-        self, dataset: str, kind: str, key: str, description: str, rho: float, spends: Sequence[Spend]
+        self,
+        dataset: str,
+        kind: str,
+        key: str,
+        description: str,
+        rho: float,
+        spends: Sequence[Spend],
+        request: Mapping[str, Any] | None = None,
     ) -> int:
         charge = charge_units(rho, spends)
         with self._transaction("BEGIN IMMEDIATE") as connection:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
@@ -86,16 +87,26 @@ class Spend:
 
 @dataclass(frozen=True)
 class Budget:
-    """The data set's budget at one moment.
+    """What may be spent and was spent, at one moment: of a data set, or of one analyst on it.
 
     >>> Budget(limit=5.0, spent=0.5, delta=1e-6).remaining
     4.5
+    >>> Budget(limit=5.0, spent=0.5, delta=1e-6, shared_remaining=0.25).remaining
+    0.25
     """
 
     limit: float
     spent: float
     delta: float
+    expires: datetime | None = None
+    """From then on nothing remains; None for never."""
+    shared_remaining: float | None = None
+    """What the whole data set has left, if the budget is one analyst's own."""
 
     @property
     def remaining(self) -> float:
-        return rho_of_units(max(0, limit_units(self.limit) - spend_units(self.spent)))
+        if self.expires is not None and self.expires <= datetime.now(UTC):
+            return 0.0
+        own = max(0, limit_units(self.limit) - spend_units(self.spent))
+        shared = own if self.shared_remaining is None else limit_units(self.shared_remaining)
+        return rho_of_units(min(own, shared))
