@@ -7,6 +7,7 @@ DuckDB can quote values, so none of their text is passed on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import duckdb
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from dpxplain.engines.base import Grouped
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, quote
 from dpxplain.engines.duckdb_source import open_source, quiet
+from dpxplain.engines.stopping import interruptible
 from dpxplain.errors import SourceError
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.query import Query
@@ -41,9 +43,10 @@ class DuckDBEngine:
     <DuckDBEngine t>
     """
 
-    def __init__(self, source: object, schema: Schema) -> None:
+    def __init__(self, source: object, schema: Schema, *, memory: str | None = None) -> None:
+        """`memory` bounds what the encoded table and all passes take together, such as "2GB"."""
         self.schema = schema
-        self._connection = duckdb.connect(":memory:")
+        self._connection = duckdb.connect(":memory:", config=_limits(memory))
         self._condensed = False
         try:
             self._encode(source)
@@ -65,8 +68,8 @@ class DuckDBEngine:
         condensed = self._condensed and fits_condensed(query, self.schema)
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
         cursor = self._connection.cursor()  # a connection serves one thread at a time
-        table: Any = cursor.sql(rendered.sql("duckdb"), params=rendered.parameters).to_arrow_table()
-        cursor.close()
+        with closing(cursor), interruptible(cursor.interrupt):
+            table: Any = cursor.sql(rendered.sql("duckdb"), params=rendered.parameters).to_arrow_table()
 
         def numbers(name: str) -> NDArray[np.int64]:
             return np.asarray(table.column(name).fill_null(0).to_numpy(), dtype=np.int64)
@@ -134,6 +137,11 @@ class DuckDBEngine:
         place = f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {content})"
         rows = f"SELECT {encoded}, {unit} AS person FROM source WHERE {known}"
         return f"SELECT * EXCLUDE (person) FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
+
+
+def _limits(memory: str | None) -> dict[str, str | bool | int | float | list[str]]:
+    """With a limit, a pass that needs more fails instead of writing rows to a temporary file."""
+    return {} if memory is None else {"memory_limit": memory, "temp_directory": ""}
 
 
 def _subset_numbers(
