@@ -58,7 +58,9 @@ def run(rows: int) -> list[Line]:
     question, price = answer.why("Male", "Female"), itertools.count(1)
 
     def explain(predicates: Any) -> None:
-        dataset._passes = {k: v for k, v in dataset._passes.items() if k[0] == "totals"}  # type: ignore[index]
+        kept = dataset._passes._results
+        for key in [key for key in kept if key[0] != "totals"]:  # type: ignore[index]
+            del kept[key]
         question.explain(k=5, rho=0.5 + next(price) * 1e-6, predicates=predicates, mechanism="one-shot")
 
     def bare(subsets: list[tuple[str, ...]]) -> None:

@@ -45,7 +45,9 @@ class _Open:
 
     def forget(self) -> None:
         """Make the next explanation scan again, and pay again."""
-        self.dataset._passes = {k: v for k, v in self.dataset._passes.items() if k[0] == "totals"}  # type: ignore[index]
+        kept = self.dataset._passes._results
+        for key in [key for key in kept if key[0] != "totals"]:  # type: ignore[index]
+            del kept[key]
 
     def bare(self, conjuncts: int) -> None:
         attributes = [code_column(self.schema, name) for name in self.schema.discrete() if name != "sex"]

@@ -65,7 +65,7 @@ def refused(error: DPXPlainError, kind: type[DPXPlainError], *words: str) -> Non
     assert "\n" not in str(error)
     for word in words:
         assert word in str(error)
-    assert error.to_dict()["problem"] == error.problem
+    assert error.to_dict()["message"] == error.problem
 
 
 def ask(sql: Any, rho: Any = 0.1, **options: Any) -> Callable[[Desk], object]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.arithmetic import Arithmetic, Combination, released
+from dpxplain.asking import family_request, listed, prepare_asked
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.choosing import Predicates
 from dpxplain.model.budget import Spend
@@ -147,8 +148,10 @@ class Answer(Frozen, Displayed, Tabular):
         """Prepare once, ask freely: spend `rho` now, and every later `why(...).explain()` on this answer,
         for any groups, weights, k and confidence, costs nothing.
         """
+        predicates = listed(predicates)
         plan = self._preparation(rho, attributes, conjuncts, exclude, predicates)
-        release, entry, free = prepare_answer(plan, self._dataset, self.sql)
+        asked = prepare_asked(self, rho, family_request(attributes, conjuncts, exclude, predicates))
+        release, entry, free = prepare_answer(plan, self._dataset, asked)
         return Prepared(self.sql, plan, release, entry, free)
 
     def preview_prepare(
@@ -161,7 +164,7 @@ class Answer(Frozen, Displayed, Tabular):
         predicates: Predicates | None = None,
     ) -> PreparationPreview:
         """What `prepare` would cost, and how noisy its cells would be. Spends nothing."""
-        plan = self._preparation(rho, attributes, conjuncts, exclude, predicates)
+        plan = self._preparation(rho, attributes, conjuncts, exclude, listed(predicates))
         return PreparationPreview.of(plan, self.sql, self._dataset)
 
     def _preparation(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
+from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, explain_custom, plan_custom
@@ -127,5 +128,5 @@ def explain_by(
         rho,
         question.confidence if confidence is None else confidence,
     )
-    release, entry, free = explain_custom(plan, dataset, question.text)
+    release, entry, free = explain_custom(plan, dataset, Asked(question.text))
     return CustomExplanation(question, plan, release, id=entry, free=free)

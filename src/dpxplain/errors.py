@@ -16,6 +16,9 @@ A message says what is wrong, where, and how to mend it. It never carries a valu
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 
 class DPXPlainError(Exception):
     """The root: catch this to catch everything DPXPlain raises on purpose."""
@@ -25,9 +28,18 @@ class DPXPlainError(Exception):
         self.remedy = remedy
         super().__init__(f"{problem} {remedy}".strip())
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """One shape for every error, as shown by `--json` and by the server."""
-        return {"error": type(self).__name__, "problem": self.problem, "remedy": self.remedy}
+        return {"code": self.code(), "message": self.problem, "remedy": self.remedy, "position": None}
+
+    @classmethod
+    def code(cls) -> str:
+        """What programs go by.
+
+        >>> BudgetExhausted.code()
+        'budget_exhausted'
+        """
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
 
 class BadRequest(DPXPlainError):
@@ -67,7 +79,7 @@ class QueryRefused(BadRequest):
             problem = f"line {self.line}, column {self.column}: {problem}"
         super().__init__(problem, remedy=remedy)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         position = {"line": self.line, "column": self.column, "start": self.start, "end": self.end}
         return super().to_dict() | {"position": position if self.start is not None else None}
 

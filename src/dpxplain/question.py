@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from dpxplain.asking import explain_asked, family_request, listed
 from dpxplain.custom_table import CustomExplanation, explain_by
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.choosing import Predicates
@@ -146,6 +147,7 @@ class Question(Frozen, Displayed):
         `dpx.either("pickup_zone", "dropoff_zone")`. `influence` replaces the paper's influence by another,
         such as `dpx.RatioInfluence()`.
         """
+        predicates = listed(predicates)
         family = self._family(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             if mechanism != "auto" or split != DEFAULT_SPLIT or sensitivity != "tight":
@@ -155,7 +157,8 @@ class Question(Frozen, Displayed):
                 )
             return explain_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
         plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
-        release, entry, free = explain_answer(plan, self._dataset, self.text)
+        asked = explain_asked(self, plan, family_request(attributes, conjuncts, exclude, predicates))
+        release, entry, free = explain_answer(plan, self._dataset, asked)
         return Explanation(self, plan, release, self._dataset, id=entry, free=free)
 
     def preview(
@@ -262,7 +265,7 @@ class Question(Frozen, Displayed):
         predicates: Predicates | None = None,
     ) -> Family:
         query = self.answer.statement.query
-        return self._dataset.family(query, attributes, conjuncts, exclude, predicates)
+        return self._dataset.family(query, attributes, conjuncts, exclude, listed(predicates))
 
     def _plan(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 
 from dpxplain.answer import Answer
 from dpxplain.answers import Answers
+from dpxplain.asking import query_asked
 from dpxplain.curator import CuratorDataset
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
@@ -134,10 +135,11 @@ class Session:
         """
         statement = parse(sql, self._dataset.schema)
         check_confidence(confidence)
+        asked = query_asked(sql, rho)
         if statement.more:
-            several, entry, free = answer_queries(statement.queries, self._dataset, rho, sql)
+            several, entry, free = answer_queries(statement.queries, self._dataset, rho, asked)
             return Answers(statement, several, self._dataset, id=entry, free=free, confidence=confidence)
-        release, entry, free = answer_query(statement.query, self._dataset, rho, sql)
+        release, entry, free = answer_query(statement.query, self._dataset, rho, asked)
         return Answer(statement, release, self._dataset, id=entry, free=free, confidence=confidence)
 
     def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:

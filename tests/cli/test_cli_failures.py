@@ -71,7 +71,7 @@ def test_a_bad_request_exits_with_2_and_spends_nothing(
     assert (plain.code, as_json.code) == (2, 2)
     assert (plain.out, as_json.out) == ("", "")
     assert problem in " ".join(plain.err.split())
-    assert as_json.error.keys() >= {"error", "problem", "remedy"}
+    assert as_json.error.keys() >= {"code", "message", "remedy", "position"}
     assert "Traceback" not in plain.err + as_json.err
     assert asked("budget", "--json").json["rho"]["spent"] == 0.5
 
@@ -79,7 +79,7 @@ def test_a_bad_request_exits_with_2_and_spends_nothing(
 def test_groups_of_several_columns_are_refused_with_the_way_to_write_them(dpxplain: Any) -> None:
     dpxplain("query", "SELECT sex, race, COUNT(*) FROM people GROUP BY sex, race", "--rho", "1")
     error = dpxplain("why", "Male", "Female", "--json").error
-    assert "sex, race" in error["problem"]
+    assert "sex, race" in error["message"]
     assert "Female / White" in error["remedy"]
     assert dpxplain("why", '["Male", [1]]', "Female / White").code == 2
 
@@ -88,7 +88,7 @@ def test_an_exhausted_budget_exits_with_3_and_loses_nothing(asked: Any) -> None:
     outcome = asked("query", BY_SEX, "--rho", "4.6")
     assert outcome.code == 3
     assert "more than the 4.5 that is left" in outcome.err
-    assert asked("explain", "Male", "Female", "--rho", "4.6", "--json").error["error"] == "BudgetExhausted"
+    assert asked("explain", "Male", "Female", "--rho", "4.6", "--json").error["code"] == "budget_exhausted"
     assert asked("budget", "--json").json["rho"]["spent"] == 0.5
     assert asked("query", BY_SEX, "--rho", "0.5").code == 0
 
@@ -132,7 +132,7 @@ def test_an_unforeseen_error_shows_no_text_of_it(dpxplain: Any, monkeypatch: pyt
         assert "Ada" not in outcome.err
         assert "4242" not in outcome.err
         assert ("ValueError at" in outcome.err) == ("--debug" in extra)
-    assert outcome.error["error"] == "InternalError"
+    assert outcome.error["code"] == "internal_error"
 
 
 def test_ctrl_c_exits_with_130(dpxplain: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def test_from_a_query_to_a_report(tmp_path: Path) -> None:
 
     exhausted = call(tmp_path, "explain", *PAIR, "-e", "adult", "--rho", "3", "--json")
     assert exhausted.returncode == 3
-    assert json.loads(exhausted.stderr.splitlines()[-1])["error"] == "BudgetExhausted"
+    assert json.loads(exhausted.stderr.splitlines()[-1])["code"] == "budget_exhausted"
 
 
 def test_from_a_data_file_to_an_answer(tmp_path: Path) -> None:

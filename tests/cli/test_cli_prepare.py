@@ -96,15 +96,15 @@ def test_preview_of_a_prepared_explanation_is_free(asked: Any) -> None:
 
 def test_prepare_is_refused_with_the_right_exit_code(asked: Any, dpxplain: Any) -> None:
     for words, code, error in (
-        (("--rho", "9"), 3, "BudgetExhausted"),
-        (("--rho", "0.1", "--answer", "7"), 2, "BadRequest"),
+        (("--rho", "9"), 3, "budget_exhausted"),
+        (("--rho", "0.1", "--answer", "7"), 2, "bad_request"),
         (("--rho", "0.1", "--attributes", "nothing"), 2, None),
         (("--rho", "-1"), 2, None),
         ((), 2, None),
     ):
         outcome = asked("prepare", *words, "--json")
         assert outcome.code == code, (words, outcome.err)
-        assert error is None or outcome.error["error"] == error
+        assert error is None or outcome.error["code"] == error
     assert spent(asked) == 0.5
 
 

@@ -41,7 +41,7 @@ def test_why_and_explain_ask_which_aggregate_is_meant(several: Any) -> None:
     for words in (("why", "Male", "Female"), ("explain", "Male", "Female"), ("preview", "Male", "Female")):
         outcome = several(*words, "--json")
         assert outcome.code == 2
-        assert "several aggregates: n, AVG(pay), SUM(pay)" in outcome.error["problem"]
+        assert "several aggregates: n, AVG(pay), SUM(pay)" in outcome.error["message"]
         assert "--of n" in outcome.error["remedy"]
     unknown = several("why", "Male", "Female", "--of", "MAX(pay)", "--json")
     assert unknown.code == 2

@@ -148,15 +148,6 @@ def predicates_named(texts: Sequence[str] | None, declared: Schema) -> list[Any]
     """`--predicates`: a kind with its columns, such as ranges:age, or a SQL condition."""
     if not texts:
         return None
-    from dpxplain.explanation import recipes
+    from dpxplain.explanation.recipes import read
 
-    kinds = {kind.__name__: kind for kind in (recipes.ranges, recipes.thresholds, recipes.differs)}
-    given: list[Any] = []
-    for text in texts:
-        kind, _, columns = text.partition(":")
-        named = columns_named([columns], declared) or [] if columns else []
-        if kind == "either" and columns:
-            given.append(recipes.either(*named))
-        else:
-            given.append(kinds[kind](*named) if kind in kinds else text)
-    return given
+    return [read(text, lambda columns: columns_named([columns], declared) or []) for text in texts]

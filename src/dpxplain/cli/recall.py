@@ -6,8 +6,9 @@ of it can spend.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dpxplain.engines.base import Grouped
 from dpxplain.errors import BadRequest, InternalError
@@ -25,7 +26,14 @@ class _SealedLedger(SQLiteLedger):
     """A ledger for looking only: `reserve` is the one gate to spending, and it is shut."""
 
     def reserve(
-        self, dataset: str, kind: str, key: str, description: str, rho: float, spends: Sequence[Spend]
+        self,
+        dataset: str,
+        kind: str,
+        key: str,
+        description: str,
+        rho: float,
+        spends: Sequence[Spend],
+        request: Mapping[str, Any] | None = None,
     ) -> int:
         raise BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")
 

@@ -21,6 +21,7 @@ Make = Callable[[str, Schema], Iterator[Filter]]
 class Recipe:
     """Conditions for each of some columns; without columns, for all that fit."""
 
+    name: str
     columns: tuple[str, ...]
     fits: Callable[[str, Schema], bool]
     make: Make
@@ -35,6 +36,7 @@ class Either:
     """Conditions on several columns together."""
 
     columns: tuple[str, ...]
+    name: str = "either"
 
     def conditions(self, schema: Schema, eligible: Sequence[str]) -> Iterator[Filter]:
         first, *others = (schema.domain(name) for name in self.columns)
@@ -50,17 +52,17 @@ class Either:
 
 def ranges(*columns: str) -> Recipe:
     """Every run of neighbouring bins or whole numbers, such as `age > 20 AND age <= 50`."""
-    return Recipe(columns, _is_ordered, _ranges)
+    return Recipe("ranges", columns, _is_ordered, _ranges)
 
 
 def thresholds(*columns: str) -> Recipe:
     """`column <= edge` and `column > edge` at every declared edge between two values."""
-    return Recipe(columns, _is_ordered, _thresholds)
+    return Recipe("thresholds", columns, _is_ordered, _thresholds)
 
 
 def differs(*columns: str) -> Recipe:
     """`column <> value` for every declared value."""
-    return Recipe(columns, lambda name, schema: schema.column(name).values is not None, _differs)
+    return Recipe("differs", columns, _is_listed, _differs)
 
 
 def either(*columns: str) -> Either:
@@ -70,6 +72,31 @@ def either(*columns: str) -> Either:
             "either needs two or more columns.", remedy='Write dpx.either("pickup_zone", "dropoff_zone").'
         )
     return Either(columns)
+
+
+def written(recipe: Recipe | Either) -> str:
+    """The recipe as one text, for a command line or a server.
+
+    >>> written(ranges("age", "pay")), written(differs())
+    ('ranges:age,pay', 'differs')
+    """
+    return f"{recipe.name}:{','.join(recipe.columns)}" if recipe.columns else recipe.name
+
+
+def read(text: str, columns_named: Callable[[str], list[str]]) -> str | Recipe | Either:
+    """A recipe from its text; any other text is a SQL condition and stays one.
+
+    >>> read("ranges:age", lambda names: names.split(",")).columns
+    ('age',)
+    >>> read("age > 30", lambda names: names.split(","))
+    'age > 30'
+    """
+    name, _, listed = text.partition(":")
+    columns = columns_named(listed) if listed else []
+    if name == "either" and columns:
+        return either(*columns)
+    kinds = {"ranges": ranges, "thresholds": thresholds, "differs": differs}
+    return kinds[name](*columns) if name in kinds else text
 
 
 def _ranges(name: str, schema: Schema) -> Iterator[Filter]:
@@ -95,6 +122,10 @@ def _differs(name: str, schema: Schema) -> Iterator[Filter]:
             )
         if value is not None:
             yield Comparison(name, "<>", value)
+
+
+def _is_listed(name: str, schema: Schema) -> bool:
+    return schema.column(name).values is not None
 
 
 def _is_ordered(name: str, schema: Schema) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho, split_rho
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswersRelease
@@ -70,15 +71,14 @@ def queries_key(queries: Sequence[Query], dataset: OpenDataset, rho: float) -> s
 
 
 def answer_queries(
-    queries: Sequence[Query], dataset: OpenDataset, rho: float, description: str
+    queries: Sequence[Query], dataset: OpenDataset, rho: float, asked: Asked
 ) -> tuple[AnswersRelease, int, bool]:
     """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
     plan = plan_queries(queries, dataset.schema, rho)
     key = queries_key(queries, dataset, rho)
-    if stored := dataset.ledger.find(dataset.name, key):
-        return AnswersRelease.from_json(stored[1]), stored[0].id, True
+
+    def measure() -> AnswersRelease:
+        return AnswersRelease(plan.rho, tuple(_measure(part, dataset) for part in plan.parts))
+
     # The whole ρ at once: nothing is read before all of it is reserved.
-    entry = dataset.ledger.reserve(dataset.name, "query", key, description, plan.rho, plan.spends)
-    release = AnswersRelease(plan.rho, tuple(_measure(part, dataset) for part in plan.parts))
-    dataset.ledger.release(entry, release.to_json())
-    return release, entry, False
+    return dataset.once("query", key, asked, plan.rho, plan.spends, measure, AnswersRelease.from_json)

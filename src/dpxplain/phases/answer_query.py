@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho, remainder
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
@@ -83,17 +84,14 @@ def query_key(query: Query, dataset: OpenDataset, rho: float) -> str:
 
 
 def answer_query(
-    query: Query, dataset: OpenDataset, rho: float, description: str
+    query: Query, dataset: OpenDataset, rho: float, asked: Asked
 ) -> tuple[AnswerRelease, int, bool]:
     """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
     plan = plan_query(query, dataset.schema, rho)
     key = query_key(query, dataset, rho)
-    if stored := dataset.ledger.find(dataset.name, key):
-        return AnswerRelease.from_json(stored[1]), stored[0].id, True
-    entry = dataset.ledger.reserve(dataset.name, "query", key, description, rho, plan.spends)
-    release = _measure(plan, dataset)
-    dataset.ledger.release(entry, release.to_json())
-    return release, entry, False
+    return dataset.once(
+        "query", key, asked, rho, plan.spends, lambda: _measure(plan, dataset), AnswerRelease.from_json
+    )
 
 
 def _measure(plan: QueryPlan, dataset: OpenDataset) -> AnswerRelease:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from dpxplain.engines.base import Engine
 from dpxplain.explanation.cells import Cells, Totals, cells, totals
@@ -20,14 +19,24 @@ from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.marginals import marginals
 from dpxplain.ledger.base import Ledger
+from dpxplain.model.asked import Asked
+from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.schema import Schema
+from dpxplain.phases.keeping import Kept, Turns
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.sql.parse import parse_condition
 
-T = TypeVar("T")
+
+class Releasable(Protocol):
+    """A released value, as the ledger stores it."""
+
+    def to_json(self) -> str: ...
+
+
+R = TypeVar("R", bound=Releasable)
 Progress = Callable[[str], None]
 """Told what is being worked on; shows it to a person."""
 
@@ -46,9 +55,11 @@ class OpenDataset:
     noise: NoiseSource
     progress: Progress = silent
     trusted_code: bool = False  # influences that are not the library's may run on true counts
-    _passes: dict[object, object] = field(default_factory=dict)
-    _families: dict[object, Family] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    # Shared by everybody who works on the same data set at the same time.
+    _passes: Kept = field(default_factory=lambda: Kept(_MOST_PASSES))
+    _families: Kept = field(default_factory=lambda: Kept(_MOST_PASSES))
+    _turns: Turns = field(default_factory=Turns)
+    _declared: str = ""  # a hash of the declarations, once it is needed
 
     @property
     def name(self) -> str:
@@ -72,7 +83,7 @@ class OpenDataset:
             grouped = self.engine.grouped(query, ((),))
             return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
 
-        return self._kept(("totals", query), scan)
+        return self._passes.get(("totals", query), scan)
 
     def cells(self, query: Query, family: Family) -> Confidential[Cells]:
         """Rows and sums of every (group, predicate) cell, from one grouped pass."""
@@ -83,7 +94,7 @@ class OpenDataset:
             grouped = self.engine.grouped(query, blocks)
             return grouped.map(lambda scanned: cells(scanned, groups.columns, groups.shape, family, blocks))
 
-        return self._kept(("cells", query, family.key), scan)
+        return self._passes.get(("cells", query, family.key), scan)
 
     def family(
         self,
@@ -110,14 +121,10 @@ class OpenDataset:
             asked = (attributes, exclude, predicates)
             plain = tuple(tuple(part) if isinstance(part, list) else part for part in asked)
             key = (query.group_by, query.aggregate.column, conjuncts, type(conjuncts), plain)
-            known = self._families.get(key)
+            hash(key)
         except TypeError:  # not even hashable: let it be refused in words
             return choose()
-        if known is None:
-            known = self._families[key] = choose()
-            if len(self._families) > _MOST_PASSES:
-                self._families.pop(next(iter(self._families)))
-        return known
+        return self._families.get(key, choose)
 
     def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
         """Rows and sums of every (part, group, cell), from one grouped pass; asked once, so not kept."""
@@ -126,21 +133,39 @@ class OpenDataset:
         grouped = self.engine.grouped(query, blocks)
         return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
 
-    def _kept(self, key: object, scan: Callable[[], T]) -> T:
-        with self._lock:
-            if key not in self._passes:
-                while len(self._passes) >= _MOST_PASSES:
-                    self._passes.pop(next(iter(self._passes)))
-                self._passes[key] = scan()
-            return self._passes[key]  # type: ignore[return-value]
+    def once(
+        self,
+        kind: str,
+        key: str,
+        asked: Asked,
+        rho: float,
+        spends: Sequence[Spend],
+        measure: Callable[[], R],
+        read: Callable[[str], R],
+    ) -> tuple[R, int, bool]:
+        """The one door to the data: reserve, measure, release; or find the identical request's release.
+
+        Returns the release, its entry in the ledger, and whether it was stored already (then it is free).
+        Identical requests take turns, so that those who come together pay once.
+        """
+        with self._turns.of(key):
+            if stored := self.ledger.find(self.name, key):
+                return read(stored[1]), stored[0].id, True
+            entry = self.ledger.reserve(self.name, kind, key, asked.words, rho, spends, asked.request)
+            release = measure()
+            self.ledger.release(entry, release.to_json())
+            return release, entry, False
 
     def request_key(self, *parts: object) -> str:
         """Identity of a request: equal requests on equal declarations have equal keys.
 
-        The data are not part of it, because whether a request is free must not depend on them; the
-        curator changes table.version when the data change.
+        The data are not part of it, nor where they lie, because whether a request is free must not depend
+        on them; the curator changes table.version when the data change.
         """
+        if not self._declared:
+            left_out = {"privacy": {"rho", "delta"}, "table": {"source"}}
+            declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
+            self._declared = hashlib.sha256(declared.encode()).hexdigest()
         seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request
-        content = [self.schema.model_dump(mode="json", exclude={"privacy": {"rho", "delta"}}), seed]
-        text = json.dumps([*content, *map(identity, parts)], sort_keys=True)
+        text = json.dumps([self._declared, seed, *map(identity, parts)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -18,6 +18,7 @@ from dpxplain.explanation.custom import CustomInfluence, code_of, is_our_own
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import of_question
+from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho
 from dpxplain.model.query import Query
 from dpxplain.model.question import Contrast
@@ -174,17 +175,17 @@ def plan_custom(
     return plan
 
 
-def explain_custom(
-    plan: CustomPlan, dataset: OpenDataset, description: str
-) -> tuple[CustomRelease, int, bool]:
+def explain_custom(plan: CustomPlan, dataset: OpenDataset, asked: Asked) -> tuple[CustomRelease, int, bool]:
     """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
-    key = plan.key(dataset)
-    if stored := dataset.ledger.find(dataset.name, key):
-        return CustomRelease.from_json(stored[1]), stored[0].id, True
-    entry = dataset.ledger.reserve(dataset.name, "explain", key, description, plan.rho, plan.spends)
-    release = _measure(plan, dataset)
-    dataset.ledger.release(entry, release.to_json())
-    return release, entry, False
+    return dataset.once(
+        "explain",
+        plan.key(dataset),
+        asked,
+        plan.rho,
+        plan.spends,
+        lambda: _measure(plan, dataset),
+        CustomRelease.from_json,
+    )
 
 
 def _measure(plan: CustomPlan, dataset: OpenDataset) -> CustomRelease:

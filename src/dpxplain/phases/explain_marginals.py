@@ -9,6 +9,7 @@ import numpy as np
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.parts import Conjunctions
+from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend
 from dpxplain.model.groups import Groups
 from dpxplain.model.prepared import PreparedRelease
@@ -83,10 +84,12 @@ class MarginalsExplanation(ExplanationPlan):
     def is_stored(self, dataset: OpenDataset) -> bool:
         return self.stored is not None
 
-    def explain(self, dataset: OpenDataset, description: str) -> tuple[ExplanationRelease, int, bool]:
-        prepared, entry, free = (
-            (*self.stored, True) if self.stored else prepare_answer(self.preparation, dataset, description)
-        )
+    def explain(self, dataset: OpenDataset, asked: Asked) -> tuple[ExplanationRelease, int, bool]:
+        if self.stored:
+            prepared, entry, free = *self.stored, True
+        else:
+            preparing = asked.only("answer", "of", "rho", "family")
+            prepared, entry, free = prepare_answer(self.preparation, dataset, preparing)
         return self.read(prepared), entry, free
 
     def read(self, prepared: PreparedRelease) -> ExplanationRelease:

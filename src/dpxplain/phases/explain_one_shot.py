@@ -26,6 +26,7 @@ class OneShotExplanation(ScoredPlan):
     one_shot: OneShotPlan
     mechanism: str = "one-shot"
     reason: str = "asked for by name"
+    split: Split | None = DEFAULT_SPLIT
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -64,7 +65,7 @@ def plan_one_shot(request: ExplanationRequest, split: Split = DEFAULT_SPLIT) -> 
     # The selection multiplies the scale by a logarithm of the family's size, at most 20.
     if not one_shot.largest_scale * 32 <= LARGEST_SCALE:
         raise too_small(request)
-    return OneShotExplanation(request, scoring, one_shot)
+    return OneShotExplanation(request, scoring, one_shot, split=split)
 
 
 def too_small(request: ExplanationRequest) -> ExplanationError:

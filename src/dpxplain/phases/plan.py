@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from dpxplain.explanation.family import Family
+from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.release import ExplanationLine, ExplanationRelease
@@ -24,6 +25,7 @@ class ExplanationPlan(ABC):
     mechanism: str
     reason: str  # why this one, in a few words
     request: ExplanationRequest
+    split: tuple[float, float, float] | None = None  # of a mechanism that shares ρ by choice
 
     @property
     def family(self) -> Family:
@@ -72,7 +74,7 @@ class ExplanationPlan(ABC):
         """Whether it would cost nothing, because what it needs is released already."""
 
     @abstractmethod
-    def explain(self, dataset: OpenDataset, description: str) -> tuple[ExplanationRelease, int, bool]:
+    def explain(self, dataset: OpenDataset, asked: Asked) -> tuple[ExplanationRelease, int, bool]:
         """Reserve, measure, release; or find the release of the identical request, which is free.
 
         Returns the release, its entry in the ledger, and whether it was free.
@@ -122,11 +124,13 @@ class ScoredPlan(ExplanationPlan):
     def is_stored(self, dataset: OpenDataset) -> bool:
         return dataset.ledger.find(dataset.name, self.key(dataset)) is not None
 
-    def explain(self, dataset: OpenDataset, description: str) -> tuple[ExplanationRelease, int, bool]:
-        key = self.key(dataset)
-        if stored := dataset.ledger.find(dataset.name, key):
-            return ExplanationRelease.from_json(stored[1]), stored[0].id, True
-        entry = dataset.ledger.reserve(dataset.name, "explain", key, description, self.rho, self.spends)
-        release = self.measure(dataset)
-        dataset.ledger.release(entry, release.to_json())
-        return release, entry, False
+    def explain(self, dataset: OpenDataset, asked: Asked) -> tuple[ExplanationRelease, int, bool]:
+        return dataset.once(
+            "explain",
+            self.key(dataset),
+            asked,
+            self.rho,
+            self.spends,
+            lambda: self.measure(dataset),
+            ExplanationRelease.from_json,
+        )

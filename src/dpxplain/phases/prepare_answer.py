@@ -13,6 +13,7 @@ import numpy as np
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
+from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho, remainder, rho_of_units, spend_units
 from dpxplain.model.groups import Groups
 from dpxplain.model.prepared import PreparedRelease
@@ -109,16 +110,18 @@ def plan_preparation(
 
 
 def prepare_answer(
-    plan: Preparation, dataset: OpenDataset, description: str
+    plan: Preparation, dataset: OpenDataset, asked: Asked
 ) -> tuple[PreparedRelease, int, bool]:
     """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
-    key = plan.key(dataset)
-    if stored := dataset.ledger.find(dataset.name, key):
-        return PreparedRelease.from_json(stored[1]), stored[0].id, True
-    entry = dataset.ledger.reserve(dataset.name, "prepare", key, description, plan.rho, plan.spends)
-    release = _measure(plan, dataset)
-    dataset.ledger.release(entry, release.to_json())
-    return release, entry, False
+    return dataset.once(
+        "prepare",
+        plan.key(dataset),
+        asked,
+        plan.rho,
+        plan.spends,
+        lambda: _measure(plan, dataset),
+        PreparedRelease.from_json,
+    )
 
 
 def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> tuple[PreparedRelease, int] | None:
