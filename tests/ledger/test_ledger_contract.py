@@ -14,7 +14,7 @@ import pytest
 from ledger_contract import LedgerContract, SharedLedgerContract, reserve
 
 from dpxplain.errors import InternalError, SourceError
-from dpxplain.ledger import sqlite
+from dpxplain.ledger import sqlite, store
 from dpxplain.ledger.sqlite import SQLiteLedger
 
 
@@ -72,7 +72,7 @@ def test_only_the_owner_can_read_the_workspace(path):
 
 
 def test_every_commit_is_synced_to_disk(path):
-    with closing(SQLiteLedger(path)) as ledger, ledger._transaction("BEGIN") as connection:
+    with closing(SQLiteLedger(path)) as ledger, ledger._store.reading() as connection:
         settings = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("journal_mode", "synchronous", "fullfsync", "foreign_keys", "busy_timeout")
@@ -154,7 +154,7 @@ def test_unwritable_ledger_is_refused_when_opened(path, monkeypatch, unwritable)
 
 
 def test_lock_that_is_never_let_go_is_explained(path, monkeypatch):
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
     with closing(SQLiteLedger(path)) as ledger, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert ledger.budget("adult").spent == 0.1  # readers do not wait
@@ -167,7 +167,7 @@ def test_lock_that_is_never_let_go_is_explained(path, monkeypatch):
 
 def test_full_disk_is_explained_and_spends_nothing(path):
     with closing(SQLiteLedger(path)) as ledger:
-        with ledger._transaction("BEGIN") as connection:
+        with ledger._store.reading() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(SourceError, match="free space"):

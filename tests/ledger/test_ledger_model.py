@@ -58,7 +58,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         self.reserve(self.limit - self.spent, key)
 
     @precondition(lambda self: any(line.payload is None for line in self.lines))
-    @rule(data=st.data(), payload=st.text(st.characters(codec="utf-8")))
+    @rule(data=st.data(), payload=st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
     def release(self, data: st.DataObject, payload: str) -> None:
         line = data.draw(st.sampled_from([line for line in self.lines if line.payload is None]))
         self.ledger.release(line.id, payload)

@@ -134,7 +134,7 @@ class AuditRecord:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What the verification found; `head` is worth noting down elsewhere, to prove later that no tail is cut."""
+    """What a verification found. Note `head` down elsewhere: it proves later that no tail was cut off."""
 
     records: int
     head: str

@@ -1,0 +1,183 @@
+"""The ledger as one analyst, or the local owner, may use it: the protocol of base.py on a database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import BadRequest, InternalError
+from dpxplain.ledger import audit
+from dpxplain.ledger.amounts import charge_units, rho_text
+from dpxplain.ledger.base import EVERYONE, Entry
+from dpxplain.ledger.limits import add_notice, known_limit, latest_limit, rho_number, standing
+from dpxplain.ledger.store import Store
+from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, SHARES
+from dpxplain.model.budget import Budget, Spend, check_rho, limit_units, rho_of_units
+
+_RELEASED = sa.select(ENTRIES, RELEASES.c.payload).join(RELEASES)
+
+
+class Account:
+    """What `analyst` may spend and see; "" is the local owner, who sees everything.
+
+    `default_limit` (in units) is the allowance where none was granted; None leaves it to the data set's.
+    """
+
+    def __init__(
+        self, store: Store, analyst: str = "", *, sees_all: bool = True, default_limit: int | None = None
+    ) -> None:
+        self._store = store
+        self._analyst = analyst
+        self._sees_all = sees_all or not analyst
+        self._default_limit = default_limit
+
+    def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
+        declared = limit_units(check_rho(limit, "limit"))
+        if not 0 < delta < 1:
+            raise BadRequest(f"delta must lie between 0 and 1, not {delta!r}.", remedy="Try delta=1e-6.")
+        with self._store.reading() as connection:  # mostly nothing has changed, and nobody need wait
+            known = latest_limit(connection, dataset)
+        if known is not None and (known.declared_units, known.delta) == (declared, delta):
+            return
+        with self._store.writing() as connection:
+            _declare(connection, dataset, declared, delta)
+
+    def budget(self, dataset: str) -> Budget:
+        with self._store.reading() as connection:
+            return standing(connection, dataset, self._analyst, self._default_limit).budget()
+
+    def reserve(
+        self,
+        dataset: str,
+        kind: str,
+        key: str,
+        description: str,
+        rho: float,
+        spends: Sequence[Spend],
+        request: Mapping[str, Any] | None = None,
+    ) -> int:
+        charge = charge_units(rho, spends)
+        row = {
+            "dataset": dataset,
+            "analyst": self._analyst,
+            "kind": kind,
+            "key": key,
+            "description": description,
+            "charge_units": charge,
+            "spends": audit.canonical([[spend.mechanism, spend.rho] for spend in spends]),
+            "request": None if request is None else audit.canonical(request),
+        }
+        with self._store.writing() as connection:
+            state = standing(connection, dataset, self._analyst, self._default_limit)
+            if refusal := state.refusal(dataset, self._analyst, charge):
+                raise refusal
+            time = audit.now()
+            entry = audit.insert(connection, ENTRIES, row | {"time": time})
+            audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: entry}, time)
+        number: int = entry["id"]
+        return number
+
+    def release(self, entry: int, payload: str) -> None:
+        with self._store.writing() as connection:
+            charged = sa.select(ENTRIES.c.dataset, RELEASES.c.entry).outerjoin(RELEASES)
+            row = connection.execute(
+                charged.where(ENTRIES.c.id == entry, ENTRIES.c.analyst == self._analyst)
+            ).one_or_none()
+            if row is None or row.entry is not None:
+                raise InternalError(
+                    f"Entry {entry} cannot be released: it was never reserved, or was released before."
+                )
+            release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
+            audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
+
+    def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        return self._first_release(dataset, ENTRIES.c.key == key)
+
+    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
+        # A typed id may be larger than a database can hold; no entry has it.
+        return self._first_release(dataset, ENTRIES.c.id == max(0, min(entry, 2**63 - 1)))
+
+    def history(self, dataset: str) -> list[Entry]:
+        released = RELEASES.c.entry.is_not(None).label("released")
+        lines = sa.select(ENTRIES, released).outerjoin(RELEASES).order_by(ENTRIES.c.id)
+        with self._store.reading() as connection:
+            rows = connection.execute(lines.where(*self._visible(connection, dataset))).all()
+        return [_entry(row, released=row.released) for row in rows]
+
+    def close(self) -> None:
+        """Nothing: the ledger stays open for the other accounts."""
+
+    def _first_release(self, dataset: str, wanted: sa.ColumnElement[bool]) -> tuple[Entry, str] | None:
+        with self._store.reading() as connection:
+            theirs = _RELEASED.where(wanted, *self._visible(connection, dataset))
+            row = connection.execute(theirs.order_by(ENTRIES.c.id).limit(1)).one_or_none()
+        return None if row is None else (_entry(row, released=True), row.payload)
+
+    def _visible(self, connection: sa.Connection, dataset: str) -> list[sa.ColumnElement[bool]]:
+        """The entries of the data set that this account may see."""
+        known_limit(connection, dataset)
+        if self._sees_all:
+            return [ENTRIES.c.dataset == dataset]
+        owners = [self._analyst, *_shared_with(connection, dataset, self._analyst)]
+        notice_to_all = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
+        return [ENTRIES.c.dataset == dataset, sa.or_(ENTRIES.c.analyst.in_(owners), notice_to_all)]
+
+
+def _declare(connection: sa.Connection, dataset: str, declared: int, delta: float) -> None:
+    """Write down what the schema declares, if that is news."""
+    known = latest_limit(connection, dataset)
+    if known is not None and (known.declared_units, known.delta) == (declared, delta):
+        return  # another process was faster
+    time = audit.now()
+    row = {
+        "dataset": dataset,
+        "time": time,
+        "declared_units": declared,
+        "top_up_units": 0 if known is None else known.top_up_units,
+        "delta": delta,
+        "reason": "declared in the schema",
+        "by": "",
+    }
+    rows = {LIMITS: audit.insert(connection, LIMITS, row)}
+    action = audit.OPENED
+    if known is not None and known.declared_units == declared:
+        action = audit.DELTA_CHANGED
+    elif known is not None:
+        action = audit.LIMIT_CHANGED
+        old, new = known.declared_units + known.top_up_units, declared + known.top_up_units
+        rows |= add_notice(
+            connection,
+            rows[LIMITS],
+            "limit",
+            f"limit changed from rho {rho_text(old)} to rho {rho_text(new)}",
+            {"old_limit": rho_number(old), "new_limit": rho_number(new)},
+        )
+    audit.append_change(connection, "", action, dataset, rows, time)
+
+
+def _shared_with(connection: sa.Connection, dataset: str, reader: str) -> list[str]:
+    """Whose entries this reader may see; of each share the latest word counts."""
+    said = sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared).where(
+        SHARES.c.dataset == dataset, SHARES.c.reader.in_([reader, EVERYONE])
+    )
+    latest = {(row.owner, row.reader): row.shared for row in connection.execute(said.order_by(SHARES.c.id))}
+    return sorted({owner for (owner, _), shared in latest.items() if shared})
+
+
+def _entry(row: sa.Row[Any], *, released: bool) -> Entry:
+    return Entry(
+        id=row.id,
+        time=datetime.fromisoformat(row.time),
+        kind=row.kind,
+        description=row.description,
+        rho=rho_of_units(row.charge_units),
+        spends=tuple(Spend(mechanism, rho) for mechanism, rho in json.loads(row.spends)),
+        state="released" if released else "reserved",
+        key=row.key,
+        analyst=row.analyst,
+        request=None if row.request is None else json.loads(row.request),
+    )

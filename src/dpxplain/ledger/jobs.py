@@ -1,0 +1,106 @@
+"""How far long work is, so that any server process can tell of it and ask it to stop.
+
+Not part of the audit log: what a job charged and released stands in its entry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import BadRequest
+from dpxplain.ledger import audit
+from dpxplain.ledger.base import Job
+from dpxplain.ledger.store import Store
+from dpxplain.ledger.tables import JOBS
+
+UNFINISHED = ("queued", "running")
+STATES = (*UNFINISHED, "done", "failed", "cancelled")
+SILENCE = timedelta(seconds=60)
+"""An unfinished job not heard of for so long is lost: its process is gone."""
+
+
+class Jobs:
+    """The jobs of one ledger. Their process calls `update` or `heartbeat` well within `SILENCE`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def create(self, id: str, dataset: str, owner: str, kind: str, request: Mapping[str, Any]) -> Job:
+        """A queued job under an id that nobody can guess: the caller's to choose."""
+        time = audit.now()
+        row = {
+            "id": id,
+            "dataset": dataset,
+            "owner": owner,
+            "kind": kind,
+            "request": audit.canonical(request),
+            "state": "queued",
+            "stage": "",
+            "cancel_asked": False,
+            "created": time,
+            "heard": time,
+        }
+        with self._store.updating() as connection:
+            audit.insert(connection, JOBS, row)
+        return self.get(id)
+
+    def update(
+        self,
+        id: str,
+        state: str,
+        stage: str,
+        error: Mapping[str, Any] | None = None,
+        entry: int | None = None,
+    ) -> None:
+        """Tell how far it is. A finished job stays as it is."""
+        if state not in STATES:
+            raise BadRequest(f"There is no state {state!r}.", remedy=f"Use one of {', '.join(STATES)}.")
+        told: dict[str, Any] = {"state": state, "stage": stage}
+        if error is not None:
+            told["error"] = audit.canonical(error)
+        if entry is not None:
+            told["entry"] = entry
+        audit.check_text(told)
+        self._set(id, told | {"heard": audit.now()})
+
+    def heartbeat(self, id: str) -> bool:
+        """Give a sign of life; true if somebody asked the job to stop."""
+        self._set(id, {"heard": audit.now()})
+        return self.get(id).cancel_asked
+
+    def ask_cancel(self, id: str) -> None:
+        """Ask the job's process to stop; what was charged stays charged."""
+        self._set(id, {"cancel_asked": True})
+
+    def get(self, id: str) -> Job:
+        """The job, or BadRequest if there is none."""
+        with self._store.reading() as connection:
+            row = connection.execute(sa.select(JOBS).where(JOBS.c.id == id)).one_or_none()
+        if row is None:
+            raise BadRequest(f"There is no job {id!r}.", remedy="Check its id.")
+        heard = datetime.fromisoformat(row.heard)
+        lost = row.state in UNFINISHED and datetime.now(UTC) - heard > SILENCE
+        return Job(
+            id=row.id,
+            dataset=row.dataset,
+            owner=row.owner,
+            kind=row.kind,
+            request=json.loads(row.request),
+            state="lost" if lost else row.state,
+            stage=row.stage,
+            error=None if row.error is None else json.loads(row.error),
+            entry=row.entry,
+            cancel_asked=row.cancel_asked,
+            created=datetime.fromisoformat(row.created),
+            heard=heard,
+        )
+
+    def _set(self, id: str, values: Mapping[str, Any]) -> None:
+        unfinished = sa.update(JOBS).where(JOBS.c.id == id, JOBS.c.state.in_(UNFINISHED))
+        with self._store.updating() as connection:
+            connection.execute(unfinished.values(**values))

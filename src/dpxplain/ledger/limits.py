@@ -1,0 +1,148 @@
+"""How much may be spent and was spent, read within one transaction; amounts in units."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import BadRequest, BudgetExhausted
+from dpxplain.ledger.amounts import exhausted, expired, own_exhausted, rho_text, unknown_dataset
+from dpxplain.ledger.audit import insert
+from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, RELEASES
+from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO, Budget, rho_of_units
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A data set's limit and spending and, of one analyst, their own."""
+
+    limit: int
+    spent: int
+    delta: float
+    own_limit: int | None = None
+    """None: limited by the data set only."""
+    own_spent: int = 0
+    expires: datetime | None = None
+
+    @property
+    def left(self) -> int:
+        return max(0, self.limit - self.spent)
+
+    def budget(self) -> Budget:
+        if self.own_limit is None:
+            return Budget(rho_of_units(self.limit), rho_of_units(self.spent), self.delta)
+        return Budget(
+            limit=rho_of_units(self.own_limit),
+            spent=rho_of_units(self.own_spent),
+            delta=self.delta,
+            expires=self.expires,
+            shared_remaining=rho_of_units(self.left),
+        )
+
+    def refusal(self, dataset: str, analyst: str, charge: int) -> BudgetExhausted | None:
+        """Why it cannot be charged: the allowance has ended, or it or the data set has too little left."""
+        if self.expires is not None and self.expires <= datetime.now(UTC):
+            return expired(dataset, analyst, self.expires)
+        if self.own_limit is not None:
+            own_left = max(0, self.own_limit - self.own_spent)
+            if charge > own_left and own_left <= self.left:
+                return own_exhausted(dataset, analyst, asked=charge, left=own_left, limit=self.own_limit)
+        if charge > self.left:
+            return exhausted(dataset, asked=charge, left=self.left, limit=self.limit)
+        return None
+
+
+def standing(
+    connection: sa.Connection, dataset: str, analyst: str = "", default_limit: int | None = None
+) -> Standing:
+    """The data set's standing and, unless it is the local owner's, the analyst's.
+
+    `default_limit` is the allowance of an analyst who was granted none; None leaves them to the data set's.
+    """
+    limit = known_limit(connection, dataset)
+    own = sa.func.sum(ENTRIES.c.charge_units).filter(ENTRIES.c.analyst == analyst)
+    sums = sa.select(sa.func.sum(ENTRIES.c.charge_units).label("all"), own.label("own"))
+    spent = connection.execute(sums.where(ENTRIES.c.dataset == dataset)).one()
+    total = limit.declared_units + limit.top_up_units
+    everyone = Standing(total, int(spent.all or 0), limit.delta)
+    grant = latest_grant(connection, dataset, analyst) if analyst else None
+    if grant is None and (not analyst or default_limit is None):
+        return everyone
+    return Standing(
+        everyone.limit,
+        everyone.spent,
+        everyone.delta,
+        own_limit=default_limit if grant is None else grant.limit_units,
+        own_spent=int(spent.own or 0),
+        expires=None if grant is None else moment(grant.expires),
+    )
+
+
+def latest_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any] | None:
+    latest = sa.select(LIMITS).where(LIMITS.c.dataset == dataset).order_by(LIMITS.c.id.desc()).limit(1)
+    return connection.execute(latest).one_or_none()
+
+
+def known_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any]:
+    limit = latest_limit(connection, dataset)
+    if limit is None:
+        raise unknown_dataset(dataset)
+    return limit
+
+
+def latest_grant(connection: sa.Connection, dataset: str, analyst: str) -> sa.Row[Any] | None:
+    theirs = sa.select(GRANTS).where(GRANTS.c.dataset == dataset, GRANTS.c.analyst == analyst)
+    return connection.execute(theirs.order_by(GRANTS.c.id.desc()).limit(1)).one_or_none()
+
+
+def add_notice(
+    connection: sa.Connection, row: dict[str, Any], kind: str, description: str, payload: dict[str, Any]
+) -> dict[sa.Table, dict[str, Any]]:
+    """Tell of a changed limit or allowance in the history, at no charge. `row` is the change."""
+    entry = insert(
+        connection,
+        ENTRIES,
+        {
+            "dataset": row["dataset"],
+            "analyst": row.get("analyst", ""),
+            "time": row["time"],
+            "kind": kind,
+            "key": "",
+            "description": description,
+            "charge_units": 0,
+            "spends": "[]",
+        },
+    )
+    release = insert(connection, RELEASES, {"entry": entry["id"], "payload": json.dumps(payload)})
+    return {ENTRIES: entry, RELEASES: release}
+
+
+def in_words(action: str, units: int, reason: str) -> str:
+    """A notice's description; the reason is told to those whom the change concerns."""
+    return f"{action} rho {rho_text(units)}: {reason}" if reason else f"{action} rho {rho_text(units)}"
+
+
+def rho_number(units: int) -> int | float:
+    """ρ for JSON: 2 rather than 2.0, as the curator wrote it.
+
+    >>> rho_number(2 * 10**12), rho_number(5 * 10**11)
+    (2, 0.5)
+    """
+    return units // UNITS_PER_RHO if units % UNITS_PER_RHO == 0 else rho_of_units(units)
+
+
+def checked_total(units: int) -> int:
+    """A limit after a top-up, unless it has outgrown what the ledger counts."""
+    if units > LARGEST_RHO * UNITS_PER_RHO:
+        raise BadRequest(
+            f"The limit would be more than {LARGEST_RHO:,}.", remedy="Add a smaller amount of rho."
+        )
+    return units
+
+
+def moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

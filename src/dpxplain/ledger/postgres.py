@@ -1,0 +1,171 @@
+"""The ledger in a PostgreSQL database, for several server processes or machines.
+
+It keeps to a schema of its own, "dpxplain". A writing transaction first locks the one row of `turnstile`, so
+that writers go one by one and whoever checks a limit sees every charge made before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import SourceError
+from dpxplain.ledger.sqlledger import SQLLedger
+from dpxplain.ledger.store import BUSY_SECONDS, Store, busy, too_new
+from dpxplain.ledger.tables import create_tables
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+except ImportError as error:
+    raise SourceError(
+        "A ledger in PostgreSQL needs the package psycopg.", remedy="pip install 'dpxplain[postgres]'"
+    ) from error
+
+SCHEMA_VERSION = 2
+CONNECTIONS = 10
+"""At most so many per process; further threads queue."""
+
+_MAKING = int.from_bytes(b"DPXP")  # the advisory lock of those who make the tables
+_SETTINGS = {
+    "search_path": "dpxplain",
+    "synchronous_commit": "on",  # a charge must outlive a crash that follows its answer
+    "default_transaction_isolation": r"read\ committed",
+    "lock_timeout": f"{BUSY_SECONDS:.0f}s",
+}
+
+_TURNSTILE = sa.Table(
+    "turnstile",
+    sa.MetaData(),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("version", sa.Integer),
+)
+
+
+class PostgresLedger(SQLLedger):
+    """A ledger in the database at a `postgresql://user:password@host/database` address."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(PostgresStore(address))
+
+
+class PostgresStore(Store):
+    """Transactions on one PostgreSQL database."""
+
+    def __init__(self, address: str) -> None:
+        parameters = _parameters(address)
+        # Made by hand from what may be shown: an address may carry a password in several places.
+        host, database = parameters.get("host") or "localhost", parameters.get("dbname") or ""
+        engine = sa.create_engine(
+            "postgresql+psycopg://",
+            creator=partial(_connect, parameters),
+            pool_size=CONNECTIONS,
+            max_overflow=0,
+            pool_timeout=BUSY_SECONDS,
+            pool_pre_ping=True,
+            hide_parameters=True,
+        )
+        super().__init__(f"The ledger in the PostgreSQL database {database!r} at {host!r}", engine)
+        self._snapshots = engine.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        self._check_process()
+        with self._connection(self._snapshots) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        with self.updating() as connection:
+            connection.execute(sa.select(_TURNSTILE.c.id).with_for_update())
+            yield connection
+
+    @contextmanager
+    def updating(self) -> Iterator[sa.Connection]:
+        self._check_process()
+        with self._connection(self._engine) as connection:
+            yield connection
+            connection.commit()
+
+    def explained(self, error: BaseException | None) -> SourceError:
+        state = getattr(error, "sqlstate", None) or ""
+        if state == "55P03":
+            return busy(self.name)
+        if state.startswith(("53", "58")):
+            return SourceError(
+                f"{self.name} could not be written.", remedy="Check the server's disk and its free space."
+            )
+        if state.startswith("28") or state in ("42501", "25006"):
+            return SourceError(
+                f"{self.name} does not let this user in, or not write.",
+                remedy="Check the name, the password and the rights of the database's user.",
+            )
+        if state and not state.startswith(("08", "57", "3D")):
+            return SourceError(
+                f"{self.name} is damaged, or was changed by another program (SQLSTATE {state}).",
+                remedy="Restore it from a backup; a new one would forget what was spent.",
+            )
+        return SourceError(
+            f"{self.name} cannot be reached.",
+            remedy="Check the address and that the server runs; nothing was charged without an answer.",
+        )
+
+    def _prepare(self) -> None:
+        """Make the tables if they are missing; refuse a database that cannot keep our promises."""
+        with self.updating() as connection:
+            if connection.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
+                raise SourceError(
+                    f"{self.name} is not in UTF-8.", remedy="Create the database with ENCODING 'UTF8'."
+                )
+            if connection.exec_driver_sql("SHOW fsync").scalar_one() != "on":
+                raise SourceError(
+                    f"{self.name} could forget charges: its server runs with fsync off.",
+                    remedy="Set fsync = on in postgresql.conf.",
+                )
+            if not _exists(connection):
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
+                if not _exists(connection):  # unless another process was faster
+                    _create(connection)
+            version = connection.execute(sa.select(_TURNSTILE.c.version)).scalar_one()
+            if version > SCHEMA_VERSION:
+                raise too_new(self.name, version, SCHEMA_VERSION)
+
+
+def _parameters(address: str) -> dict[str, Any]:
+    try:
+        given = conninfo_to_dict(address)
+    except psycopg.Error:
+        # Its message quotes the part that it could not read, which may be the password.
+        raise SourceError(
+            "The PostgreSQL address of the ledger cannot be read.",
+            remedy="Write it as postgresql://user:password@host:5432/database, odd characters as %XX.",
+        ) from None
+    settings = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
+    return {"connect_timeout": 10} | given | {"options": f"{given.get('options', '')} {settings}".strip()}
+
+
+def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
+    return psycopg.connect(**parameters)
+
+
+def _exists(connection: sa.Connection) -> bool:
+    found = connection.exec_driver_sql("SELECT to_regclass('dpxplain.turnstile') IS NOT NULL").scalar_one()
+    return bool(found)
+
+
+def _create(connection: sa.Connection) -> None:
+    connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS dpxplain")
+    create_tables(connection)
+    _TURNSTILE.create(connection, checkfirst=False)
+    connection.execute(sa.insert(_TURNSTILE).values(id=1, version=SCHEMA_VERSION))

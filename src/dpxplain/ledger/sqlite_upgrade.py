@@ -1,0 +1,59 @@
+"""Brings a SQLite ledger of version 1 up to date, within one transaction.
+
+It knew no analysts and no log. Its entries become the local owner's, and the log begins with what was found.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from dpxplain.ledger import audit
+from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, create_tables
+
+_OLD = ("datasets", "entries", "releases")
+
+
+def upgrade(connection: sa.Connection) -> None:
+    """Move all rows of version 1 into today's tables and record each of them."""
+    for index in ("entries_by_key", "entries_by_charge"):
+        connection.exec_driver_sql(f"DROP INDEX {index}")
+    for table in _OLD:
+        connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO old_{table}")
+    create_tables(connection)
+    found = {
+        table: connection.exec_driver_sql(f"SELECT count(*) FROM old_{table}").scalar_one() for table in _OLD
+    }
+    audit.append(connection, "", audit.UPGRADED, None, {"from_version": 1, "found": found})
+    _move_limits(connection)
+    _move_entries(connection)
+    for table in reversed(_OLD):
+        connection.exec_driver_sql(f"DROP TABLE old_{table}")
+
+
+def _move_limits(connection: sa.Connection) -> None:
+    time = audit.now()
+    for row in connection.exec_driver_sql("SELECT * FROM old_datasets ORDER BY name").all():
+        limit = {
+            "dataset": row.name,
+            "time": time,
+            "declared_units": row.limit_units,
+            "top_up_units": 0,
+            "delta": row.delta,
+            "reason": "found when the ledger was upgraded",
+            "by": "",
+        }
+        rows = {LIMITS: audit.insert(connection, LIMITS, limit)}
+        audit.append_change(connection, "", audit.FOUND, row.name, rows)
+
+
+def _move_entries(connection: sa.Connection) -> None:
+    # Without the rest of the transaction in memory: payloads may be large.
+    lines = "SELECT * FROM old_entries LEFT JOIN old_releases ON entry = id ORDER BY id"
+    for row in connection.execution_options(yield_per=100).exec_driver_sql(lines):
+        moved = row._asdict()
+        payload = moved.pop("payload")
+        released = moved.pop("entry") is not None
+        rows = {ENTRIES: audit.insert(connection, ENTRIES, moved | {"analyst": ""})}
+        if released:
+            rows[RELEASES] = audit.insert(connection, RELEASES, {"entry": row.id, "payload": payload})
+        audit.append_change(connection, "", audit.FOUND, row.dataset, rows)

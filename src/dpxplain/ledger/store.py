@@ -1,0 +1,104 @@
+"""Transactions on the ledger's database, whichever it is, and its errors as sentences.
+
+A writing transaction has the ledger to itself from its first statement on: what it checks is still true
+when it commits. That is also what gives the audit log one order.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import sqlalchemy as sa
+
+from dpxplain.errors import InternalError, SourceError
+
+BUSY_SECONDS = 60.0
+"""How long to wait for other writers before giving up."""
+
+
+class Store(ABC):
+    """One database. Subclasses know how to begin on it, and what its errors mean."""
+
+    def __init__(self, name: str, engine: sa.Engine) -> None:
+        self.name = name
+        self._engine = engine
+        self._process = os.getpid()
+        self._closing = weakref.finalize(self, _dispose, engine, self._process)
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that sees one moment and writes nothing."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that is alone with the ledger; commits at the end of the block unless it raises."""
+
+    @abstractmethod
+    def updating(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction on jobs, which need not wait for those who charge."""
+
+    @abstractmethod
+    def explained(self, error: BaseException | None) -> SourceError:
+        """The driver's error as a sentence with a remedy."""
+
+    def close(self) -> None:
+        self._closing()
+
+    @property
+    def is_open(self) -> bool:
+        return self._closing.alive
+
+    @contextmanager
+    def errors_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.DBAPIError as error:
+            # Not chained: a driver's message may quote what was sent, or how it connected.
+            raise self.explained(error.orig) from None
+        except sa.exc.TimeoutError:
+            raise busy(self.name) from None
+
+    @contextmanager
+    def _connection(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        with self.errors_explained():
+            if not self.is_open:
+                raise InternalError("The ledger is closed.", remedy="Connect again.")
+            with engine.connect() as connection:
+                yield connection
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            # A fork would copy a ledger in memory, budget and all, and a connection cannot be shared.
+            raise InternalError(
+                "The ledger was opened before this process was forked.", remedy="Connect in each process."
+            )
+
+
+def _dispose(engine: sa.Engine, process: int) -> None:
+    # A forked child lets go of its copy only: closing it would end the parent's conversation.
+    engine.dispose(close=os.getpid() == process)
+
+
+def busy(name: str) -> SourceError:
+    return SourceError(
+        f"{name} was kept locked by another process for {BUSY_SECONDS:.0f} seconds.",
+        remedy="Try again when that process is done.",
+    )
+
+
+def damaged(name: str) -> SourceError:
+    return SourceError(
+        f"{name} is damaged.",
+        remedy="Restore it from a backup; a new one would forget what was spent.",
+    )
+
+
+def too_new(name: str, version: int, known: int) -> SourceError:
+    return SourceError(
+        f"{name} was made by a newer DPXPlain (version {version}, known {known}).",
+        remedy="Upgrade DPXPlain.",
+    )
