@@ -16,7 +16,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
 from dpxplain.model.question import Contrast
 from dpxplain.model.release import AnswerRelease
-from dpxplain.model.schema import DomainValue, label
+from dpxplain.model.schema import DomainValue, Schema, label
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import group_estimate
 from dpxplain.phases.dataset import OpenDataset
@@ -73,6 +73,11 @@ class Answer(Frozen, Displayed, Tabular):
         self.groups = Groups.of(statement.query, dataset.schema)
         self.rows: tuple[AnswerRow, ...] = self._presented()
         self.freeze()
+
+    @property
+    def schema(self) -> Schema:
+        """What the curator declared; public."""
+        return self._dataset.schema
 
     @property
     def sql(self) -> str:

@@ -13,7 +13,7 @@ from dpxplain.model.frozen import Frozen
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswersRelease
-from dpxplain.model.schema import DomainValue
+from dpxplain.model.schema import DomainValue, Schema
 from dpxplain.phases.answer_queries import canonical, plan_queries
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD
@@ -79,6 +79,11 @@ class Answers(Frozen, Displayed, Tabular):
             for parts in zip(*self.answers, strict=True)
         )
         self.freeze()
+
+    @property
+    def schema(self) -> Schema:
+        """What the curator declared; public."""
+        return self._dataset.schema
 
     @property
     def sql(self) -> str:

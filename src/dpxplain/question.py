@@ -159,7 +159,8 @@ class Question(Frozen, Displayed):
         plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
         asked = explain_asked(self, plan, family_request(attributes, conjuncts, exclude, predicates))
         release, entry, free = explain_answer(plan, self._dataset, asked)
-        return Explanation(self, plan, release, self._dataset, id=entry, free=free)
+        request = asked.request or {}
+        return Explanation(self, plan, release, self._dataset, id=entry, free=free, request=request)
 
     def preview(
         self,

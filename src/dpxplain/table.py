@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,12 +55,14 @@ class Explanation(Frozen, Displayed, Tabular):
         *,
         id: int,
         free: bool,
+        request: Mapping[str, Any],
     ) -> None:
         self.question = question
         self.plan = plan
         self.release = release
         self.id = id
         self.free = free
+        self.request = request  # what was asked, as the history keeps it
         self._dataset = dataset
         self.rows: tuple[ExplanationRow, ...] = self._ordered()
         self.freeze()

@@ -11,7 +11,6 @@ opening     from options to a session
 recall      a session without data: what was released before, and prices
 asking      from words on the command line to a question
 screen      what people see: results, prices, progress
-payloads    what programs see: results as JSON
 failures    errors as sentences, JSON and exit codes
 """
 

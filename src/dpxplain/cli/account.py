@@ -20,7 +20,7 @@ def budget(
     Example:
       [cyan]dpxplain budget --example adult[/cyan]
     """
-    from dpxplain.cli.payloads import budget_payload
+    from dpxplain.payloads import budget_payload
 
     with Place(data, schema, example, workspace).recalling() as session:
         held = session.budget
@@ -40,7 +40,7 @@ def history(
     Example:
       [cyan]dpxplain history --json[/cyan]
     """
-    from dpxplain.cli.payloads import history_payload
+    from dpxplain.payloads import history_payload
 
     with Place(data, schema, example, workspace).recalling() as session:
         entries = session.history

@@ -45,7 +45,7 @@ def demo(
       [cyan]dpxplain demo --report why.html[/cyan]
     """
     from dpxplain.cli.asking import one_aggregate
-    from dpxplain.cli.payloads import answer_payload, explanation_payload, prepared_payload
+    from dpxplain.payloads import answer_payload, explanation_payload, prepared_payload
     from dpxplain.cli.phases import check_writable
     from dpxplain.render.words import row_sentence
 

@@ -52,7 +52,7 @@ def query(
     Example:
       [cyan]dpxplain query "SELECT sex, COUNT(*) FROM adult GROUP BY sex" --rho 0.1[/cyan]
     """
-    from dpxplain.cli.payloads import answer_payload, preview_payload
+    from dpxplain.payloads import answer_payload, preview_payload
 
     place, form, progress = Place(data, schema, example, workspace), o.chosen(format, as_json), Progress()
     sql = sys.stdin.read() if sql == "-" else sql
@@ -95,7 +95,7 @@ def why(
       [cyan]dpxplain why Male Female --of "AVG(high_income)"[/cyan]
       [cyan]dpxplain why --weight "Widowed=1" --weight "Divorced=-2" --at-least 0[/cyan]
     """
-    from dpxplain.cli.payloads import question_payload
+    from dpxplain.payloads import question_payload
 
     place, progress = Place(data, schema, example, workspace), Progress()
     ask = Ask(groups or (), weight or (), at_least, answer, confidence, method, of)
@@ -147,7 +147,7 @@ def explain(
       [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
       [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
     """
-    from dpxplain.cli.payloads import explanation_payload, preview_payload
+    from dpxplain.payloads import explanation_payload, preview_payload
 
     place, form, progress = Place(data, schema, example, workspace), o.chosen(format, as_json), Progress()
     ask = Ask(groups or (), weight or (), at_least, answer, confidence, method, of)
@@ -206,7 +206,7 @@ def preview(
       [cyan]dpxplain preview "SELECT sex, COUNT(*) FROM adult GROUP BY sex" --rho 0.1[/cyan]
       [cyan]dpxplain preview Male Female --k 5 --rho 0.5[/cyan]
     """
-    from dpxplain.cli.payloads import preview_payload
+    from dpxplain.payloads import preview_payload
 
     place, words = Place(data, schema, example, workspace), words or []
     with place.recalling() as session:

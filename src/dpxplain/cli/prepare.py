@@ -33,7 +33,7 @@ def prepare(
       [cyan]dpxplain prepare --rho 0.02[/cyan]
       [cyan]dpxplain prepare --rho 0.1 --answer 3 --exclude relationship --dry-run[/cyan]
     """
-    from dpxplain.cli.payloads import prepared_payload, preview_payload
+    from dpxplain.payloads import prepared_payload, preview_payload
 
     place, form, progress = Place(data, schema, example, workspace), o.chosen(format, as_json), Progress()
     family = family_named(place.declared, attributes, exclude, conjuncts, predicates)

@@ -1,0 +1,100 @@
+"""The code that asks the same again, in Python and on the command line."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
+
+from dpxplain.model.schema import Schema
+
+
+class Code(TypedDict):
+    python: str
+    cli: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the same is to be asked: how Python connects, and what every command line says."""
+
+    connect: str
+    words: tuple[str, ...]
+
+    @classmethod
+    def of_schema(cls, schema: Schema) -> Place:
+        file = f"{schema.table.name}.toml"
+        return cls(f"dpx.connect(schema={file!r})", ("--schema", file))
+
+    @classmethod
+    def of_server(cls, url: str) -> Place:
+        """The token stays out of code that is shown and shared: DPXPLAIN_TOKEN holds it."""
+        return cls(f"dpx.connect({url!r})", ("--data", url))
+
+
+def query_code(place: Place, sql: str, rho: float) -> Code:
+    """Phase 1.
+
+    >>> print(query_code(Place.of_server("https://host/t"), "SELECT COUNT(*) FROM t", 0.1)["cli"])
+    dpxplain query --data https://host/t 'SELECT COUNT(*) FROM t' --rho 0.1
+    """
+    python = f"import dpxplain as dpx\n\nsession = {place.connect}\n"
+    python += f"answer = session.query({sql!r}, rho={rho!r})\nprint(answer)\n"
+    return Code(python=python, cli=_line("query", *place.words, sql, "--rho", repr(rho)))
+
+
+def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any], *, several: bool) -> Code:
+    """All three phases: the answer, the question, the table; `request` as the history keeps it.
+
+    An answer of several aggregates is asked about one of them.
+    """
+    asked = query_code(place, sql, rho)
+    about = f"answer[{request['of']!r}]" if several else "answer"
+    named = {name: value for name, value in request["family"].items() if value not in (None, [])}
+    options = {"k": request["k"], "rho": request["rho"], "mechanism": request["mechanism"], **named}
+    if request["split"] is not None:
+        options["split"] = tuple(request["split"])
+    written = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    python = asked["python"].removesuffix("print(answer)\n")
+    python += f"question = {about}.why({_groups_python(request)})\n"
+    python += f"table = question.explain({written})\nprint(table)\n"
+    words = ["explain", *place.words, *_groups_words(request), "--rho", repr(request["rho"])]
+    words += ["--k", str(request["k"]), "--mechanism", request["mechanism"]]
+    for name, value in named.items():
+        values = [str(value)] if isinstance(value, int) else value
+        words += [word for text in values for word in (f"--{name}", text)]
+    if several:
+        words += ["--of", request["of"]]
+    return Code(python=python, cli=f"{asked['cli']}\n{_line(*words)}")
+
+
+def _is_pair(request: Mapping[str, Any]) -> bool:
+    weights = [part["weight"] for part in request["weights"]]
+    return weights == [1.0, -1.0] and request["at_least"] == 0
+
+
+def _groups_python(request: Mapping[str, Any]) -> str:
+    groups = [part["group"] for part in request["weights"]]
+    names = [group[0] if len(group) == 1 else tuple(group) for group in groups]
+    if _is_pair(request):
+        return ", ".join(map(repr, names))
+    weights = {name: part["weight"] for name, part in zip(names, request["weights"], strict=True)}
+    return f"{weights!r}, at_least={request['at_least']!r}"
+
+
+def _groups_words(request: Mapping[str, Any]) -> list[str]:
+    groups = [part["group"] for part in request["weights"]]
+    names = [str(group[0]) if len(group) == 1 else json.dumps(group) for group in groups]
+    if _is_pair(request):
+        return names
+    weights = zip(names, request["weights"], strict=True)
+    words = [word for name, part in weights for word in ("--weight", f"{name}={part['weight']!r}")]
+    return [*words, "--at-least", repr(request["at_least"])]
+
+
+def _line(*words: str) -> str:
+    return shlex.join(["dpxplain", *words])
