@@ -32,6 +32,7 @@ HOMES = {
     "duckdb": ("engines",),
     "sqlalchemy": ("ledger",),
     "sqlite3": ("ledger",),
+    "psycopg": ("ledger",),
     "typer": ("cli",),
     "altair": ("render",),
     "vl_convert": ("render",),
