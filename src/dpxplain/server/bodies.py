@@ -1,0 +1,150 @@
+"""What requests carry. Strict: an unknown key, NaN or an endless number is refused, and never echoed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Path, Query
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+
+from dpxplain.privacy.intervals import DEFAULT_METHOD
+from dpxplain.server.identity import proper_name
+
+LARGEST_ID = 2**53  # what JSON readers agree on
+LONGEST_WAIT = 60.0
+
+
+def _plain(text: str) -> str:
+    if "\x00" in text:  # databases do not take it
+        raise ValueError("must not contain a NUL character")
+    return text
+
+
+def _name(text: str) -> str:
+    if not proper_name(text):
+        raise ValueError("is not a name that somebody may have")
+    return text
+
+
+Text = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)]
+Sql = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(_plain)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_name)]
+Reason = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_plain)]
+Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
+Rho = Annotated[float, Field(description="Privacy budget in zCDP, the price of the request.", examples=[0.1])]
+Confidence = Annotated[float, Field(gt=0, lt=1)]
+ChartWidth = Annotated[int, Field(ge=100, le=4_000)]
+Scalar = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)] | bool | int | float | None
+
+DatasetName = Annotated[str, Path(alias="dataset", max_length=200, description="The data set's name.")]
+EntryId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="A number of the history.")]
+JobId = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="As told when it began.")]
+Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end.")]
+ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="Of the intervals shown.")]
+ChartQuery = Annotated[
+    int | None, Query(ge=100, le=4_000, description="If given, a Vega-Lite chart of this width comes along.")
+]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class SignIn(Body):
+    token: str = Field(max_length=8_000, description="A token, as made by the curator.")
+
+
+class Ask(Body):
+    sql: Sql = Field(examples=["SELECT sex, COUNT(*) FROM adult GROUP BY sex"])
+    rho: Rho
+    confidence: Confidence = 0.95
+    chart_width: ChartWidth | None = None
+
+
+class Weight(Body):
+    group: Annotated[list[Scalar], Field(max_length=100)] | Text = Field(
+        description="The group's values, one per column, or its label.", examples=[["Male"]]
+    )
+    weight: float = Field(examples=[1.0])
+
+
+class Family(Body):
+    """Which predicates are looked at; by default equalities on every declared attribute."""
+
+    attributes: list[Text] | None = Field(default=None, max_length=1_000)
+    conjuncts: int | None = Field(default=None, ge=1, le=100)
+    exclude: list[Text] = Field(default=[], max_length=1_000)
+    predicates: list[Text] | None = Field(default=None, max_length=1_000)
+
+
+class Prepare(Body):
+    answer: Id
+    of: Text | None = None
+    rho: Rho
+    family: Family = Family()
+
+
+class Why(Body):
+    answer: Id
+    of: Text | None = None
+    weights: list[Weight] = Field(
+        min_length=1,
+        max_length=10_000,
+        examples=[[{"group": ["Male"], "weight": 1}, {"group": ["Female"], "weight": -1}]],
+    )
+    at_least: float = 0.0
+    confidence: Confidence = 0.95
+    method: Annotated[str, Field(max_length=50)] = DEFAULT_METHOD
+    chart_width: ChartWidth | None = None
+
+
+class Explain(Why):
+    k: int = Field(default=5, ge=1, le=1_000_000)
+    rho: Rho | None = None
+    explain_confidence: Confidence | None = None
+    mechanism: Annotated[str, Field(max_length=50)] = "auto"
+    split: Annotated[list[float], Field(min_length=3, max_length=3)] | Literal["best"] | None = None
+    sensitivity: Literal["tight", "paper"] = "tight"
+    family: Family = Family()
+
+
+class WhyTruth(Why):
+    family: Family = Family()
+
+
+class Grant(Body):
+    rho: float = Field(ge=0, description="What the analyst may spend in all.", examples=[1.0])
+    expires: datetime | None = None
+    reason: Reason
+
+    @field_validator("expires", mode="before")
+    @classmethod
+    def _written_out(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, str):
+            raise ValueError("must be a date and time as text, such as 2030-01-31T12:00:00Z")
+        return value
+
+
+class TopUp(Body):
+    rho: Rho
+    reason: Reason
+    analyst: Name | None = None
+
+
+class ShareBody(Body):
+    owner: Name
+    reader: Name | Literal["*"]
+    reason: Reason
+
+
+class SchemaBody(Body):
+    toml: str = Field(max_length=500_000, examples=['[table]\nname = "people"\nsource = "people.parquet"'])
+
+
+class NewToken(Body):
+    name: Name
+    role: Literal["analyst", "curator"] = "analyst"
+    expires: datetime = Field(description="With a time zone.", examples=["2030-01-31T12:00:00Z"])
+
+    _text = field_validator("expires", mode="before")(Grant._written_out.__func__)  # type: ignore[attr-defined]

@@ -1,0 +1,110 @@
+"""A data set as everybody may see it: what is declared, and questions to begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpxplain.model.budget import Budget
+from dpxplain.model.schema import Column, Schema, label
+from dpxplain.payloads import BudgetFigures, budget_payload
+from dpxplain.server.shapes import ColumnPayload, DatasetPayload, Example, Summary
+
+_FEW, _MANY = 2, 12  # how many groups make an example easy to read
+
+
+def figures(budget: Budget) -> BudgetFigures:
+    payload: Any = budget_payload(budget)
+    del payload["kind"]
+    figures: BudgetFigures = payload
+    return figures
+
+
+def summary(schema: Schema, budget: Budget) -> Summary:
+    return Summary(
+        name=schema.table.name,
+        description=description(schema),
+        columns=len(schema.columns),
+        budget=figures(budget),
+    )
+
+
+def details(schema: Schema, budget: Budget) -> DatasetPayload:
+    return DatasetPayload(
+        name=schema.table.name,
+        description=description(schema),
+        schema=schema.model_dump(
+            mode="json", exclude={"table": {"source"}}, exclude_defaults=True
+        ),  # where the data lie is nobody's business
+        columns=columns(schema),
+        examples=examples(schema),
+        budget=figures(budget),
+    )
+
+
+def description(schema: Schema) -> str:
+    """In words, from the declarations."""
+    privacy = schema.privacy
+    unit = "row" if privacy.unit == "row" else f"{privacy.unit} (up to {privacy.max_rows} rows each)"
+    return f"{len(schema.columns)} declared columns; protects each {unit}."
+
+
+def columns(schema: Schema) -> list[ColumnPayload]:
+    return [
+        ColumnPayload(
+            name=name,
+            kind=_kind(column),
+            values=None if column.domain is None else [label(value) for value in column.domain],
+            bounds=None if column.bounds is None else list(column.bounds),
+            description=column.description,
+        )
+        for name, column in schema.columns.items()
+    ]
+
+
+def examples(schema: Schema) -> list[Example]:
+    """Questions that the schema can answer; no group in them was picked by looking at the data."""
+    found: list[Example] = []
+    if schema.table.name == "adult" and {"marital_status", "high_income"} <= schema.columns.keys():
+        found.append(
+            Example(
+                title="Why do married people earn more?",
+                sql=_select("marital_status", "AVG(high_income)", schema),
+                groups=["Married-civ-spouse", "Never-married"],
+            )
+        )
+    grouping = _easiest_to_group(schema)
+    if grouping is None:
+        return found
+    two = [label(value) for value in schema.domain(grouping)[:2]]
+    found.append(
+        Example(title=f"How many rows by {grouping}?", sql=_select(grouping, "COUNT(*)", schema), groups=two)
+    )
+    measured = next((n for n, c in schema.columns.items() if c.bounds is not None and n != grouping), None)
+    if measured is not None:
+        sql = _select(grouping, f"AVG({quoted(measured)})", schema)
+        found.append(Example(title=f"Does {measured} differ by {grouping}?", sql=sql, groups=two))
+    return found
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it; plain ones stay plain."""
+    plain = name.isascii() and name.isidentifier() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def _select(column: str, aggregate: str, schema: Schema) -> str:
+    name = quoted(column)
+    return f"SELECT {name}, {aggregate} FROM {quoted(schema.table.name)} GROUP BY {name}"
+
+
+def _easiest_to_group(schema: Schema) -> str | None:
+    sizes = {name: len(schema.domain(name)) for name in schema.discrete()}
+    readable = [name for name, size in sizes.items() if _FEW <= size <= _MANY]
+    enough = [name for name, size in sizes.items() if size >= _FEW]
+    return min(readable, key=sizes.__getitem__, default=min(enough, key=sizes.__getitem__, default=None))
+
+
+def _kind(column: Column) -> Any:
+    if column.bounds is not None:
+        return "numeric" if column.domain is None else "both"
+    return "discrete"

@@ -1,0 +1,223 @@
+"""How a server is set up: one strict TOML file. Errors name the key; secrets come from the environment.
+
+Relative paths are relative to the file. A server that could be reached in the clear from elsewhere, or under
+names nobody listed, does not start.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from dpxplain.errors import SchemaError
+
+LEDGER_VARIABLE = "DPXPLAIN_LEDGER"
+DEFAULT_PORT = 8765
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Serving(_Strict):
+    """[server]"""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)  # 0: any that is free
+    ledger: str = "ledger.sqlite"
+    datasets: tuple[Path, ...] = Field(min_length=1)
+    data_folder: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    public_url: str | None = None
+    trusted_hosts: tuple[str, ...] = ()
+    behind_proxy: bool = False
+    proxy_addresses: tuple[str, ...] = ("127.0.0.1", "::1")
+
+    @field_validator("datasets", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str | Path) else value
+
+    @field_validator("public_url")
+    @classmethod
+    def _an_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            parts = urlsplit(value)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+                raise ValueError("must look like https://name or https://name:port")
+        return value
+
+    @field_validator("ledger")
+    @classmethod
+    def _no_password(cls, value: str) -> str:
+        if "://" in value and urlsplit(value).password is not None:
+            raise ValueError(f"a password does not belong in this file; set {LEDGER_VARIABLE} instead")
+        return value
+
+    @model_validator(mode="after")
+    def _safe_to_reach(self) -> Serving:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key belong together")
+        if is_loopback(self.host):
+            return self
+        if not self.secure and not self.behind_proxy:
+            raise ValueError(
+                "tokens would travel in the clear on this host; set tls_certificate and tls_key, or "
+                "behind_proxy = true if a proxy adds TLS"
+            )
+        if self.public_url is None and not self.trusted_hosts:
+            raise ValueError(
+                'say under which names the server is reached: public_url = "https://..." or trusted_hosts'
+            )
+        return self
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers reach it by TLS."""
+        return self.tls_key is not None or (self.public_url or "").startswith("https://")
+
+
+class Analysts(_Strict):
+    """[analysts]"""
+
+    default_rho: float = Field(default=0.0, ge=0, le=1_000_000)
+
+
+class Limits(_Strict):
+    """[limits]"""
+
+    requests_per_minute: int = Field(default=600, ge=1)
+    anonymous_per_minute: int = Field(default=60, ge=1)
+    body_bytes: int = Field(default=1_000_000, ge=1_000)
+    seconds_per_request: float = Field(default=60.0, gt=0)
+    memory: str | None = Field(default=None, pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$")
+    running: int = Field(default=2, ge=1, le=256)
+    waiting: int = Field(default=16, ge=0)
+    pad_seconds: float = Field(default=0.0, ge=0, le=600)
+    session_hours: float = Field(default=12.0, gt=0, le=24 * 30)
+
+
+class Oidc(_Strict):
+    """[oidc]"""
+
+    issuer: str
+    audience: str = Field(min_length=1)
+    jwks_url: str | None = None
+    name_claim: str = "sub"
+    role_claim: str = "roles"
+    curator_values: tuple[str, ...] = ()
+    analyst_values: tuple[str, ...] | None = None  # None: everybody the issuer vouches for
+    algorithms: tuple[Literal["RS256", "ES256"], ...] = Field(default=("RS256", "ES256"), min_length=1)
+
+    @field_validator("issuer", "jwks_url")
+    @classmethod
+    def _by_tls(cls, value: str | None) -> str | None:
+        if value is not None:
+            parts = urlsplit(value)
+            if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+                raise ValueError("must be an https address")
+        return value
+
+
+class Config(_Strict):
+    """The whole file.
+
+    >>> Config.load({"server": {"datasets": "schemas"}}).limits.running
+    2
+    """
+
+    server: Serving
+    analysts: Analysts = Analysts()
+    limits: Limits = Limits()
+    oidc: Oidc | None = None
+    single_user: bool = Field(default=False, exclude=True)  # by `serve --example` only, never from a file
+
+    @classmethod
+    def load(cls, source: str | Path | Mapping[str, Any]) -> Config:
+        if isinstance(source, Mapping):
+            return _checked(source, "the configuration", Path())
+        file = Path(source)
+        try:
+            raw = tomllib.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SchemaError(
+                f"There is no configuration {file}.",
+                remedy='Write one with [server] datasets = "schemas", or try: dpxplain serve --example adult',
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(
+                f"{file} cannot be read: {type(error).__name__}.", remedy="Pass a TOML file in UTF-8."
+            ) from None
+        except tomllib.TOMLDecodeError as error:
+            raise SchemaError(
+                f"{file} is not valid TOML: {error}.", remedy="Mend the file at that place."
+            ) from None
+        if "single_user" in raw:
+            raise SchemaError(f"In {file}: single_user: is not a known key.", remedy="Leave it out.")
+        return _checked(raw, str(file), file.parent)
+
+    @property
+    def ledger_place(self) -> str:
+        """A path or a postgresql:// URL. May hold a password, so it is never shown."""
+        return os.environ.get(LEDGER_VARIABLE) or self.server.ledger
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names in a Host header that are ours, in lower case and without a port."""
+        named = {host.lower().strip("[]") for host in self.server.trusted_hosts}
+        if self.server.public_url is not None:
+            named.add((urlsplit(self.server.public_url).hostname or "").lower())
+        if is_loopback(self.server.host):
+            named |= {"localhost", "127.0.0.1", "::1", self.server.host.lower()}
+        return frozenset(named)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as error:
+        # Only keys and rules: what the file holds at a wrong place could be a secret.
+        wrong = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
+        raise SchemaError(f"In {where}: {wrong}.", remedy="Mend these keys of the configuration.") from None
+    return config.model_copy(update={"server": _anchored(config.server, folder)})
+
+
+def _anchored(server: Serving, folder: Path) -> Serving:
+    """With every relative path made relative to the file's own folder."""
+    paths = {
+        name: None if value is None else folder / value
+        for name in ("data_folder", "tls_certificate", "tls_key")
+        for value in [getattr(server, name)]
+    }
+    datasets = tuple(folder / path for path in server.datasets)
+    ledger = server.ledger if "://" in server.ledger else str(folder / server.ledger)
+    return server.model_copy(update={**paths, "datasets": datasets, "ledger": ledger})
+
+
+def _explain(error: Any) -> str:
+    key = ".".join(str(part) for part in error["loc"]) or "configuration"
+    kinds = {"missing": "is missing", "extra_forbidden": "is not a known key"}
+    message = kinds.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    return f"{key}: {message[0].lower() + message[1:]}"

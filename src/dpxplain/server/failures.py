@@ -1,0 +1,187 @@
+"""One shape for everything that goes wrong: {code, message, remedy, position}. It never carries data.
+
+An exception that DPXPlain did not raise on purpose may quote the data, so its text is neither sent nor
+logged; its kind and place are logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from dpxplain.errors import BadRequest, BudgetExhausted, CuratorOnly, DPXPlainError
+
+LOG = logging.getLogger("dpxplain.server")
+
+Shape = dict[str, Any]
+
+
+class Problem(Exception):
+    """What a route answers instead of a result."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        remedy: str = "",
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(code)
+        self.status = status
+        self.shape: Shape = {"code": code, "message": message, "remedy": remedy, "position": None}
+        self.headers = dict(headers or {})
+
+
+def not_found(what: str = "page") -> Problem:
+    """The same words whether it does not exist or is another's."""
+    return Problem(404, "not_found", f"There is no such {what}.", "Check the address.")
+
+
+def busy(seconds: int) -> Problem:
+    return Problem(
+        503,
+        "busy",
+        "The server works on as many requests as it may. Nothing was charged.",
+        f"Ask again in {seconds} seconds.",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
+def too_many(seconds: int) -> Problem:
+    return Problem(
+        429,
+        "too_many_requests",
+        "That were too many requests in a short time. Nothing was charged.",
+        f"Ask again in {seconds} seconds.",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
+def too_large() -> Problem:
+    return Problem(
+        413,
+        "too_large",
+        "The request is larger than the server takes. Nothing was charged.",
+        "Send less at once.",
+        headers={"Connection": "close"},
+    )
+
+
+def failed_after_charge() -> Problem:
+    """All that may be said: why it failed could depend on the data."""
+    return Problem(
+        500,
+        "failed_after_charge",
+        "The request failed after its budget was reserved; the charge stays.",
+        "The history shows it. Ask again with fewer predicates or attributes, or tell the curator.",
+    )
+
+
+def internal() -> Problem:
+    return Problem(
+        500,
+        "internal",
+        "The server failed in an unforeseen way; the message is held back, as it could quote the data.",
+        "Tell the curator when it happened; the server's log says where.",
+    )
+
+
+def place(error: BaseException) -> str:
+    """The kind of an error and the file and line it came from; never its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "dpxplain" in Path(frame.filename).parts]
+    spots = dict.fromkeys(f"{Path(f.filename).name}:{f.lineno}" for f in (*ours[-1:], *frames[-1:]))
+    return f"{type(error).__name__} at {', '.join(spots)}"
+
+
+def as_problem(error: BaseException) -> Problem:
+    """Any failure in the one shape; unforeseen ones are logged by kind and place."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, DPXPlainError):
+        status = _status(error)
+        if status is not None:
+            problem = Problem(status, "", "")
+            problem.shape = error.to_dict()
+            return problem
+    LOG.error("unforeseen failure: %s", place(error))
+    return internal()
+
+
+def respond(error: BaseException) -> Response:
+    problem = as_problem(error)
+    return JSONResponse(problem.shape, problem.status, headers=problem.headers)
+
+
+def install(app: FastAPI) -> None:
+    """Every error FastAPI and Starlette raise themselves takes the same shape."""
+
+    async def known(_request: Request, error: Exception) -> Response:
+        return respond(error)
+
+    async def http(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return respond(_of_http(error))
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return respond(Problem(400, "bad_request", _invalid(error.errors()), "See the API's documentation."))
+
+    app.add_exception_handler(Problem, known)
+    app.add_exception_handler(DPXPlainError, known)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(RequestValidationError, invalid)
+
+
+def _status(error: DPXPlainError) -> int | None:
+    if isinstance(error, BudgetExhausted):
+        return 409
+    if isinstance(error, CuratorOnly):
+        return 403
+    return 400 if isinstance(error, BadRequest) else None
+
+
+def _of_http(error: HTTPException) -> Problem:
+    status = error.status_code
+    if status == 404:
+        return not_found()
+    if status == 405:
+        return Problem(
+            405, "method_not_allowed", "This address has no such method.", "See the API's documentation.",
+            headers=error.headers,
+        )  # fmt: skip
+    if status == 413:
+        return too_large()
+    if status >= 500:
+        return internal()
+    code = HTTPStatus(status).phrase.lower().replace(" ", "_")
+    return Problem(
+        status, code, "The request could not be read.", "Send JSON in UTF-8.", headers=error.headers
+    )
+
+
+def _invalid(errors: Sequence[Any]) -> str:
+    """Which keys are wrong and why, without what was sent there: it could be a secret."""
+    wrong = []
+    for error in errors[:5]:
+        keys = [str(part) for part in error["loc"] if part != "body"]
+        key = ".".join(keys) if keys and error["type"] != "json_invalid" else "the body"
+        kinds = {
+            "missing": "is missing",
+            "extra_forbidden": "is not a known key",
+            "json_invalid": "is not valid JSON",
+        }
+        message = kinds.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
+        wrong.append(f"{key[:100]}: {message[0].lower() + message[1:]}")
+    return f"In the request: {'; '.join(wrong)}."

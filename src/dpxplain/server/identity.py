@@ -1,0 +1,128 @@
+"""Who is asking: a bearer token of ours or of the OIDC issuer, a browser's session, or the one local user.
+
+A header that is shown decides alone: a wrong bearer token is never made up for by a good cookie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers
+
+from dpxplain.server.failures import Problem
+from dpxplain.server.oidc import Issuer
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.tokens import Tokens
+
+ANALYST, CURATOR = "analyst", "curator"
+_MOST_CHARACTERS = 8_000
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Caller:
+    """One request's author."""
+
+    name: str
+    """As the ledger knows them; "" is the local owner of a single-user server."""
+    role: str
+    id: str
+    """For logs and limits."""
+    csrf: str | None = None
+    """What non-GET requests must repeat, where a browser shows the credential by itself."""
+    session: str | None = None
+    """The browser session's own token id."""
+    parent: str | None = None
+    """The token that a browser session was made from."""
+
+    @property
+    def is_curator(self) -> bool:
+        return self.role == CURATOR
+
+
+def unauthorized() -> Problem:
+    """The same for every reason: unknown, expired, revoked, forged."""
+    return Problem(
+        401,
+        "unauthorized",
+        "This needs a valid token.",
+        "Sign in, or send the header Authorization: Bearer TOKEN; the curator makes tokens.",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
+def proper_name(name: str) -> bool:
+    """Whether someone may be called that. Nobody may be called "", which is the local owner, or "*".
+
+    >>> proper_name("alice@example.org"), proper_name(""), proper_name("*")
+    (True, False, False)
+    """
+    return 0 < len(name) <= _LONGEST_NAME and name.strip() == name and name.isprintable() and name != "*"
+
+
+class Identifier:
+    """Reads credentials from headers. Blocks: it asks the ledger, and now and then the issuer."""
+
+    def __init__(self, tokens: Tokens | None, issuer: Issuer | None, *, secure: bool) -> None:
+        self._tokens = tokens  # None: the one local user
+        self._issuer = issuer
+        self.cookie = "__Host-dpxplain" if secure else "dpxplain"
+        self._local_csrf = secrets.token_urlsafe(32)
+
+    @property
+    def single_user(self) -> bool:
+        return self._tokens is None
+
+    def shown(self, headers: Headers) -> str | None:
+        """What the request shows as its credential, if anything."""
+        if "authorization" in headers:
+            return headers["authorization"]
+        return self._cookie(headers)
+
+    def identify(self, headers: Headers) -> Caller | None:
+        """The caller, or None if nothing valid is shown."""
+        if self._tokens is None:
+            return Caller("", CURATOR, "local", csrf=self._local_csrf)
+        if "authorization" in headers:
+            kind, _, text = headers["authorization"].partition(" ")
+            return self.bearer(text.strip()) if kind.lower() == "bearer" else None
+        cookie = self._cookie(headers)
+        if cookie is None:
+            return None
+        identity = self._tokens.authenticate(cookie)
+        if identity is None or identity.parent is None:  # a token itself does not belong into a cookie
+            return None
+        return Caller(
+            identity.name, identity.role, identity.parent, csrf_of(cookie), identity.token, identity.parent
+        )
+
+    def bearer(self, text: str) -> Caller | None:
+        if self._tokens is None or not 0 < len(text) <= _MOST_CHARACTERS:
+            return None
+        if text.startswith("dpx_"):
+            identity = self._tokens.authenticate(text)
+            if identity is None or identity.parent is not None:  # a session serves its browser only
+                return None
+            return Caller(identity.name, identity.role, identity.token)
+        verified = self._issuer.verify(text) if self._issuer is not None else None
+        if verified is None or not proper_name(verified[0]):
+            return None
+        return Caller(*verified, id=f"oidc:{verified[0]}")
+
+    def _cookie(self, headers: Headers) -> str | None:
+        try:
+            morsel = SimpleCookie(headers.get("cookie", "")[:_MOST_CHARACTERS]).get(self.cookie)
+        except CookieError:
+            return None
+        return morsel.value or None if morsel is not None else None
+
+
+def csrf_of(cookie: str) -> str:
+    """Bound to the session: follows from its secret, and tells nothing about it."""
+    return hmac.new(cookie.encode(), b"dpxplain csrf", hashlib.sha256).hexdigest()

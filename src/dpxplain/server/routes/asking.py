@@ -1,0 +1,110 @@
+"""Phases 1 and 2: what is declared, prices, answers, and whether a difference is real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter
+from starlette.responses import JSONResponse
+
+from dpxplain.payloads import (
+    AnswerPayload,
+    BudgetPayload,
+    HistoryPayload,
+    PreviewPayload,
+    QuestionPayload,
+    budget_payload,
+    history_payload,
+    history_records,
+    preview_payload,
+)
+from dpxplain.server import asking, catalog
+from dpxplain.server.bodies import Ask, ChartQuery, ConfidenceQuery, EntryId, Why
+from dpxplain.server.failures import not_found
+from dpxplain.server.gate import AnyCaller
+from dpxplain.server.pool import Task
+from dpxplain.server.shapes import DatasetPayload, Datasets, ReleasePayload
+from dpxplain.server.spec import answers
+from dpxplain.server.state import AtDesk, Running
+
+router = APIRouter(tags=["Asking"])
+
+
+@router.get("/datasets", responses=answers(Datasets))
+def datasets(caller: AnyCaller, server: Running) -> Any:
+    """Every data set, with your budget on it."""
+    account = server.account(caller)
+    listed = [catalog.summary(d.schema, account.budget(d.name)) for d in server.datasets.all]
+    return JSONResponse({"datasets": listed})
+
+
+@router.get("/datasets/{dataset}", responses=answers(DatasetPayload))
+def dataset(desk: AtDesk) -> Any:
+    """What is declared about it, and questions to begin with. All of it is public."""
+    return JSONResponse(catalog.details(desk.dataset.schema, desk.account.budget(desk.name)))
+
+
+@router.get("/datasets/{dataset}/budget", responses=answers(BudgetPayload))
+def budget(desk: AtDesk) -> Any:
+    """What you may spend, have spent and have left."""
+    return JSONResponse(budget_payload(desk.account.budget(desk.name)))
+
+
+@router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload))
+def preview(desk: AtDesk, body: Ask) -> Any:
+    """What a query would cost and how noisy its answer would be. Spends nothing."""
+    priced = desk.looking().preview(body.sql, body.rho, confidence=body.confidence)
+    return JSONResponse(preview_payload(priced))
+
+
+@router.post("/datasets/{dataset}/query", responses=answers(AnswerPayload, "The answer.", 409, 500, 503))
+async def query(desk: AtDesk, body: Ask) -> Any:
+    """Phase 1: a noisy answer for every declared group, for rho. Asking the identical thing again is free."""
+
+    def stored() -> Any:
+        session = desk.looking()
+        if session.preview(body.sql, body.rho, confidence=body.confidence).price.free:
+            answer = session.query(body.sql, body.rho, confidence=body.confidence)
+            return asking.show_answer(session, answer, body.chart_width)
+        return None
+
+    def measured(task: Task) -> Any:
+        session = desk.measuring(task)
+        answer = session.query(body.sql, body.rho, confidence=body.confidence)
+        return asking.show_answer(session, answer, body.chart_width)
+
+    payload = await run_sync(stored)
+    return JSONResponse(payload if payload is not None else await desk.in_pool(measured))
+
+
+@router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload))
+def answer(
+    desk: AtDesk, entry: EntryId, confidence: ConfidenceQuery = 0.95, chart_width: ChartQuery = None
+) -> Any:
+    """A stored answer, at any confidence. Free."""
+    session = desk.looking()
+    return JSONResponse(
+        asking.show_answer(session, asking.answer_meant(session, entry, confidence), chart_width)
+    )
+
+
+@router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload))
+def why(desk: AtDesk, body: Why) -> Any:
+    """Phase 2: is the difference real, or privacy noise? Free."""
+    return JSONResponse(asking.show_question(asking.question_asked(desk.looking(), body), body.chart_width))
+
+
+@router.get("/datasets/{dataset}/history", responses=answers(HistoryPayload))
+def history(desk: AtDesk) -> Any:
+    """What you asked so far, and what others share with you, each with its price."""
+    return JSONResponse(history_payload(desk.account.history(desk.name)))
+
+
+@router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload))
+def release(desk: AtDesk, entry: EntryId) -> Any:
+    """A release as it was stored."""
+    found = desk.account.get(desk.name, entry)
+    if found is None:
+        raise not_found("release")
+    return JSONResponse({"entry": history_records([found[0]])[0], "release": found[1]})

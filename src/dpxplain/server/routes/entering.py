@@ -1,0 +1,97 @@
+"""Health, who am I, and signing in and out of the page."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from dpxplain import __version__
+from dpxplain.server.bodies import SignIn
+from dpxplain.server.failures import Problem
+from dpxplain.server.gate import AnyCaller, Curator
+from dpxplain.server.identity import Caller, csrf_of, unauthorized
+from dpxplain.server.metrics import CONTENT_TYPE
+from dpxplain.server.shapes import Health, Me
+from dpxplain.server.spec import answers, failures
+from dpxplain.server.state import Running
+
+router = APIRouter(tags=["Entering"])
+
+
+@router.get("/health", responses={200: {"model": Health}})
+async def health() -> Any:
+    """Whether the server answers."""
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+@router.get("/me", responses=answers(Me, "Also when not signed in: then name is null."))
+async def me(request: Request, server: Running) -> Any:
+    """Who the server takes you for, and the value of X-CSRF-Token for a browser."""
+    return JSONResponse(_me(request.state.caller, single_user=server.config.single_user))
+
+
+@router.post("/session", responses=answers(Me, "Signed in; a cookie comes along."))
+def sign_in(body: SignIn, server: Running) -> Any:
+    """Sign a browser in with a token."""
+    tokens = server.ledger.tokens
+    caller = server.identifier.bearer(body.token.strip())
+    if caller is None:
+        raise unauthorized()
+    if caller.id.startswith("oidc:"):
+        raise Problem(
+            400,
+            "not_for_sessions",
+            "A token of the OIDC issuer is for programs; it cannot open a browser session.",
+            "Sign in with a token that the curator made.",
+        )
+    session, text = tokens.create_session(
+        caller.id, lifetime=timedelta(hours=server.config.limits.session_hours)
+    )
+    server.ledger.note(caller.name, "signed in", None, {"session": session})
+    signed_in = Caller(caller.name, caller.role, caller.id, csrf_of(text), session, caller.id)
+    response = JSONResponse(_me(signed_in, single_user=False))
+    _set_cookie(response, server, text)
+    return response
+
+
+@router.delete("/session", status_code=204, responses=failures(), response_class=Response)
+def sign_out(caller: AnyCaller, server: Running) -> Response:
+    """End the browser's session."""
+    if caller.session is not None:
+        server.ledger.tokens.revoke(caller.session, caller.name)
+    response = Response(status_code=204)
+    _set_cookie(response, server, "", max_age=0)
+    return response
+
+
+@router.get(
+    "/metrics",
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **failures()},
+    response_class=Response,
+)
+def metrics(_caller: Curator, server: Running) -> Response:
+    """Figures for operators, in Prometheus' format."""
+    return Response(server.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _me(caller: Caller | None, *, single_user: bool) -> Me:
+    if caller is None:
+        return Me(name=None, role=None, csrf=None, single_user=single_user, signed_in=False)
+    name = "you" if single_user else caller.name
+    role: Any = caller.role
+    return Me(name=name, role=role, csrf=caller.csrf, single_user=single_user, signed_in=True)
+
+
+def _set_cookie(response: Response, server: Any, text: str, max_age: int | None = None) -> None:
+    response.set_cookie(
+        server.identifier.cookie,
+        text,
+        max_age=max_age,
+        path="/",
+        secure=server.config.server.secure,
+        httponly=True,
+        samesite="strict",
+    )

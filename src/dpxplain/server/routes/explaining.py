@@ -1,0 +1,190 @@
+"""Phase 3: preparing and explaining, as jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from dpxplain.ledger.base import Job
+from dpxplain.payloads import PreviewPayload, preview_payload
+from dpxplain.server import asking
+from dpxplain.server.bodies import Explain, JobId, Prepare, Wait
+from dpxplain.server.failures import Problem, not_found
+from dpxplain.server.gate import AnyCaller
+from dpxplain.server.jobs import FINISHED, lost
+from dpxplain.server.pool import Task
+from dpxplain.server.shapes import JobPayload
+from dpxplain.server.spec import answers, failures
+from dpxplain.server.state import AtDesk, Desk, Running
+from dpxplain.session import Session
+
+router = APIRouter(tags=["Explaining"])
+_GOING_ON: Any = {202: {"model": JobPayload, "description": "Not done yet; ask for the job again."}}
+_JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
+
+
+@router.post("/datasets/{dataset}/prepare/preview", responses=answers(PreviewPayload, "Price.", 503))
+async def preview_prepare(desk: AtDesk, body: Prepare) -> Any:
+    """What preparing an answer would cost. Spends nothing."""
+
+    def priced(_task: Task) -> Any:
+        session = desk.looking()
+        answer = asking.aggregate_meant(session, body.answer, body.of)
+        family = asking.family_asked(body.family, session.schema)
+        return preview_payload(answer.preview_prepare(body.rho, **family))
+
+    return JSONResponse(await desk.in_pool(priced))
+
+
+@router.post("/datasets/{dataset}/prepare", responses=_JOB)
+async def prepare(desk: AtDesk, body: Prepare, wait: Wait = 0.0) -> Any:
+    """Spend rho once, and every later explanation of this answer is free."""
+    await run_sync(lambda: asking.aggregate_meant(desk.looking(), body.answer, body.of))
+    return await _started(desk, "prepare", body, wait)
+
+
+@router.post("/datasets/{dataset}/explain/preview", responses=answers(PreviewPayload, "Price.", 503))
+async def preview_explain(desk: AtDesk, body: Explain) -> Any:
+    """What an explanation would cost and how precise it would be. Spends nothing."""
+
+    def priced(_task: Task) -> Any:
+        session = desk.looking()
+        question = asking.question_asked(session, body)
+        return preview_payload(question.preview(**asking.explain_arguments(body, session.schema)))
+
+    return JSONResponse(await desk.in_pool(priced))
+
+
+@router.post("/datasets/{dataset}/explain", responses=_JOB)
+async def explain(desk: AtDesk, body: Explain, wait: Wait = 0.0) -> Any:
+    """Phase 3: the k predicates that matter most. Without rho it must be prepared, and is free."""
+    await run_sync(lambda: asking.question_asked(desk.looking(), body))
+    return await _started(desk, "explain", body, wait)
+
+
+@router.post(
+    "/datasets/{dataset}/report",
+    responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **failures(409, 503)},
+    response_class=HTMLResponse,
+)
+async def report(desk: AtDesk, body: Explain) -> Response:
+    """The whole story as one HTML file, of an explanation that is stored or free."""
+    from dpxplain.render.report import report as written
+
+    def work(_task: Task) -> str:
+        session = desk.looking()
+        question = asking.question_asked(session, body)
+        arguments = asking.explain_arguments(body, session.schema)
+        price = question.preview(**arguments).price
+        if not price.free and price.rho > 0:
+            raise Problem(
+                409, "not_stored", "This explanation was not asked yet.", "Ask it with explain first."
+            )
+        return written(question.explain(**arguments))
+
+    # The report brings its own, stricter policy for its inline style.
+    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; sandbox"
+    headers = {
+        "Content-Security-Policy": policy,
+        "Content-Disposition": 'attachment; filename="dpxplain-report.html"',
+    }
+    return HTMLResponse(await desk.in_pool(work), headers=headers)
+
+
+def _own_job(server: Running, caller: AnyCaller, job: JobId) -> Job:
+    """Another's job is as unknown as none."""
+    found = server.jobs.get(job)
+    if found.owner != caller.name:
+        raise not_found("job")
+    return found
+
+
+OwnJob = Annotated[Job, Depends(_own_job)]
+
+
+@router.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 503), **_GOING_ON})
+async def job(server: Running, caller: AnyCaller, job: OwnJob, wait: Wait = 0.0) -> Any:
+    """How far a job is; with its result, once it is done."""
+    if wait and job.state not in FINISHED:
+        await server.jobs.wait(job.id, wait)
+    return await _told(await run_sync(_desk_of, server, caller, job.dataset), job.id)
+
+
+@router.delete("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 503), **_GOING_ON})
+async def cancel(server: Running, caller: AnyCaller, job: OwnJob) -> Any:
+    """Ask a job to stop. If its budget was reserved already, the charge stays."""
+    await run_sync(server.jobs.cancel, job.id)
+    await server.jobs.wait(job.id, 1.0)
+    return await _told(await run_sync(_desk_of, server, caller, job.dataset), job.id)
+
+
+def _desk_of(server: Running, caller: AnyCaller, dataset: str) -> Desk:
+    return Desk(server, server.datasets.get(dataset), caller)
+
+
+async def _started(desk: Desk, kind: str, body: Prepare | Explain, wait: float) -> Response:
+    jobs = desk.server.jobs
+    request = body.model_dump(mode="json")
+
+    def work(task: Task) -> asking.Payload:
+        return _done(desk.measuring(task), kind, body)
+
+    id = await run_sync(jobs.start, desk.name, desk.caller.name, kind, request, work)
+    if wait:
+        await jobs.wait(id, wait)
+        here = jobs.here(id)
+        if here is not None and here.problem is not None and here.task.entry is None:
+            raise here.problem  # it never began to cost anything: a refusal like any other
+    return await _told(desk, id)
+
+
+def _done(session: Session, kind: str, body: Prepare | Explain) -> asking.Payload:
+    if isinstance(body, Prepare):
+        return asking.prepared(session, body)
+    return asking.show_explanation(session, asking.explained(session, body), body.chart_width)
+
+
+async def _told(desk: Desk, id: str) -> Response:
+    """The job's state, and its result from this process's memory or from what is stored."""
+    jobs = desk.server.jobs
+    job = await run_sync(jobs.get, id)
+    here, charge, state, error = jobs.here(id), 0.0, job.state, job.error
+    if here is not None:
+        charge = here.task.charged
+    elif job.entry is not None:
+        charge = await run_sync(_charge, desk, job.entry)
+    if state == "lost":
+        released = None if job.entry is None else await run_sync(desk.account.get, desk.name, job.entry)
+        # A process may die after the release is stored and before it could tell.
+        state, error = ("done", None) if released is not None else ("lost", lost().shape)
+    result: asking.Payload | None = None
+    if state == "done":
+        known = here.result if here is not None else None
+        result = known if known is not None else await _again(desk, job, charge)
+    payload = {
+        "id": id,
+        "kind": job.kind,
+        "dataset": job.dataset,
+        "state": state,
+        "stage": jobs.stage(job),
+        "rho": charge,
+        "result": result,
+        "error": error,
+    }
+    return JSONResponse(payload, 200 if state in FINISHED else 202)
+
+
+async def _again(desk: Desk, job: Job, charge: float) -> asking.Payload:
+    """What another process released, from the ledger; nothing of it can cost anything."""
+    request: Mapping[str, Any] = job.request
+    body: Prepare | Explain = (Prepare if job.kind == "prepare" else Explain).model_validate(request)
+    result = await desk.in_pool(lambda _task: _done(desk.looking(), job.kind, body))
+    return result | {"free": charge == 0}
+
+
+def _charge(desk: Desk, entry: int) -> float:
+    return next((line.rho for line in desk.account.history(desk.name) if line.id == entry), 0.0)

@@ -1,0 +1,49 @@
+"""The page at /, and the API's documentation; both without anything from elsewhere."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from dpxplain.server.documentation import page
+from dpxplain.server.gate import PREFIX
+
+STATIC = Path(str(files("dpxplain.server"))) / "static"
+_FOR_GOOD = "public, max-age=31536000, immutable"
+_MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>DPXPlain</title>
+<p>The server runs, but its page was not built. Build it with <code>make page</code>, or use
+<a href="/api/v1/docs">the API</a>.</p></html>"""
+
+router = APIRouter(include_in_schema=False)
+
+
+class BuiltFiles(StaticFiles):
+    """Built files; those with a hash in their name may be kept for good."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        if path.startswith("assets/") and response.status_code in (200, 206):
+            response.headers["Cache-Control"] = _FOR_GOOD
+        return response
+
+
+@router.get("/")
+async def index() -> Response:
+    built = STATIC / "index.html"
+    return FileResponse(built) if built.is_file() else HTMLResponse(_MISSING)
+
+
+@router.get(f"{PREFIX}/openapi.json")
+async def openapi(request: Request) -> Any:
+    return JSONResponse(request.app.openapi())
+
+
+@router.get(f"{PREFIX}/docs")
+async def docs(request: Request) -> Response:
+    return HTMLResponse(page(request.app.openapi()))

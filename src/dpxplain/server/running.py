@@ -1,0 +1,97 @@
+"""Starting the server, saying where it is, and ending it without losing what was measured."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from dpxplain.datasets import path as bundled
+from dpxplain.errors import BadRequest, SourceError
+from dpxplain.ledger.opening import open_ledger
+from dpxplain.server.app import create_app
+from dpxplain.server.config import Config, Serving, is_loopback
+
+GRACE_SECONDS = 15
+
+
+def example_config(name: str, *, host: str = "127.0.0.1", port: int = 0) -> Config:
+    """One user on bundled data, without signing in; for this machine only."""
+    return single_user_config(bundled(f"{name}.toml"), host=host, port=port)
+
+
+def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) -> Config:
+    if not is_loopback(host):
+        raise BadRequest(
+            "Without a configuration there is no login, so the server is for this machine only.",
+            remedy="Leave --host out, or write a configuration: dpxplain serve CONFIG.toml",
+        )
+    return Config(server=Serving(host=host, port=port, datasets=(schema,)), single_user=True)
+
+
+def run(
+    config: Config, *, ledger: Path | None = None, said: Callable[[str], None] = lambda _text: None
+) -> None:
+    """Serve until interrupted. A single-user server keeps its ledger at `ledger`, or in memory."""
+    book = open_ledger(ledger) if config.single_user else open_ledger(config.ledger_place)
+    try:
+        app = create_app(config, book)
+        with _listening(config.server) as listener:
+            said(address(config.server, listener.getsockname()[1]))
+            _uvicorn(config, app).run(sockets=[listener])
+    finally:
+        book.close()
+
+
+def address(serving: Serving, port: int) -> str:
+    """Where people find the page."""
+    if serving.public_url is not None:
+        return serving.public_url
+    host = f"[{serving.host}]" if ":" in serving.host else serving.host
+    return f"{'https' if serving.secure else 'http'}://{host}:{port}/"
+
+
+def _uvicorn(config: Config, app: object) -> uvicorn.Server:
+    serving = config.server
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,  # type: ignore[arg-type]
+            access_log=False,  # ours names routes, not addresses with their values
+            log_config=None,
+            lifespan="on",
+            server_header=False,
+            proxy_headers=serving.behind_proxy,
+            forwarded_allow_ips=list(serving.proxy_addresses),
+            ssl_certfile=serving.tls_certificate,
+            ssl_keyfile=serving.tls_key,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=15,
+        )
+    )
+
+
+def _listening(serving: Serving) -> socket.socket:
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    # With the protocol named, asyncio sends small responses at once instead of waiting for more.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((serving.host, serving.port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise SourceError(
+            f"The server cannot listen on {serving.host}, port {serving.port}: {error.strerror}.",
+            remedy="Choose another port.",
+        ) from None
+    listener.set_inheritable(True)
+    return listener
+
+
+def log_to_stderr() -> None:
+    """Plain lines; DPXPlain's own tell no values, and of others only warnings are wanted."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.WARNING)
+    logging.getLogger("dpxplain.server").setLevel(logging.INFO)

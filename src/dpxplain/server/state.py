@@ -1,0 +1,119 @@
+"""What a running server holds, and how a route reaches it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from fastapi import Depends, Request
+
+from dpxplain.ledger.base import Ledger
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.server import accounts
+from dpxplain.server.bodies import DatasetName
+from dpxplain.server.config import Config
+from dpxplain.server.datasets import Registry
+from dpxplain.server.gate import AnyCaller
+from dpxplain.server.identity import Caller, Identifier
+from dpxplain.server.jobs import JobRunner
+from dpxplain.server.metrics import Metrics
+from dpxplain.server.oidc import Issuer
+from dpxplain.server.pool import Pool, Task
+from dpxplain.session import Session
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.sqlledger import SQLLedger
+
+T = TypeVar("T")
+
+
+class Server:
+    """Everything that lives as long as the process."""
+
+    def __init__(self, config: Config, ledger: SQLLedger) -> None:
+        serving, limits = config.server, config.limits
+        self.config = config
+        self.ledger = ledger
+        self.datasets = Registry(
+            serving.datasets,
+            ledger,
+            data_folder=serving.data_folder,
+            memory=limits.memory,
+            editable=not config.single_user,
+        )
+        self.identifier = Identifier(
+            None if config.single_user else ledger.tokens,
+            Issuer(config.oidc) if config.oidc is not None else None,
+            secure=serving.secure,
+        )
+        self.pool = Pool(
+            running=limits.running,
+            waiting=limits.waiting,
+            seconds=limits.seconds_per_request,
+            pad_seconds=limits.pad_seconds,
+        )
+        self.jobs = JobRunner(self.pool, ledger.jobs)
+        self.metrics = Metrics(self)
+
+    def account(self, caller: Caller) -> Ledger:
+        """What the caller may spend and see."""
+        if self.config.single_user:
+            return self.ledger
+        return self.ledger.account(
+            caller.name, sees_all=caller.is_curator, default_limit=self.config.analysts.default_rho
+        )
+
+    def actor(self, caller: Caller) -> str:
+        """How the audit log names the caller."""
+        return caller.name or "local owner"
+
+    def close(self) -> None:
+        self.pool.close()
+        self.jobs.close()
+
+
+def server_of(request: Request) -> Server:
+    server: Server = request.app.state.server
+    return server
+
+
+Running = Annotated[Server, Depends(server_of)]
+
+
+class Desk:
+    """One caller at one data set: what most routes work with."""
+
+    def __init__(self, server: Server, dataset: OpenDataset, caller: Caller) -> None:
+        self.server = server
+        self.dataset = dataset
+        self.caller = caller
+        self.account = server.account(caller)
+
+    @property
+    def name(self) -> str:
+        return self.dataset.name
+
+    def looking(self) -> Session:
+        """For prices and what is stored: cannot spend."""
+        return accounts.asking_nothing_new(self.dataset, self.account)
+
+    def measuring(self, task: Task) -> Session:
+        return accounts.measuring(self.dataset, self.account, task, task.progress)
+
+    def revealing(self) -> Session:
+        """The curator's."""
+        assert self.caller.is_curator
+        return accounts.revealing(self.dataset, self.account)
+
+    async def in_pool(self, work: Callable[[Task], T]) -> T:
+        """Wait for work that reads data or computes for long; refused at once if the server is busy."""
+        task = Task()
+        return await asyncio.wrap_future(self.server.pool.submit(task, lambda: work(task)))
+
+
+def _desk(server: Running, caller: AnyCaller, dataset: DatasetName) -> Desk:
+    return Desk(server, server.datasets.get(dataset), caller)
+
+
+AtDesk = Annotated[Desk, Depends(_desk)]
