@@ -18,7 +18,38 @@ from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, SHARES
 from dpxplain.model.budget import Budget, Spend, check_rho, limit_units, rho_of_units
 
-_RELEASED = sa.select(ENTRIES, RELEASES.c.payload).join(RELEASES)
+# Statements are made once: SQLAlchemy takes longer to build one than SQLite to run it.
+_FIRST_RELEASE = sa.select(ENTRIES, RELEASES.c.payload).join(RELEASES).order_by(ENTRIES.c.id).limit(1)
+_LINES = (
+    sa.select(ENTRIES, RELEASES.c.entry.is_not(None).label("released"))
+    .outerjoin(RELEASES)
+    .order_by(ENTRIES.c.id)
+)
+_WITH_KEY = ENTRIES.c.key == sa.bindparam("key")
+_WITH_ID = ENTRIES.c.id == sa.bindparam("entry")
+_OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
+_NOTICE_TO_ALL = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
+_VISIBLE = sa.or_(ENTRIES.c.analyst.in_(sa.bindparam("owners", expanding=True)), _NOTICE_TO_ALL)
+
+# By whether the reader sees all.
+_ENTRIES_SEEN = {True: _OF_DATASET, False: sa.and_(_OF_DATASET, _VISIBLE)}
+_BY_KEY = {all: _FIRST_RELEASE.where(seen, _WITH_KEY) for all, seen in _ENTRIES_SEEN.items()}
+_BY_ID = {all: _FIRST_RELEASE.where(seen, _WITH_ID) for all, seen in _ENTRIES_SEEN.items()}
+_HISTORY = {all: _LINES.where(seen) for all, seen in _ENTRIES_SEEN.items()}
+
+_CHARGED = (
+    sa.select(ENTRIES.c.dataset, RELEASES.c.entry.is_not(None).label("released"))
+    .outerjoin(RELEASES)
+    .where(_WITH_ID, ENTRIES.c.analyst == sa.bindparam("analyst"))
+)
+_SHARES = (
+    sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared)
+    .where(
+        SHARES.c.dataset == sa.bindparam("dataset"),
+        SHARES.c.reader.in_(sa.bindparam("readers", expanding=True)),
+    )
+    .order_by(SHARES.c.id)
+)
 
 
 class Account:
@@ -83,11 +114,8 @@ class Account:
 
     def release(self, entry: int, payload: str) -> None:
         with self._store.writing() as connection:
-            charged = sa.select(ENTRIES.c.dataset, RELEASES.c.entry).outerjoin(RELEASES)
-            row = connection.execute(
-                charged.where(ENTRIES.c.id == entry, ENTRIES.c.analyst == self._analyst)
-            ).one_or_none()
-            if row is None or row.entry is not None:
+            row = connection.execute(_CHARGED, {"entry": entry, "analyst": self._analyst}).one_or_none()
+            if row is None or row.released:
                 raise InternalError(
                     f"Entry {entry} cannot be released: it was never reserved, or was released before."
                 )
@@ -95,36 +123,36 @@ class Account:
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
-        return self._first_release(dataset, ENTRIES.c.key == key)
+        return self._first_release(_BY_KEY, dataset, key=key)
 
     def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
         # A typed id may be larger than a database can hold; no entry has it.
-        return self._first_release(dataset, ENTRIES.c.id == max(0, min(entry, 2**63 - 1)))
+        return self._first_release(_BY_ID, dataset, entry=max(0, min(entry, 2**63 - 1)))
 
     def history(self, dataset: str) -> list[Entry]:
-        released = RELEASES.c.entry.is_not(None).label("released")
-        lines = sa.select(ENTRIES, released).outerjoin(RELEASES).order_by(ENTRIES.c.id)
         with self._store.reading() as connection:
-            rows = connection.execute(lines.where(*self._visible(connection, dataset))).all()
+            seen = self._seen(connection, dataset)
+            rows = connection.execute(_HISTORY[self._sees_all], seen).all()
         return [_entry(row, released=row.released) for row in rows]
 
     def close(self) -> None:
         """Nothing: the ledger stays open for the other accounts."""
 
-    def _first_release(self, dataset: str, wanted: sa.ColumnElement[bool]) -> tuple[Entry, str] | None:
+    def _first_release(
+        self, statements: Mapping[bool, sa.Select[Any]], dataset: str, **wanted: str | int
+    ) -> tuple[Entry, str] | None:
         with self._store.reading() as connection:
-            theirs = _RELEASED.where(wanted, *self._visible(connection, dataset))
-            row = connection.execute(theirs.order_by(ENTRIES.c.id).limit(1)).one_or_none()
+            seen = self._seen(connection, dataset)
+            row = connection.execute(statements[self._sees_all], seen | wanted).one_or_none()
         return None if row is None else (_entry(row, released=True), row.payload)
 
-    def _visible(self, connection: sa.Connection, dataset: str) -> list[sa.ColumnElement[bool]]:
-        """The entries of the data set that this account may see."""
+    def _seen(self, connection: sa.Connection, dataset: str) -> dict[str, Any]:
+        """Which entries this account may see, as parameters of the statements above."""
         known_limit(connection, dataset)
         if self._sees_all:
-            return [ENTRIES.c.dataset == dataset]
+            return {"dataset": dataset}
         owners = [self._analyst, *_shared_with(connection, dataset, self._analyst)]
-        notice_to_all = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
-        return [ENTRIES.c.dataset == dataset, sa.or_(ENTRIES.c.analyst.in_(owners), notice_to_all)]
+        return {"dataset": dataset, "owners": owners}
 
 
 def _declare(connection: sa.Connection, dataset: str, declared: int, delta: float) -> None:
@@ -161,10 +189,8 @@ def _declare(connection: sa.Connection, dataset: str, declared: int, delta: floa
 
 def _shared_with(connection: sa.Connection, dataset: str, reader: str) -> list[str]:
     """Whose entries this reader may see; of each share the latest word counts."""
-    said = sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared).where(
-        SHARES.c.dataset == dataset, SHARES.c.reader.in_([reader, EVERYONE])
-    )
-    latest = {(row.owner, row.reader): row.shared for row in connection.execute(said.order_by(SHARES.c.id))}
+    said = connection.execute(_SHARES, {"dataset": dataset, "readers": [reader, EVERYONE]})
+    latest = {(row.owner, row.reader): row.shared for row in said}
     return sorted({owner for (owner, _), shared in latest.items() if shared})
 
 

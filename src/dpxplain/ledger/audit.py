@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -57,6 +58,7 @@ NAMES = {
 }
 """What a row of a table is called in a record's details."""
 
+_LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
 
@@ -106,8 +108,13 @@ def insert(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]
     row = {column.name: values.get(column.name) for column in table.columns if column is not key}
     if key.name in values:
         row = {key.name: values[key.name]} | row
-    written = sa.insert(table).values(row).returning(key)
-    return {key.name: connection.execute(written).scalar_one()} | row
+    return {key.name: connection.execute(_insertion(table), row).scalar_one()} | row
+
+
+@cache
+def _insertion(table: sa.Table) -> sa.Executable:
+    """Made once: SQLAlchemy takes longer to build a statement than SQLite to run it."""
+    return sa.insert(table).returning(next(iter(table.primary_key.columns)))
 
 
 def append(
@@ -119,9 +126,7 @@ def append(
     time: str | None = None,
 ) -> None:
     """Add a record to the log. The caller's transaction must be alone with the ledger."""
-    last = connection.execute(
-        sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
-    ).one_or_none()
+    last = connection.execute(_LAST).one_or_none()
     previous = GENESIS if last is None else last.hash
     record = {
         "id": 1 if last is None else last.id + 1,
@@ -137,7 +142,7 @@ def append(
         "previous": previous,
         "hash": chained(previous, record),
     }
-    connection.execute(sa.insert(LOG).values(row))
+    connection.execute(_insertion(LOG), row)
 
 
 def append_change(

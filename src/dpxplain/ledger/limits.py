@@ -15,6 +15,32 @@ from dpxplain.ledger.audit import insert
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, RELEASES
 from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO, Budget, rho_of_units
 
+# Statements are made once: SQLAlchemy takes longer to build one than SQLite to run it.
+_DATASET: sa.BindParameter[str] = sa.bindparam("dataset")
+_ANALYST: sa.BindParameter[str] = sa.bindparam("analyst")
+_LATEST_LIMIT = sa.select(LIMITS).where(LIMITS.c.dataset == _DATASET).order_by(LIMITS.c.id.desc()).limit(1)
+_LATEST_GRANT = (
+    sa.select(GRANTS)
+    .where(GRANTS.c.dataset == _DATASET, GRANTS.c.analyst == _ANALYST)
+    .order_by(GRANTS.c.id.desc())
+    .limit(1)
+)
+_CHARGES = sa.func.sum(ENTRIES.c.charge_units)
+
+
+def _standing_statement() -> sa.Select[Any]:
+    limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
+    own = _CHARGES.filter(ENTRIES.c.analyst == _ANALYST)
+    spent = sa.select(_CHARGES.label("spent"), own.label("own_spent")).where(ENTRIES.c.dataset == _DATASET)
+    sums = spent.subquery()
+    return sa.select(
+        *(limit.c.declared_units, limit.c.top_up_units, limit.c.delta),
+        *(grant.c.limit_units, grant.c.expires, sums.c.spent, sums.c.own_spent),
+    ).select_from(limit.outerjoin(grant, sa.true()).join(sums, sa.true()))
+
+
+_STANDING = _standing_statement()
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -63,28 +89,21 @@ def standing(
 
     `default_limit` is the allowance of an analyst who was granted none; None leaves them to the data set's.
     """
-    limit = known_limit(connection, dataset)
-    own = sa.func.sum(ENTRIES.c.charge_units).filter(ENTRIES.c.analyst == analyst)
-    sums = sa.select(sa.func.sum(ENTRIES.c.charge_units).label("all"), own.label("own"))
-    spent = connection.execute(sums.where(ENTRIES.c.dataset == dataset)).one()
-    total = limit.declared_units + limit.top_up_units
-    everyone = Standing(total, int(spent.all or 0), limit.delta)
-    grant = latest_grant(connection, dataset, analyst) if analyst else None
-    if grant is None and (not analyst or default_limit is None):
-        return everyone
+    row = connection.execute(_STANDING, {"dataset": dataset, "analyst": analyst}).one_or_none()
+    if row is None:
+        raise unknown_dataset(dataset)
     return Standing(
-        everyone.limit,
-        everyone.spent,
-        everyone.delta,
-        own_limit=default_limit if grant is None else grant.limit_units,
-        own_spent=int(spent.own or 0),
-        expires=None if grant is None else moment(grant.expires),
+        limit=row.declared_units + row.top_up_units,
+        spent=int(row.spent or 0),
+        delta=row.delta,
+        own_limit=default_limit if row.limit_units is None else row.limit_units,
+        own_spent=int(row.own_spent or 0),
+        expires=moment(row.expires),
     )
 
 
 def latest_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any] | None:
-    latest = sa.select(LIMITS).where(LIMITS.c.dataset == dataset).order_by(LIMITS.c.id.desc()).limit(1)
-    return connection.execute(latest).one_or_none()
+    return connection.execute(_LATEST_LIMIT, {"dataset": dataset}).one_or_none()
 
 
 def known_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any]:
@@ -95,8 +114,7 @@ def known_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any]:
 
 
 def latest_grant(connection: sa.Connection, dataset: str, analyst: str) -> sa.Row[Any] | None:
-    theirs = sa.select(GRANTS).where(GRANTS.c.dataset == dataset, GRANTS.c.analyst == analyst)
-    return connection.execute(theirs.order_by(GRANTS.c.id.desc()).limit(1)).one_or_none()
+    return connection.execute(_LATEST_GRANT, {"dataset": dataset, "analyst": analyst}).one_or_none()
 
 
 def add_notice(

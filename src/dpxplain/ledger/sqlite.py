@@ -53,19 +53,19 @@ class SQLiteStore(Store):
         # One connection and one lock: threads queue here instead of polling SQLite's file lock, and a ledger
         # in memory is the same code. Every transaction is short, so nobody waits long.
         self._lock = threading.Lock()
+        self._file = None if path is None else f"{path.absolute().as_uri()}?mode=rw"
         self.name = "The ledger in memory" if path is None else f"The ledger {str(path)!r}"
         with self.errors_explained():
-            if path is None:
+            if path is None or self._file is None:
                 engine = _engine("file::memory:")
                 _create(engine)
             else:
-                path = path.absolute()
-                _create_file(path)
-                engine = _engine(f"{path.as_uri()}?mode=rw")
+                _create_file(path.absolute())
+                engine = _engine(self._file)
         super().__init__(self.name, engine)
         if path is not None:
             try:
-                self._verify(path)
+                self._verify(path.absolute())
             except BaseException:
                 self.close()
                 raise
@@ -90,6 +90,22 @@ class SQLiteStore(Store):
             yield connection
 
     updating = writing
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """On a connection of its own, so that nobody waits for a long look at a file."""
+        if self._file is None:
+            with self.reading() as connection:
+                yield connection
+            return
+        self._check_process()
+        engine = _engine(self._file)
+        try:
+            with self._connection(engine) as connection:
+                connection.exec_driver_sql("BEGIN")
+                yield connection
+        finally:
+            engine.dispose()
 
     def close(self) -> None:
         with self._lock:

@@ -152,7 +152,7 @@ class SQLLedger(Account):
 
         `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
         """
-        with self._store.reading() as connection:
+        with self._store.snapshot() as connection:
             return verify(connection, head)
 
     def _set_share(self, dataset: str, owner: str, reader: str, shared: bool, reason: str, by: str) -> None:

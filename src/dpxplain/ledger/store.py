@@ -33,6 +33,10 @@ class Store(ABC):
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """A transaction that sees one moment and writes nothing."""
 
+    def snapshot(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction for reading everything, which may take long."""
+        return self.reading()
+
     @abstractmethod
     def writing(self) -> AbstractContextManager[sa.Connection]:
         """A transaction that is alone with the ledger; commits at the end of the block unless it raises."""
