@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check bench experiments clean constraints
+PAGE := src/dpxplain/server/static/index.html
+
+.PHONY: setup demo page serve test check bench load experiments clean constraints
 
 setup: $(STAMP)
 
@@ -18,7 +20,19 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	@$(BIN)/dpxplain demo --report dpxplain-demo.html
 
-test: setup
+page: $(PAGE)
+
+$(PAGE): $(STAMP) $(wildcard page/*.*) $(shell find page/src page/public -type f 2>/dev/null) tools/build-page
+	@tools/build-page
+	@touch $@
+
+# One user, bundled data, no login: open the address it prints.
+serve: setup page
+	@$(BIN)/dpxplain serve --example adult
+
+# A real database and a real browser, installed when missing.
+test: setup page
+	@tools/machine
 	$(BIN)/pytest -n 2
 
 check: setup
@@ -28,6 +42,11 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Slow: many analysts, killed servers and response times, on this machine's loopback only.
+load: setup
+	@tools/machine
+	$(BIN)/python -m benchmarks.load
 
 # Slow: coverage grids and the study of mechanisms; rewrites the figures in docs/.
 experiments: setup
@@ -40,4 +59,4 @@ constraints: setup
 	$(BIN)/pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
 
 clean:
-	rm -rf $(VENV) dpxplain-demo.html
+	rm -rf $(VENV) dpxplain-demo.html page/node_modules src/dpxplain/server/static

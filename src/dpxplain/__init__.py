@@ -8,6 +8,7 @@ from dpxplain.errors import (
     BadRequest,
     BudgetExhausted,
     CuratorOnly,
+    Denied,
     DPXPlainError,
     ExplanationError,
     InternalError,
@@ -15,6 +16,7 @@ from dpxplain.errors import (
     QuestionError,
     SchemaError,
     SourceError,
+    Unavailable,
 )
 from dpxplain.model.question import Verdict
 
@@ -40,6 +42,7 @@ __all__ = [
     "CuratorOnly",
     "CustomInfluence",
     "DPXPlainError",
+    "Denied",
     "Explanation",
     "ExplanationError",
     "FormulaInfluence",
@@ -52,6 +55,7 @@ __all__ = [
     "SchemaError",
     "Session",
     "SourceError",
+    "Unavailable",
     "Verdict",
     "connect",
     "differs",

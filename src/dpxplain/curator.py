@@ -6,7 +6,7 @@ Only a data set opened with `curator=True` carries it; an analyst's objects hold
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +37,19 @@ class Truth(Displayed, Tabular):
 
     def records(self) -> list[Record]:
         return self.rows
+
+
+@runtime_checkable
+class TruthTeller(Protocol):
+    """A data set that also reveals what is true, here or at a server."""
+
+    def answer_truth(self, answer: Answer) -> Truth: ...
+
+    def answers_truth(self, answers: Answers) -> Truth: ...
+
+    def question_truth(self, question: Question, family: Family) -> Truth: ...
+
+    def table_truth(self, table: Explanation) -> Truth: ...
 
 
 class CuratorDataset(OpenDataset):
@@ -142,9 +155,9 @@ class CuratorDataset(OpenDataset):
         return influence * unit, rank
 
 
-def require_curator(dataset: OpenDataset) -> CuratorDataset:
+def require_curator(dataset: OpenDataset) -> TruthTeller:
     """The curator's data set, or a refusal."""
-    if isinstance(dataset, CuratorDataset):
+    if isinstance(dataset, TruthTeller):
         return dataset
     raise CuratorOnly(
         "True values are for the curator only.",

@@ -7,7 +7,9 @@
     │   ├── QueryRefused           the SQL is not one we answer; carries its position
     │   ├── QuestionError          the question does not fit the answer
     │   ├── ExplanationError       k, attributes or predicates do not fit the question
-    │   └── CuratorOnly            a true value was asked for without being the curator
+    │   ├── CuratorOnly            a true value was asked for without being the curator
+    │   ├── Denied                 a server does not know the token, or has nothing of that name for it
+    │   └── Unavailable            a server is busy, too often asked, or gone; ask again later
     ├── BudgetExhausted            the data set's budget does not cover the request (exit code 3)
     └── InternalError              a bug in DPXPlain (exit code 1)
 
@@ -94,6 +96,14 @@ class ExplanationError(BadRequest):
 
 class CuratorOnly(BadRequest):
     """A true value was asked for by someone who is not the curator."""
+
+
+class Denied(BadRequest):
+    """A server does not accept the token, or has nothing of that name for its holder."""
+
+
+class Unavailable(BadRequest):
+    """A server cannot answer now: it is busy, was asked too often, or cannot be reached."""
 
 
 class BudgetExhausted(DPXPlainError):

@@ -13,7 +13,7 @@ from typing import Any
 from dpxplain.answer import Answer
 from dpxplain.answers import Answers
 from dpxplain.asking import query_asked
-from dpxplain.curator import CuratorDataset
+from dpxplain.curator import CuratorDataset, TruthTeller
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
@@ -40,19 +40,34 @@ def connect(
     source: object = None,
     schema: SchemaSource | None = None,
     *,
+    token: str | None = None,
     workspace: str | Path | None = None,
     curator: bool = False,
     trusted_code: bool = False,
     insecure_seed: int | None = None,
     progress: Progress = silent,
 ) -> Session:
-    """Open a data set: a Parquet or CSV path or glob, a DataFrame or an Arrow table.
+    """Open a data set: a Parquet or CSV path or glob, a DataFrame or an Arrow table; or one at a server.
+
+    `connect("https://host/data-set", token=...)` needs nothing else: schema, budget and history are the
+    server's. The token may also stand in the environment as DPXPLAIN_TOKEN.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
     (default: `.dpxplain` in the current folder) and survives the session. `trusted_code` lets influences
     that are not the library's run on true counts. `insecure_seed` replaces the
     noise by a repeatable one for experiments; everything it touches is marked as not private.
     """
+    if is_address(source):
+        if schema is not None or workspace is not None or trusted_code or insecure_seed is not None:
+            raise BadRequest(
+                "A data set at a server comes with the server's schema, budget and noise.",
+                remedy="Pass the address and token=... only.",
+            )
+        from dpxplain.remote.dataset import open_remote
+
+        return Session(open_remote(str(source), token, curator=curator, progress=progress))
+    if token is not None:
+        raise BadRequest("Only a server takes a token.", remedy='Pass "https://host/data-set" with it.')
     if schema is None:
         raise SchemaError(
             "A data set needs a declared schema.",
@@ -98,7 +113,7 @@ class Session:
 
     def __repr__(self) -> str:
         budget = self.budget
-        role = "curator" if isinstance(self._dataset, CuratorDataset) else "analyst"
+        role = "curator" if isinstance(self._dataset, TruthTeller) else "analyst"
         return f"<Session {self._dataset.name}, {role}, {budget.remaining:g} of {budget.limit:g} ρ left>"
 
     def __enter__(self) -> Session:
@@ -189,6 +204,11 @@ class Session:
         if statement.more:
             return queries_key(statement.queries, self._dataset, rho)
         return query_key(statement.query, self._dataset, rho)
+
+
+def is_address(source: object) -> bool:
+    """Whether the data are at a server."""
+    return isinstance(source, str) and source.lower().startswith(("https://", "http://"))
 
 
 def _open(

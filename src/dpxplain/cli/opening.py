@@ -32,6 +32,20 @@ class Place:
     workspace: str
 
     @cached_property
+    def server(self) -> str | None:
+        """The address, if the data set is at a server: --data https://host/data-set."""
+        from dpxplain.session import is_address
+
+        if not is_address(self.data):
+            return None
+        if self.schema is not None or self.example is not None:
+            raise BadRequest(
+                "A data set at a server comes with the server's own schema.",
+                remedy="Leave out --schema and --example (also as DPXPLAIN_SCHEMA).",
+            )
+        return self.data
+
+    @cached_property
     def schema_file(self) -> Path:
         from dpxplain.datasets import path as bundled
 
@@ -54,6 +68,9 @@ class Place:
     def declared(self) -> Schema:
         from dpxplain.model.schema import Schema
 
+        if self.server is not None:
+            with self.recalling() as session:
+                return session.schema
         return Schema.load(self.schema_file)
 
     @property
@@ -77,6 +94,10 @@ class Place:
         """A session that can measure."""
         from dpxplain.session import connect
 
+        if self.server is not None:
+            with connect(self.server, curator=curator, progress=progress) as session:
+                yield session
+            return
         source = self.source
         if source is None:
             raise SchemaError(
@@ -93,6 +114,12 @@ class Place:
     def recalling(self) -> Iterator[Session]:
         """A session on what was released before, and on prices. Reads no data and can spend nothing."""
         from dpxplain.cli.recall import recall
+        from dpxplain.session import connect
+
+        if self.server is not None:
+            with connect(self.server) as session:
+                yield session
+            return
 
         with recall(self.declared, self.workspace) as session:
             yield session

@@ -16,7 +16,7 @@ _OUTPUT = "Output"
 Data = Annotated[
     str | None,
     typer.Option(
-        "--data", metavar="PATH", help="Parquet or CSV file or glob; default: the schema's table.source.",
+        "--data", metavar="PATH", help="Parquet or CSV file or glob, or https://host/data-set; default: the schema's source.",
         envvar="DPXPLAIN_DATA", rich_help_panel=_WHERE,
     ),
 ]  # fmt: skip

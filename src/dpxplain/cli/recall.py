@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpxplain.engines.base import Grouped
-from dpxplain.errors import BadRequest, InternalError
+from dpxplain.engines.nothing import NoData
+from dpxplain.errors import BadRequest
 from dpxplain.ledger.sqlite import SQLiteLedger
 from dpxplain.model.budget import Spend
-from dpxplain.model.confidential import Confidential
-from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
@@ -38,19 +36,6 @@ class _SealedLedger(SQLiteLedger):
         raise BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")
 
 
-class _NoData:
-    """An engine without rows."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
-        raise InternalError("Data were asked for in a session that has none.")
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
 def recall(schema: Schema, workspace: str | Path) -> Session:
     """The data set as its workspace remembers it."""
     ledger = _SealedLedger(Path(workspace) / "ledger.sqlite")
@@ -59,4 +44,4 @@ def recall(schema: Schema, workspace: str | Path) -> Session:
     except BaseException:
         ledger.close()
         raise
-    return Session(OpenDataset(schema, _NoData(schema), ledger, OpenDPNoise()))
+    return Session(OpenDataset(schema, NoData(schema), ledger, OpenDPNoise()))

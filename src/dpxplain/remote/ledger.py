@@ -1,0 +1,79 @@
+"""The ledger as a server tells it: one analyst's budget, history and releases. Charging is the server's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from dpxplain.errors import Denied, InternalError
+from dpxplain.ledger.base import Entry
+from dpxplain.model.budget import Budget, Spend
+from dpxplain.remote.wire import Wire
+
+
+class RemoteLedger:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
+        """The server has opened it."""
+
+    def budget(self, dataset: str) -> Budget:
+        told = self._wire.get(self._wire.of_dataset("/budget"))
+        expires = told["expires"]
+        return Budget(
+            limit=told["rho"]["limit"],
+            spent=told["rho"]["spent"],
+            delta=told["delta"],
+            expires=None if expires is None else datetime.fromisoformat(expires),
+            shared_remaining=told["shared_remaining"],
+        )
+
+    def reserve(
+        self,
+        dataset: str,
+        kind: str,
+        key: str,
+        description: str,
+        rho: float,
+        spends: Sequence[Spend],
+        request: Mapping[str, Any] | None = None,
+    ) -> int:
+        raise InternalError("Only the server charges.")
+
+    def release(self, entry: int, payload: str) -> None:
+        raise InternalError("Only the server releases.")
+
+    def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        same = (entry for entry in self.history(dataset) if entry.key == key and entry.state == "released")
+        first = next(same, None)
+        return None if first is None else self.get(dataset, first.id)
+
+    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
+        try:
+            told = self._wire.get(self._wire.of_dataset(f"/releases/{entry}"))
+        except Denied:
+            return None
+        return _entry(told["entry"]), told["release"]
+
+    def history(self, dataset: str) -> list[Entry]:
+        return [_entry(line) for line in self._wire.get(self._wire.of_dataset("/history"))["entries"]]
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+def _entry(line: Mapping[str, Any]) -> Entry:
+    return Entry(
+        id=line["id"],
+        time=datetime.fromisoformat(line["time"]),
+        kind=line["kind"],
+        description=line["description"],
+        rho=line["rho"],
+        spends=tuple(Spend(spend["mechanism"], spend["rho"]) for spend in line["spends"]),
+        state=line["state"],
+        key=line["key"],
+        analyst=line["analyst"],
+        request=line["request"],
+    )

@@ -1,0 +1,167 @@
+"""Talking to a server: addresses, the token, and its errors as our own exceptions.
+
+A request that the server refused for being busy charged nothing, so it is sent again after the pause it
+asks for. A connection lost on the way is not: the server may have charged it, and the person decides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from dpxplain.errors import BadRequest, Denied, DPXPlainError, InternalError, QueryRefused, Unavailable
+from dpxplain.phases.dataset import Progress
+
+LONGEST_PATIENCE = 60.0  # seconds spent waiting for a busy server
+_WAIT = 20  # seconds a request for a job's state stays open
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class Wire:
+    """One data set's address at a server, with the token that opens it."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url)
+        *before, self.dataset = [part for part in parts.path.split("/") if part] or [""]
+        if not parts.hostname or not self.dataset:
+            raise BadRequest("The address names no data set.", remedy="Write it as https://host/data-set.")
+        if parts.username or parts.password:
+            raise BadRequest("An address is no place for a secret.", remedy="Pass token=..., without user@.")
+        token = token or os.environ.get("DPXPLAIN_TOKEN")
+        if token and parts.scheme == "http" and parts.hostname not in _LOCAL:
+            raise BadRequest(
+                "A token is not sent over plain http.", remedy="Use https://, as tokens open the data set."
+            )
+        self._home = f"{parts.scheme}://{parts.netloc}"
+        base = "/".join([self._home, *before, "api", "v1"])
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._client = httpx.Client(base_url=base, headers=headers, timeout=_WAIT + 70.0)
+
+    def __repr__(self) -> str:
+        return f"<Wire to {self.dataset} at {self._home}>"
+
+    def close(self) -> None:
+        self._client.close()
+
+    def get(self, path: str) -> Any:
+        return self._send("GET", path)
+
+    def of_dataset(self, path: str = "") -> str:
+        return f"/datasets/{quote(self.dataset, safe='')}{path}"
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        return self._send("POST", self.of_dataset(path), body)
+
+    def finished(self, path: str, body: Mapping[str, Any], progress: Progress) -> Any:
+        """The result of a job: asked for, followed, and called off if the person interrupts."""
+        job = self._send("POST", self.of_dataset(f"{path}?wait={_WAIT}"), body)
+        stage = ""
+        try:
+            while job["state"] in ("queued", "running"):
+                if job["stage"] != stage:
+                    stage = job["stage"]
+                    progress(stage)
+                job = self.get(f"/jobs/{job['id']}?wait={_WAIT}")
+        except KeyboardInterrupt:
+            self._send("DELETE", f"/jobs/{job['id']}")
+            raise
+        if job["state"] == "done":
+            return job["result"]
+        if job["error"]:
+            raise understood(job["error"], body)
+        raise Unavailable(
+            f"The server could not finish the request ({job['state']}); a charge made for it stays.",
+            remedy="The history shows it. Ask again.",
+        )
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        for pause in _pauses():
+            try:
+                response = self._client.request(method, path, json=body)
+            except httpx.ConnectError:
+                raise Unavailable(
+                    f"{self._home} cannot be reached.", remedy="Check the address; is the server running?"
+                ) from None
+            except httpx.HTTPError:
+                raise Unavailable(
+                    f"The connection to {self._home} broke.",
+                    remedy="Ask the same again: if the answer was stored meanwhile, it is free.",
+                ) from None
+            if response.status_code not in (429, 503) or not pause(response):
+                return _read(response, body)
+        raise AssertionError("the last pause is refused")
+
+
+def _pauses() -> Iterator[Any]:
+    """Waits as long as the server asks, a few times and not for ever."""
+    left = LONGEST_PATIENCE
+
+    def pause(response: httpx.Response) -> bool:
+        nonlocal left
+        try:
+            seconds = max(0.1, float(response.headers.get("Retry-After", 1)))
+        except ValueError:
+            seconds = 1.0
+        if seconds > left:
+            return False
+        left -= seconds
+        time.sleep(seconds)
+        return True
+
+    while True:
+        yield pause
+
+
+def _read(response: httpx.Response, body: Mapping[str, Any] | None) -> Any:
+    try:
+        content = response.json()
+    except json.JSONDecodeError:
+        content = None
+    if response.is_success and content is not None:
+        return content
+    if isinstance(content, dict) and "code" in content:
+        raise understood(content, body or {})
+    raise Unavailable(
+        f"Something that is not a DPXPlain server answered (status {response.status_code}).",
+        remedy="Check the address: https://host/data-set.",
+    )
+
+
+def understood(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainError:
+    """The server's error as the exception that local use would have raised."""
+    code, message, remedy = shape["code"], shape["message"], shape["remedy"]
+    position = shape.get("position")
+    if code == QueryRefused.code():
+        if not position:
+            return QueryRefused(message, remedy=remedy)
+        before = f"line {position['line']}, column {position['column']}: "
+        return QueryRefused(
+            message.removeprefix(before),
+            remedy=remedy,
+            sql=body.get("sql", ""),
+            start=position["start"],
+            end=position["end"],
+        )
+    known: dict[str, type[DPXPlainError]] = {kind.code(): kind for kind in _kinds(DPXPlainError)}
+    elsewhere: dict[str, type[DPXPlainError]] = {
+        "not_found": Denied,
+        "unauthorized": Denied,
+        "forbidden": Denied,
+        "busy": Unavailable,
+        "too_many_requests": Unavailable,
+        "internal": InternalError,
+    }
+    kind = (known | elsewhere).get(code, BadRequest)
+    return kind(message, remedy=remedy)
+
+
+def _kinds(root: type[DPXPlainError]) -> Iterator[type[DPXPlainError]]:
+    for kind in root.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
