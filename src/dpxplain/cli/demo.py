@@ -45,8 +45,8 @@ def demo(
       [cyan]dpxplain demo --report why.html[/cyan]
     """
     from dpxplain.cli.asking import one_aggregate
-    from dpxplain.payloads import answer_payload, explanation_payload, prepared_payload
     from dpxplain.cli.phases import check_writable
+    from dpxplain.payloads import answer_payload, explanation_payload, prepared_payload
     from dpxplain.render.words import row_sentence
 
     check_writable(Path(report))

@@ -16,8 +16,8 @@ _OUTPUT = "Output"
 Data = Annotated[
     str | None,
     typer.Option(
-        "--data", metavar="PATH", help="Parquet or CSV file or glob, or https://host/data-set; default: the schema's source.",
-        envvar="DPXPLAIN_DATA", rich_help_panel=_WHERE,
+        "--data", metavar="PATH|URL", envvar="DPXPLAIN_DATA", rich_help_panel=_WHERE,
+        help="Parquet or CSV file or glob, or https://host/data-set; default: the schema's table.source.",
     ),
 ]  # fmt: skip
 SchemaFile = Annotated[
