@@ -20,7 +20,7 @@ from dpxplain.server.gate import PREFIX, Gate
 from dpxplain.server.guard import BodyLimit
 from dpxplain.server.headers import SecurityHeaders
 from dpxplain.server.observing import Observer
-from dpxplain.server.routes import asking, entering, explaining, page
+from dpxplain.server.routes import administering, asking, curating, entering, explaining, page
 from dpxplain.server.state import Server
 
 DESCRIPTION = """Differentially private answers that explain themselves.
@@ -69,8 +69,8 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
         ],
     )
     app.state.server = server
-    for router in (entering.router, asking.router, explaining.router):
-        app.include_router(router, prefix=PREFIX)
+    for subject in (entering, asking, explaining, curating, administering):
+        app.include_router(subject.router, prefix=PREFIX)
     app.include_router(page.router)
     if page.STATIC.is_dir():
         app.mount("/", page.BuiltFiles(directory=page.STATIC), name="page")

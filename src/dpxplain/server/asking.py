@@ -17,7 +17,7 @@ from dpxplain.payloads import answer_payload, explanation_payload, prepared_payl
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.question import Question
 from dpxplain.server.bodies import Explain, Family, Prepare, Why
-from dpxplain.server.failures import not_found
+from dpxplain.server.failures import Problem, not_found
 from dpxplain.session import Session
 from dpxplain.table import Explanation
 
@@ -91,6 +91,14 @@ def explained(session: Session, asked: Explain) -> Explanation:
     question = question_asked(session, asked)
     table: Explanation = question.explain(**explain_arguments(asked, session.schema))
     return table
+
+
+def check_stored(session: Session, asked: Explain) -> None:
+    """A refusal, unless explaining it spends nothing."""
+    question = question_asked(session, asked)
+    price = question.preview(**explain_arguments(asked, session.schema)).price
+    if not price.free and price.rho > 0:
+        raise Problem(409, "not_stored", "This explanation was not asked yet.", "Ask it with explain first.")
 
 
 def prepared(session: Session, asked: Prepare) -> Payload:

@@ -20,6 +20,7 @@ from dpxplain.ledger.base import Ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.server.declaring import file_name, schema_of, write_whole
 from dpxplain.server.failures import not_found
 
 LOG = logging.getLogger("dpxplain.server")
@@ -98,7 +99,22 @@ class Registry:
             raise not_found("data set")
         return found.file
 
-    def new_file(self, name: str) -> Path:
+    def put(self, text: str, *, name: str | None) -> OpenDataset:
+        """Declare the data set `name` anew, or a new one; its data are opened before anything changes."""
+        schema = schema_of(text)
+        with self._lock:
+            file = self._new_file(schema.table.name) if name is None else self.file_of(name)
+            after = Declared(file, (0, 0), name=schema.table.name)
+            self._check_name(after, self._known.get(file))
+            self._check_inside(schema, file.parent, self._data_folder or file.parent)
+            dataset = after.dataset = self.open(schema, file.parent)
+            self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
+            write_whole(file, text)
+            after.mark = _mark(file) or (0, 0)
+            self._known[file] = after
+            return dataset
+
+    def _new_file(self, name: str) -> Path:
         """Where a new data set's schema belongs."""
         folder = next((place for place in self._places if place.is_dir()), None)
         if folder is None:
@@ -106,18 +122,19 @@ class Registry:
                 "This server has a fixed list of schema files.",
                 remedy="Configure a folder as datasets, to add to it.",
             )
-        return folder / f"{name}.toml"
+        file = folder / file_name(name)
+        if file.exists():
+            raise BadRequest(
+                "There is a schema file of that name.", remedy="Edit it, or choose another name."
+            )
+        return file
 
     def open(self, schema: Schema, folder: Path) -> OpenDataset:
         """Open the data that a schema in `folder` points at; nothing is registered or charged."""
-        engine = DuckDBEngine(self._source(schema, folder), schema, memory=self._memory)
+        if self._data_folder is not None:
+            self._check_inside(schema, folder, self._data_folder)
+        engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory)
         return OpenDataset(schema, engine, self._ledger, OpenDPNoise())
-
-    def follow(self, file: Path) -> None:
-        """Take over a file that was just written."""
-        declared = self._follow(file)
-        if declared is not None and declared.problem is not None:
-            raise declared.problem
 
     def _files(self) -> Iterator[Path]:
         for place in self._places:
@@ -174,19 +191,22 @@ class Registry:
                 f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
             )
 
-    def _source(self, schema: Schema, folder: Path) -> Path:
-        if schema.table.source is None:
-            raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
-        source = folder / schema.table.source
-        if self._data_folder is not None:
-            home = self._data_folder.resolve()
-            lying = [Path(found) for found in glob.glob(str(source))] or [source]
-            if not all(path.resolve().is_relative_to(home) for path in lying):
-                raise SourceError(
-                    "table.source: lies outside the server's data folder.",
-                    remedy="Name a file inside it, relative to the schema's own folder.",
-                )
-        return source
+    @staticmethod
+    def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
+        """Wherever links and globs lead, the data lie in the folder that is meant for them."""
+        source = _source(schema, folder)
+        lying = [Path(found) for found in glob.glob(str(source))] or [source]
+        if not all(path.resolve().is_relative_to(home.resolve()) for path in lying):
+            raise SourceError(
+                "table.source: lies outside the server's data folder.",
+                remedy="Name a file inside it, relative to the schema's own folder.",
+            )
+
+
+def _source(schema: Schema, folder: Path) -> Path:
+    if schema.table.source is None:
+        raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
+    return folder / schema.table.source
 
 
 def _mark(file: Path) -> Mark | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -54,9 +56,17 @@ def address(serving: Serving, port: int) -> str:
     return f"{'https' if serving.secure else 'http'}://{host}:{port}/"
 
 
+class Quiet(uvicorn.Server):
+    """Ends when it is asked to, and gives the control back, so that the ledger is closed in order."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit and sig == signal.SIGINT  # the second time, at once
+        self.should_exit = True
+
+
 def _uvicorn(config: Config, app: object) -> uvicorn.Server:
     serving = config.server
-    return uvicorn.Server(
+    return Quiet(
         uvicorn.Config(
             app,  # type: ignore[arg-type]
             access_log=False,  # ours names routes, not addresses with their values

@@ -13,7 +13,7 @@ from dpxplain.ledger.base import Job
 from dpxplain.payloads import PreviewPayload, preview_payload
 from dpxplain.server import asking
 from dpxplain.server.bodies import Explain, JobId, Prepare, Wait
-from dpxplain.server.failures import Problem, not_found
+from dpxplain.server.failures import not_found
 from dpxplain.server.gate import AnyCaller
 from dpxplain.server.jobs import FINISHED, lost
 from dpxplain.server.pool import Task
@@ -77,14 +77,8 @@ async def report(desk: AtDesk, body: Explain) -> Response:
 
     def work(_task: Task) -> str:
         session = desk.looking()
-        question = asking.question_asked(session, body)
-        arguments = asking.explain_arguments(body, session.schema)
-        price = question.preview(**arguments).price
-        if not price.free and price.rho > 0:
-            raise Problem(
-                409, "not_stored", "This explanation was not asked yet.", "Ask it with explain first."
-            )
-        return written(question.explain(**arguments))
+        asking.check_stored(session, body)
+        return written(asking.explained(session, body))
 
     # The report brings its own, stricter policy for its inline style.
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; sandbox"

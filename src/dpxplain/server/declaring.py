@@ -1,0 +1,57 @@
+"""Schema texts from the page: read, checked, and written so that a reader finds the old or the new, whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import tomllib
+from pathlib import Path
+
+from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.model.schema import Schema
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_WHERE = re.compile(r"\(at (line \d+, column \d+|end of document)\)")
+
+
+def schema_of(text: str) -> Schema:
+    """The declared schema, or a refusal that names the keys to mend."""
+    try:
+        raw = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        where = _WHERE.search(str(error))
+        raise SchemaError(
+            f"The schema is not valid TOML{f' at {where[1]}' if where else ''}.", remedy="Mend it there."
+        ) from None
+    return Schema.load(raw)
+
+
+def file_name(table: str) -> str:
+    """Of a new data set's schema; only a plain name becomes part of a path."""
+    if _FILE_NAME.fullmatch(table) is None:
+        raise SchemaError(
+            "table.name: must be of plain letters, digits, _ and - here, as it names a file.",
+            remedy="Choose such a name.",
+        )
+    return f"{table}.toml"
+
+
+def write_whole(file: Path, text: str) -> None:
+    try:
+        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=".draft")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
+                opened.write(text)
+                opened.flush()
+                os.fsync(opened.fileno())
+            Path(draft).chmod(0o644)
+            os.replace(draft, file)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise BadRequest(
+            f"The schema cannot be written: {error.strerror}.",
+            remedy="Let the server write to its folder of schemas.",
+        ) from None
