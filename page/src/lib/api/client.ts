@@ -1,0 +1,106 @@
+// One door to the server: the CSRF header, errors of one shape, and a calm wait when it is not there.
+import { connection } from '../state/connection.svelte';
+import type { Me, Problem } from './types';
+
+const BASE = new URL('api/v1', document.baseURI).href;
+const BUSY_TRIES = 3;
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly problem: Problem,
+  ) {
+    super(problem.message);
+  }
+}
+
+/** The server could not be reached at all. */
+export class Unreachable extends Error {}
+
+/** Who we are to the server; replaced on sign-in and whenever the token of the page runs out. */
+export const session = { csrf: '', onSignedOut: () => {} };
+
+export interface Options {
+  body?: unknown;
+  signal?: AbortSignal;
+  /** Free requests may be sent again when the server is busy; requests that spend are left to the person. */
+  free?: boolean;
+}
+
+export async function call<T>(method: string, path: string, options: Options = {}): Promise<T> {
+  const response = await request(method, path, options);
+  return (response.status === 204 ? null : await response.json()) as T;
+}
+
+export async function callText(method: string, path: string, options: Options = {}): Promise<string> {
+  return (await request(method, path, options)).text();
+}
+
+export async function whoAmI(): Promise<Me> {
+  const me = await call<Me>('GET', '/me');
+  session.csrf = me.csrf;
+  return me;
+}
+
+async function request(method: string, path: string, options: Options, tries = 0): Promise<Response> {
+  const headers: Record<string, string> = {};
+  if (options.body !== undefined) headers['Content-Type'] = 'application/json';
+  if (method !== 'GET') headers['X-CSRF-Token'] = session.csrf;
+  let response: Response;
+  try {
+    response = await fetch(BASE + path, {
+      method,
+      headers,
+      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      signal: options.signal,
+      credentials: 'same-origin',
+    });
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    connection.lost();
+    throw new Unreachable('The server is not answering.');
+  }
+  if (response.ok) {
+    connection.found();
+    return response;
+  }
+  const problem = await problemOf(response);
+  if (response.status === 401) session.onSignedOut();
+  if (response.status === 403 && problem.code.includes('csrf') && tries === 0) {
+    await whoAmI();
+    return request(method, path, options, tries + 1);
+  }
+  const busy = response.status === 429 || response.status === 503;
+  if (busy && (options.free || method === 'GET') && tries < BUSY_TRIES) {
+    await pause(Number(response.headers.get('Retry-After') ?? 1) * 1000);
+    return request(method, path, options, tries + 1);
+  }
+  throw new ApiError(response.status, problem);
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  const fallback = { code: 'unexpected', message: `The server answered with status ${response.status}.`, remedy: '' };
+  try {
+    return { ...fallback, ...((await response.json()) as Partial<Problem>) };
+  } catch {
+    return fallback;
+  }
+}
+
+export function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+/** Any failure in the one shape that panels show; an aborted request is no failure. */
+export function problemFrom(error: unknown): Problem | null {
+  if (error instanceof ApiError) return error.problem;
+  if (error instanceof DOMException && error.name === 'AbortError') return null;
+  if (error instanceof Unreachable) {
+    return {
+      code: 'unreachable',
+      message: 'The server is not answering.',
+      remedy: 'If your request had arrived, the history shows it once the server is back.',
+    };
+  }
+  return { code: 'page_error', message: String(error), remedy: 'Reload the page.' };
+}

@@ -1,0 +1,46 @@
+// Every address the analyst's page uses, by what it is for.
+import { call, callText, type Options } from './client';
+import type * as T from './types';
+
+const at = (dataset: string, rest = '') => `/datasets/${encodeURIComponent(dataset)}${rest}`;
+const JOB_WAIT = 10;
+
+export const api = {
+  signIn: (token: string) => call<T.Me>('POST', '/session', { body: { token } }),
+  signOut: () => call<unknown>('DELETE', '/session'),
+  datasets: () => call<{ datasets: T.DatasetSummary[] }>('GET', '/datasets'),
+  dataset: (name: string) => call<T.Dataset>('GET', at(name)),
+  budget: (name: string) => call<T.Budget>('GET', at(name, '/budget')),
+  preview: (name: string, body: { sql: string; rho: number; confidence: number }, signal?: AbortSignal) =>
+    call<T.Preview>('POST', at(name, '/preview'), { body, signal, free: true }),
+  query: (name: string, body: { sql: string; rho: number; confidence: number }) =>
+    call<T.Answer>('POST', at(name, '/query'), { body }),
+  answer: (name: string, id: number, options: { confidence?: number; chart_width?: number } = {}) =>
+    call<T.Answer>('GET', at(name, `/answers/${id}${query(options)}`)),
+  why: (name: string, body: T.WhyRequest, signal?: AbortSignal) =>
+    call<T.Question>('POST', at(name, '/why'), { body, signal, free: true }),
+  previewPrepare: (name: string, body: T.PrepareRequest, signal?: AbortSignal) =>
+    call<T.Preview>('POST', at(name, '/prepare/preview'), { body, signal, free: true }),
+  previewExplain: (name: string, body: T.ExplainRequest, signal?: AbortSignal) =>
+    call<T.Preview>('POST', at(name, '/explain/preview'), { body, signal, free: true }),
+  prepare: (name: string, body: T.PrepareRequest) => start<T.Prepared>(at(name, '/prepare'), { body }),
+  explain: (name: string, body: T.ExplainRequest) => start<T.Explanation>(at(name, '/explain'), { body }),
+  job: <R>(id: string, signal?: AbortSignal) =>
+    call<T.Job<R>>('GET', `/jobs/${encodeURIComponent(id)}?wait=${JOB_WAIT}`, { signal }),
+  cancel: (id: string) => call<T.Job<unknown>>('DELETE', `/jobs/${encodeURIComponent(id)}`),
+  report: (name: string, body: T.ExplainRequest) => callText('POST', at(name, '/report'), { body }),
+  history: (name: string) => call<{ entries: T.HistoryEntry[] }>('GET', at(name, '/history')),
+};
+
+export type { Options };
+
+/** Small work is done by the time the first answer comes back; the rest shows its progress. */
+function start<R>(path: string, options: Options): Promise<T.Job<R>> {
+  return call<T.Job<R>>('POST', `${path}?wait=1`, options);
+}
+
+function query(values: Record<string, unknown>): string {
+  const pairs = Object.entries(values).filter(([, value]) => value !== undefined);
+  const text = new URLSearchParams(pairs.map(([name, value]) => [name, String(value)])).toString();
+  return text && `?${text}`;
+}

@@ -1,0 +1,43 @@
+// The API's charts are drawn for white paper; here they take the page's own ink, paper and font.
+import type { ChartSpec } from './api/types';
+
+/** The colours of dpxplain/render/charts.py, and what each is called in tokens.css. */
+const INKS: Record<string, string> = {
+  '#24292f': '--ink',
+  '#ffffff': '--surface',
+  '#2b7bba': '--above',
+  '#c9641c': '--below',
+  '#7d8590': '--quiet',
+};
+const LABELS = 250; // what row names take beside a wide plot
+const WIDEST = 620;
+const PHONE = 320; // at this width and below, row names stand above their rows
+
+/** The plot width to ask the API for, so that plot and row names fit. */
+export function plotWidth(room: number): number {
+  return room - LABELS <= PHONE ? PHONE : Math.min(WIDEST, Math.round(room - LABELS));
+}
+
+export function inked(spec: ChartSpec, element: Element): ChartSpec {
+  const style = getComputedStyle(element);
+  const colours = Object.fromEntries(
+    Object.entries(INKS).map(([from, token]) => [from, style.getPropertyValue(token).trim() || from]),
+  );
+  const painted = mapTexts(spec, (text) => colours[text.toLowerCase()] ?? text) as ChartSpec;
+  const config = { ...(painted.config as object | undefined), font: style.getPropertyValue('--sans').trim() };
+  return { ...painted, config };
+}
+
+/** For files that leave the page: opaque white paper, as in reports. */
+export function onWhite(spec: ChartSpec): ChartSpec {
+  return { ...spec, config: { ...(spec.config as object | undefined), background: '#ffffff' } };
+}
+
+function mapTexts(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === 'string') return change(value);
+  if (Array.isArray(value)) return value.map((item) => mapTexts(item, change));
+  if (value && typeof value === 'object') {
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapTexts(item, change)]));
+  }
+  return value;
+}

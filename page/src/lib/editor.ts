@@ -1,0 +1,149 @@
+// The SQL editor, loaded after the first paint: highlighting, completion from the schema, marked refusals.
+import { autocompletion, closeBrackets, completionKeymap, type CompletionContext } from '@codemirror/autocomplete';
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
+import { sql, StandardSQL } from '@codemirror/lang-sql';
+import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
+import { setDiagnostics } from '@codemirror/lint';
+import { Compartment, EditorState, Prec } from '@codemirror/state';
+import { drawSelection, EditorView, keymap, placeholder } from '@codemirror/view';
+import { tags } from '@lezer/highlight';
+import type { Dataset, Problem } from './api/types';
+
+export interface Editor {
+  set: (text: string) => void;
+  declare: (dataset: Dataset) => void;
+  mark: (problem: Problem | null) => void;
+  focus: () => void;
+  destroy: () => void;
+}
+
+interface Callbacks {
+  label: string;
+  changed: (text: string) => void;
+  /** Ctrl+Enter; it must not spend, only lead to the button that does. */
+  submit: () => void;
+}
+
+// A shadow root takes constructed style sheets, so that no inline style needs to be allowed.
+export function createEditor(host: HTMLElement, text: string, callbacks: Callbacks): Editor {
+  const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
+  const language = new Compartment();
+  const view = new EditorView({
+    root,
+    parent: root as unknown as Element,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        history(),
+        drawSelection(),
+        bracketMatching(),
+        closeBrackets(),
+        autocompletion({ icons: false }),
+        EditorView.lineWrapping,
+        language.of(sql({ dialect: StandardSQL, upperCaseKeywords: true })),
+        syntaxHighlighting(colours),
+        look,
+        placeholder('SELECT column, COUNT(*) FROM table GROUP BY column'),
+        EditorView.contentAttributes.of({ 'aria-label': callbacks.label, spellcheck: 'false' }),
+        Prec.highest(keymap.of([{ key: 'Mod-Enter', run: () => (callbacks.submit(), true) }])),
+        // Tab is left alone: it leaves the editor, as people without a mouse expect.
+        keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap]),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) callbacks.changed(update.state.doc.toString());
+        }),
+      ],
+    }),
+  });
+  return {
+    set: (next) => {
+      if (next === view.state.doc.toString()) return;
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } });
+    },
+    declare: (dataset) => view.dispatch({ effects: language.reconfigure(knowing(dataset)) }),
+    mark: (problem) => view.dispatch(setDiagnostics(view.state, problem ? marks(problem, view) : [])),
+    focus: () => view.focus(),
+    destroy: () => view.destroy(),
+  };
+}
+
+function knowing(dataset: Dataset) {
+  const columns = dataset.columns.map((column) => ({
+    label: column.name,
+    type: 'property',
+    detail: column.values ? `${column.values.length} values` : (column.bounds ?? []).join(' to '),
+  }));
+  const support = sql({
+    dialect: StandardSQL,
+    upperCaseKeywords: true,
+    schema: { [dataset.name]: columns },
+    defaultTable: dataset.name,
+  });
+  const values = support.language.data.of({ autocomplete: (context: CompletionContext) => valuesOf(dataset, context) });
+  return [support, values];
+}
+
+/** After `column = '` the declared values of that column. */
+function valuesOf(dataset: Dataset, context: CompletionContext) {
+  const before = context.matchBefore(/"?(\w+)"?\s*(=|<>|!=|in\s*\((?:\s*'[^']*'\s*,)*)\s*'?[^',()]*$/i);
+  const name = before && /\w+/.exec(before.text)?.[0];
+  const values = dataset.columns.find((column) => column.name === name)?.values;
+  if (!before || !values) return null;
+  const quote = before.text.lastIndexOf("'");
+  const open = quote >= 0 && (before.text.split("'").length - 1) % 2 === 1;
+  const from = open ? before.from + quote + 1 : context.pos;
+  if (!open && !context.explicit) return null;
+  return { from, options: values.map((value) => ({ label: open ? value : `'${value}'`, type: 'text' })) };
+}
+
+function marks(problem: Problem, view: EditorView) {
+  const text = view.state.doc.toString();
+  const position = problem.position;
+  if (!position) return [];
+  // The server counts characters; the editor counts UTF-16 units.
+  const unit = (index: number) => [...text].slice(0, index).join('').length;
+  const from = Math.min(unit(position.start), text.length);
+  const to = Math.max(from, Math.min(unit(position.end), text.length));
+  const message = [problem.message, problem.remedy].filter(Boolean).join(' ');
+  return [{ from, to: to === from ? Math.min(from + 1, text.length) : to, severity: 'error' as const, message }];
+}
+
+const colours = HighlightStyle.define([
+  { tag: tags.keyword, color: 'var(--above)', fontWeight: '600' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--code-text)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--code-number)' },
+  { tag: tags.comment, color: 'var(--soft)', fontStyle: 'italic' },
+]);
+
+const look = EditorView.theme({
+  '&': { fontSize: '0.95rem', color: 'var(--ink)', minHeight: '8.5rem' },
+  '&.cm-focused': { outline: 'none' },
+  '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.7', minHeight: '8.5rem' },
+  '.cm-content': { padding: '0.85rem 0', caretColor: 'var(--ink)' },
+  '.cm-line': { padding: '0 1rem' },
+  '.cm-cursor': { borderLeftColor: 'var(--ink)', borderLeftWidth: '2px' },
+  '&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground': {
+    background: 'var(--tint)',
+  },
+  '.cm-placeholder': { color: 'var(--soft)' },
+  '.cm-matchingBracket': { background: 'var(--tint) !important', color: 'inherit' },
+  '.cm-lintRange-error': {
+    backgroundImage: 'none',
+    textDecoration: 'underline wavy var(--alarm) 1.5px',
+    textUnderlineOffset: '4px',
+    background: 'var(--alarm-tint)',
+  },
+  '.cm-tooltip': {
+    background: 'var(--surface)',
+    color: 'var(--ink)',
+    border: '1px solid var(--line)',
+    borderRadius: '8px',
+    boxShadow: 'var(--shadow)',
+    overflow: 'hidden',
+  },
+  '.cm-tooltip-autocomplete > ul': { fontFamily: 'var(--mono)', fontSize: '0.88rem', maxHeight: '14rem' },
+  '.cm-tooltip-autocomplete > ul > li': { padding: '0.25rem 0.7rem !important' },
+  '.cm-tooltip-autocomplete > ul > li[aria-selected]': { background: 'var(--accent)', color: 'var(--on-accent)' },
+  '.cm-completionDetail': { marginLeft: '0.8rem', fontStyle: 'normal', opacity: '0.8' },
+  '.cm-diagnostic': { padding: '0.5rem 0.8rem', borderLeft: '3px solid var(--alarm)', maxWidth: '26rem' },
+  '.cm-diagnostic-error': { borderLeft: '3px solid var(--alarm)' },
+});

@@ -1,0 +1,39 @@
+// A line of the history as a place in the page, from what the ledger keeps about its request.
+import type { HistoryEntry } from './api/types';
+import { ALL, DEFAULT_CONFIDENCE, type Place } from './route';
+
+export function placeOf(entry: HistoryEntry, dataset: string, _entries: HistoryEntry[]): Place | null {
+  const place: Place = {
+    dataset,
+    answer: null,
+    of: null,
+    confidence: DEFAULT_CONFIDENCE,
+    groups: [],
+    atLeast: 0,
+    explain: null,
+  };
+  if (entry.state !== 'released') return null;
+  if (entry.kind === 'query') return { ...place, answer: entry.id };
+  const request = entry.request;
+  if (!request || typeof request.answer !== 'number') return null;
+  const weights = (request.weights ?? []) as { group: string[] | string; weight: number }[];
+  const groups = weights.map(({ group, weight }) => ({
+    label: Array.isArray(group) ? group.join('→') : group,
+    weight,
+  }));
+  const asked = { ...place, answer: request.answer, of: (request.of as string) ?? null, groups };
+  if (entry.kind !== 'explain') return asked;
+  return {
+    ...asked,
+    atLeast: Number(request.at_least ?? 0),
+    explain: {
+      k: Number(request.k ?? 5),
+      rho: typeof request.rho === 'number' ? request.rho : null,
+      confidence: typeof request.explain_confidence === 'number' ? request.explain_confidence : null,
+      mechanism: String(request.mechanism ?? 'auto'),
+      split: (request.split as number[] | 'best' | null) ?? null,
+      sensitivity: String(request.sensitivity ?? 'tight'),
+      family: { ...ALL, ...(request.family as object | undefined) },
+    },
+  };
+}

@@ -1,0 +1,103 @@
+// The address keeps what is shown, so that a reload or a shared link restores it for free.
+// #/adult?answer=3&of=AVG(pay)&group=1*Married&group=-1*Single&explain=5&rho=0.5
+
+import type { Family } from './api/types';
+
+export interface Place {
+  dataset: string | null;
+  answer: number | null;
+  of: string | null;
+  confidence: number;
+  groups: { label: string; weight: number }[];
+  atLeast: number;
+  explain: ExplainPlace | null;
+}
+
+export interface ExplainPlace {
+  k: number;
+  /** null: read off what was prepared. */
+  rho: number | null;
+  confidence: number | null;
+  mechanism: string;
+  split: number[] | 'best' | null;
+  sensitivity: string;
+  family: Family;
+}
+
+export const CURATOR = '#/curator';
+export const DEFAULT_CONFIDENCE = 0.95;
+export const ALL: Family = { attributes: null, conjuncts: null, exclude: [], predicates: null };
+
+export const isCurator = (hash: string): boolean => hash === CURATOR || hash.startsWith(`${CURATOR}/`);
+
+export function parse(hash: string): Place {
+  const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
+  const values = new URLSearchParams(search);
+  const explain = values.has('explain')
+    ? {
+        k: number(values.get('explain'), 5),
+        rho: values.has('rho') ? number(values.get('rho'), 0.1) : null,
+        confidence: values.has('explain_confidence') ? number(values.get('explain_confidence'), 0.95) : null,
+        mechanism: values.get('mechanism') ?? 'auto',
+        split: split(values.get('split')),
+        sensitivity: values.get('sensitivity') ?? 'tight',
+        family: {
+          ...ALL,
+          attributes: values.has('attribute') ? values.getAll('attribute') : null,
+          conjuncts: values.has('conjuncts') ? number(values.get('conjuncts'), 1) : null,
+          predicates: values.has('predicate') ? values.getAll('predicate') : null,
+        },
+      }
+    : null;
+  return {
+    dataset: path ? decodeURIComponent(path) : null,
+    answer: values.has('answer') ? number(values.get('answer'), 0) : null,
+    of: values.get('of'),
+    confidence: number(values.get('confidence'), DEFAULT_CONFIDENCE),
+    groups: values.getAll('group').flatMap(weighted),
+    atLeast: number(values.get('at_least'), 0),
+    explain,
+  };
+}
+
+export function format(place: Place): string {
+  if (!place.dataset) return '#/';
+  const values = new URLSearchParams();
+  if (place.answer !== null) values.set('answer', String(place.answer));
+  if (place.of) values.set('of', place.of);
+  if (place.confidence !== DEFAULT_CONFIDENCE) values.set('confidence', String(place.confidence));
+  for (const { label, weight } of place.groups) values.append('group', `${weight}*${label}`);
+  if (place.atLeast) values.set('at_least', String(place.atLeast));
+  if (place.explain) explainValues(place.explain, values);
+  const search = values.toString();
+  return `#/${encodeURIComponent(place.dataset)}${search && `?${search}`}`;
+}
+
+function explainValues(explain: ExplainPlace, values: URLSearchParams): void {
+  const { family } = explain;
+  values.set('explain', String(explain.k));
+  if (explain.rho !== null) values.set('rho', String(explain.rho));
+  if (explain.confidence !== null) values.set('explain_confidence', String(explain.confidence));
+  if (explain.mechanism !== 'auto') values.set('mechanism', explain.mechanism);
+  if (explain.split) values.set('split', explain.split === 'best' ? 'best' : explain.split.join(','));
+  if (explain.sensitivity !== 'tight') values.set('sensitivity', explain.sensitivity);
+  if (family.conjuncts !== null) values.set('conjuncts', String(family.conjuncts));
+  for (const attribute of family.attributes ?? []) values.append('attribute', attribute);
+  for (const predicate of family.predicates ?? []) values.append('predicate', predicate);
+}
+
+function weighted(text: string): { label: string; weight: number }[] {
+  const star = text.indexOf('*');
+  const weight = Number(text.slice(0, star));
+  return star > 0 && Number.isFinite(weight) ? [{ weight, label: text.slice(star + 1) }] : [];
+}
+
+function split(text: string | null): number[] | 'best' | null {
+  if (!text) return null;
+  return text === 'best' ? 'best' : text.split(',').map(Number);
+}
+
+function number(text: string | null, fallback: number): number {
+  const value = Number(text);
+  return text !== null && text !== '' && Number.isFinite(value) ? value : fallback;
+}

@@ -1,0 +1,67 @@
+// Step 1: the query being written, what it would cost, and why it would be refused.
+import { api } from '../api';
+import { problemFrom } from '../api/client';
+import type { Answer, Preview, Problem } from '../api/types';
+import { DEFAULT_CONFIDENCE } from '../route';
+import { workspace } from './workspace.svelte';
+
+export const FIRST_PRICE = 0.1;
+
+class Asking {
+  sql = $state('');
+  rho = $state(FIRST_PRICE);
+  confidence = $state(DEFAULT_CONFIDENCE);
+  preview = $state.raw<Preview | null>(null);
+  problem = $state.raw<Problem | null>(null);
+  running = $state(false);
+  #request: AbortController | null = null;
+
+  readonly ready = $derived(this.preview !== null && this.problem === null && this.preview.affordable);
+
+  /** The price of what is written now. Spends nothing. */
+  async price(): Promise<void> {
+    this.#request?.abort();
+    const dataset = workspace.dataset;
+    if (!dataset || !this.sql.trim()) {
+      this.preview = this.problem = null;
+      return;
+    }
+    const request = (this.#request = new AbortController());
+    const { sql, rho, confidence } = this;
+    try {
+      const preview = await api.preview(dataset.name, { sql, rho, confidence }, request.signal);
+      if (request.signal.aborted) return;
+      this.preview = preview;
+      this.problem = null;
+      workspace.step = preview.free ? 0 : preview.rho;
+    } catch (error) {
+      const problem = problemFrom(error);
+      if (problem === null || request.signal.aborted) return;
+      this.preview = null;
+      this.problem = problem;
+      workspace.step = null;
+    }
+  }
+
+  /** Spends: only ever called by a button that names the price. */
+  async run(sql = this.sql, rho = this.rho): Promise<Answer | null> {
+    const dataset = workspace.dataset;
+    if (!dataset || this.running) return null;
+    this.running = true;
+    try {
+      const answer = await api.query(dataset.name, { sql, rho, confidence: this.confidence });
+      this.problem = null;
+      workspace.budget = answer.budget;
+      workspace.step = null;
+      return answer;
+    } catch (error) {
+      this.problem = problemFrom(error);
+      if (this.problem?.code === 'budget_exhausted') await workspace.refreshBudget();
+      return null;
+    } finally {
+      this.running = false;
+    }
+  }
+}
+
+export const asking = new Asking();

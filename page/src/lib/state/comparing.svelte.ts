@@ -1,0 +1,147 @@
+// Step 2: the answer, the groups chosen in it, and the verdict on their difference. All of it free.
+import { api } from '../api';
+import { problemFrom } from '../api/client';
+import type { Answer, AnswerPart, AnswerRow, Problem, Question, WhyRequest } from '../api/types';
+import { DEFAULT_CONFIDENCE } from '../route';
+import { workspace } from './workspace.svelte';
+
+export interface Choice {
+  row: AnswerRow;
+  weight: number;
+}
+
+class Comparing {
+  answer = $state.raw<Answer | null>(null);
+  of = $state<string | null>(null);
+  /** Two groups against each other, or any groups with any weights against a constant. */
+  totals = $state(false);
+  chosen = $state.raw<Choice[]>([]);
+  atLeast = $state(0);
+  confidence = $state(DEFAULT_CONFIDENCE);
+  question = $state.raw<Question | null>(null);
+  problem = $state.raw<Problem | null>(null);
+  loading = $state(false);
+  #request: AbortController | null = null;
+
+  readonly part: AnswerPart | null = $derived(
+    this.answer?.parts.find((part) => part.name === this.of) ?? this.answer?.parts[0] ?? null,
+  );
+  readonly complete = $derived(this.totals ? this.chosen.length > 0 : this.chosen.length === 2);
+
+  show(answer: Answer, of: string | null = null): void {
+    const keep = this.answer?.id === answer.id ? this.chosen.map((choice) => choice.row.label) : [];
+    this.answer = answer;
+    this.of = of ?? answer.parts[0]?.name ?? null;
+    if (!keep.length) this.clear();
+  }
+
+  clear(): void {
+    this.chosen = [];
+    this.totals = false;
+    this.atLeast = 0;
+    this.question = this.problem = null;
+  }
+
+  /** The same groups in another answer or aggregate, by their labels. */
+  choose(groups: { label: string; weight: number }[], atLeast = 0): void {
+    const rows = this.part?.rows ?? [];
+    this.chosen = groups.flatMap(({ label, weight }) => {
+      const row = rows.find((candidate) => candidate.label === label);
+      return row ? [{ row, weight }] : [];
+    });
+    this.atLeast = atLeast;
+    const weights = this.chosen.map((choice) => choice.weight);
+    this.totals = this.chosen.length > 0 && (atLeast !== 0 || !isPair(weights)) && this.chosen.length !== 1;
+    if (this.chosen.length === 1 && atLeast !== 0) this.totals = true;
+  }
+
+  weightOf(row: AnswerRow): number | null {
+    return this.chosen.find((choice) => choice.row.label === row.label)?.weight ?? null;
+  }
+
+  toggle(row: AnswerRow): void {
+    const rest = this.chosen.filter((choice) => choice.row.label !== row.label);
+    if (rest.length < this.chosen.length) {
+      this.chosen = this.totals ? rest : rest.map((choice) => ({ ...choice, weight: 1 }));
+      return;
+    }
+    if (this.totals) {
+      this.chosen = [...rest, { row, weight: 1 }];
+    } else if (rest.length === 0) {
+      this.chosen = [{ row, weight: 1 }];
+    } else {
+      // A third choice takes the place of the second; the higher of the two is asked about first.
+      const pair = [rest[0]!.row, row].sort((a, b) => b.estimate - a.estimate);
+      this.chosen = [
+        { row: pair[0]!, weight: 1 },
+        { row: pair[1]!, weight: -1 },
+      ];
+    }
+  }
+
+  swap(): void {
+    this.chosen = [...this.chosen].reverse().map((choice) => ({ ...choice, weight: -choice.weight }));
+  }
+
+  setWeight(label: string, weight: number): void {
+    this.chosen = this.chosen.map((choice) => (choice.row.label === label ? { ...choice, weight } : choice));
+  }
+
+  compareTotals(on: boolean): void {
+    this.totals = on;
+    if (!on) {
+      this.atLeast = 0;
+      const [first, second] = this.chosen;
+      this.chosen = [];
+      if (first) this.toggle(first.row);
+      if (second) this.toggle(second.row);
+    }
+  }
+
+  request(chartWidth?: number): WhyRequest | null {
+    if (!this.answer || !this.complete) return null;
+    return {
+      answer: this.answer.id,
+      of: this.of,
+      weights: this.chosen.map(({ row, weight }) => ({ group: row.group, weight })),
+      at_least: this.atLeast,
+      confidence: this.confidence,
+      chart_width: chartWidth,
+    };
+  }
+
+  /** Free: reads only what was released. */
+  async ask(chartWidth: number): Promise<void> {
+    this.#request?.abort();
+    const dataset = workspace.dataset;
+    const body = this.request(chartWidth);
+    if (!dataset || !body) {
+      this.question = this.problem = null;
+      this.loading = false;
+      return;
+    }
+    const request = (this.#request = new AbortController());
+    this.loading = true;
+    try {
+      const question = await api.why(dataset.name, body, request.signal);
+      if (request.signal.aborted) return;
+      const isNew = this.question?.finding !== question.finding;
+      this.question = question;
+      this.problem = null;
+      if (isNew) workspace.say(`${question.finding} ${question.note}`);
+    } catch (error) {
+      const problem = problemFrom(error);
+      if (problem === null || request.signal.aborted) return;
+      this.question = null;
+      this.problem = problem;
+    } finally {
+      if (this.#request === request) this.loading = false;
+    }
+  }
+}
+
+function isPair(weights: number[]): boolean {
+  return weights.length === 2 && weights[0] === 1 && weights[1] === -1;
+}
+
+export const comparing = new Comparing();

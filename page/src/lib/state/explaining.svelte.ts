@@ -1,0 +1,217 @@
+// Step 3: which predicates explain the difference; prepared once and then free, or bought one by one.
+import { api } from '../api';
+import { ApiError, problemFrom } from '../api/client';
+import type { ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
+import type { ExplainPlace } from '../route';
+import { comparing } from './comparing.svelte';
+import { workspace } from './workspace.svelte';
+
+export type Way = 'prepare' | 'once';
+export const FIRST_PRICES: Record<Way, number> = { prepare: 0.02, once: 0.5 };
+export const FIRST_K = 5;
+
+class Explaining {
+  way = $state<Way>('prepare');
+  rho = $state(FIRST_PRICES.prepare);
+  k = $state(FIRST_K);
+  confidence = $state<number | null>(null);
+  attributes = $state.raw<string[] | null>(null);
+  conjuncts = $state<number | null>(null);
+  predicates = $state('');
+  mechanism = $state('auto');
+  split = $state.raw<number[] | 'best' | null>(null);
+  sensitivity = $state('tight');
+
+  preview = $state.raw<Preview | null>(null);
+  /** Whether the present options are answered by what is prepared or stored, so that asking is free. */
+  free = $state(false);
+  table = $state.raw<Explanation | null>(null);
+  job = $state.raw<{ id: string; stage: string; kind: string } | null>(null);
+  running = $state(false);
+  problem = $state.raw<Problem | null>(null);
+  #request: AbortController | null = null;
+  #asked = 0;
+
+  get family(): Family {
+    const lines = this.predicates.split('\n').map((line) => line.trim()).filter(Boolean);
+    return {
+      attributes: this.attributes,
+      conjuncts: this.conjuncts,
+      exclude: [],
+      predicates: lines.length ? lines : null,
+    };
+  }
+
+  get place(): ExplainPlace {
+    const prepared = this.table !== null && this.table.mechanism === 'marginals';
+    return {
+      k: this.k,
+      rho: prepared ? null : this.rho,
+      confidence: this.confidence,
+      mechanism: prepared ? 'auto' : this.mechanism,
+      split: this.split,
+      sensitivity: this.sensitivity,
+      family: this.family,
+    };
+  }
+
+  restore(place: ExplainPlace): void {
+    this.k = place.k;
+    this.way = place.rho === null ? 'prepare' : 'once';
+    this.rho = place.rho ?? FIRST_PRICES.prepare;
+    this.confidence = place.confidence;
+    this.mechanism = place.mechanism;
+    this.split = place.split;
+    this.sensitivity = place.sensitivity;
+    this.attributes = place.family.attributes;
+    this.conjuncts = place.family.conjuncts;
+    this.predicates = (place.family.predicates ?? []).join('\n');
+  }
+
+  take(way: Way): void {
+    this.way = way;
+    this.rho = FIRST_PRICES[way];
+  }
+
+  reset(): void {
+    this.#request?.abort();
+    this.#asked += 1;
+    this.table = null;
+    this.preview = this.problem = this.job = null;
+    this.running = this.free = false;
+  }
+
+  request(rho: number | null, chartWidth?: number): ExplainRequest | null {
+    const why = comparing.request(chartWidth);
+    if (!why) return null;
+    return {
+      ...why,
+      k: this.k,
+      rho,
+      explain_confidence: this.confidence,
+      mechanism: this.way === 'prepare' ? (rho === null ? 'auto' : 'marginals') : this.mechanism,
+      split: this.split,
+      sensitivity: this.sensitivity,
+      family: this.family,
+    };
+  }
+
+  /** The price and precision of the present options, and whether they are free already. Spends nothing. */
+  async price(): Promise<void> {
+    this.#request?.abort();
+    const dataset = workspace.dataset?.name;
+    if (!dataset || !comparing.question) return;
+    const request = (this.#request = new AbortController());
+    try {
+      const preview = await this.#cheapest(dataset, request.signal);
+      if (request.signal.aborted) return;
+      this.preview = preview;
+      this.free = preview.free;
+      this.problem = null;
+      workspace.step = preview.free ? null : preview.rho;
+    } catch (error) {
+      const problem = problemFrom(error);
+      if (problem === null || request.signal.aborted) return;
+      this.preview = null;
+      this.free = false;
+      this.problem = problem;
+      workspace.step = null;
+    }
+  }
+
+  /** What is prepared answers for nothing; only where it does not, a price is asked for. */
+  async #cheapest(dataset: string, signal: AbortSignal): Promise<Preview> {
+    if (comparing.question?.prepared && this.way === 'prepare') {
+      try {
+        return await api.previewExplain(dataset, this.request(null)!, signal);
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.status !== 400) throw error;
+      }
+    }
+    return api.previewExplain(dataset, this.request(this.rho)!, signal);
+  }
+
+  /** Reads what is prepared or stored; refuses to send anything that would be charged. */
+  async explainForFree(chartWidth: number): Promise<void> {
+    if (!this.free || !this.preview) return;
+    const rho = comparing.question?.prepared && this.way === 'prepare' ? null : this.rho;
+    await this.#explain(this.request(rho, chartWidth));
+  }
+
+  /** Spends: only ever called by a button that names the price. */
+  async buy(chartWidth: number): Promise<void> {
+    const dataset = workspace.dataset?.name;
+    const why = comparing.request();
+    if (!dataset || !why || this.running) return;
+    if (this.way === 'once') {
+      await this.#explain(this.request(this.rho, chartWidth));
+      return;
+    }
+    const { answer, of } = why;
+    const prepared = await this.#work(() =>
+      api.prepare(dataset, { answer, of, rho: this.rho, family: this.family }),
+    );
+    if (!prepared) return;
+    workspace.budget = (prepared as Prepared).budget;
+    if (comparing.question) comparing.question = { ...comparing.question, prepared: true };
+    await this.#explain(this.request(null, chartWidth));
+  }
+
+  async cancel(): Promise<void> {
+    if (this.job) await api.cancel(this.job.id);
+  }
+
+  async #explain(body: ExplainRequest | null): Promise<void> {
+    const dataset = workspace.dataset?.name;
+    if (!dataset || !body) return;
+    const table = await this.#work(() => api.explain(dataset, body));
+    if (!table) return;
+    this.table = table as Explanation;
+    this.free = true;
+    workspace.budget = this.table.budget;
+    workspace.step = null;
+    const first = this.table.rows[0];
+    workspace.say(`Explained by ${this.table.rows.length} predicates. ${first ? first.sentence : ''}`);
+  }
+
+  /** Follows a job to its end; null if it failed, was stopped, or another question was asked meanwhile. */
+  async #work<R>(begin: () => Promise<Job<R>>): Promise<R | null> {
+    const asked = (this.#asked += 1);
+    this.running = true;
+    this.problem = null;
+    try {
+      let job = await begin();
+      while (job.state === 'queued' || job.state === 'running') {
+        if (asked !== this.#asked) return null;
+        this.job = { id: job.id, stage: job.stage, kind: job.kind };
+        workspace.say(job.stage);
+        job = await api.job<R>(job.id);
+      }
+      if (asked !== this.#asked) return null;
+      if (job.state === 'done') return job.result;
+      this.problem = job.error ?? ENDED[job.state] ?? null;
+      await workspace.refreshBudget();
+      return null;
+    } catch (error) {
+      if (asked === this.#asked) this.problem = problemFrom(error);
+      return null;
+    } finally {
+      if (asked === this.#asked) {
+        this.running = false;
+        this.job = null;
+      }
+    }
+  }
+}
+
+const ENDED: Record<string, Problem> = {
+  cancelled: { code: 'cancelled', message: 'Stopped. What it had been charged stays charged.', remedy: '' },
+  lost: {
+    code: 'lost',
+    message: 'The server was restarted while it worked.',
+    remedy: 'Its charge stays; the history shows it.',
+  },
+  failed: { code: 'failed', message: 'The server could not finish it.', remedy: 'Try again.' },
+};
+
+export const explaining = new Explaining();

@@ -1,0 +1,99 @@
+// From the address to what is shown, and back: the one place that ties the three steps together.
+import { api } from '../api';
+import { problemFrom } from '../api/client';
+import type { Answer } from '../api/types';
+import { format, parse, type Place } from '../route';
+import { asking } from './asking.svelte';
+import { comparing } from './comparing.svelte';
+import { explaining } from './explaining.svelte';
+import { workspace } from './workspace.svelte';
+
+class Journey {
+  /** Set while a link is being followed: what it names is loaded for free as soon as it can be. */
+  wanted = $state.raw<Place | null>(null);
+  loadingAnswer = $state(false);
+
+  async follow(hash: string): Promise<void> {
+    const place = parse(hash);
+    const name = place.dataset ?? onlyName();
+    if (!name) {
+      workspace.dataset = null;
+      return;
+    }
+    await workspace.open(name);
+    if (!workspace.dataset) return;
+    this.wanted = place.explain ? place : null;
+    if (place.answer === null) {
+      comparing.answer = null;
+      comparing.clear();
+      explaining.reset();
+      return;
+    }
+    if (comparing.answer?.id !== place.answer || comparing.confidence !== place.confidence) {
+      explaining.reset();
+      await this.load(place.answer, place.confidence);
+    }
+    if (comparing.answer?.id !== place.answer) return;
+    comparing.show(comparing.answer, place.of);
+    comparing.choose(place.groups, place.atLeast);
+    if (place.explain) explaining.restore(place.explain);
+  }
+
+  /** A stored answer; free. */
+  async load(id: number, confidence: number): Promise<void> {
+    const dataset = workspace.dataset;
+    if (!dataset) return;
+    this.loadingAnswer = true;
+    try {
+      const answer = await api.answer(dataset.name, id, { confidence });
+      comparing.confidence = confidence;
+      comparing.show(answer);
+      asking.sql = answer.sql;
+      asking.rho = answer.rho;
+      asking.confidence = confidence;
+    } catch (error) {
+      workspace.problem = problemFrom(error);
+    } finally {
+      this.loadingAnswer = false;
+    }
+  }
+
+  /** A fresh answer becomes the one that is shown; the address gets a step of its own for it. */
+  shown(answer: Answer, keep: { label: string; weight: number }[] = []): void {
+    explaining.reset();
+    comparing.confidence = answer.confidence;
+    comparing.show(answer);
+    if (keep.length) comparing.choose(keep);
+    history.pushState(null, '', format(this.place));
+    const groups = answer.parts[0]?.rows.length ?? 0;
+    workspace.say(`Answer ${answer.id}: ${groups} groups. Choose two of them to ask why.`);
+  }
+
+  get place(): Place {
+    return {
+      dataset: workspace.dataset?.name ?? null,
+      answer: comparing.answer?.id ?? null,
+      of: comparing.answer && comparing.answer.parts.length > 1 ? comparing.of : null,
+      confidence: comparing.confidence,
+      groups: comparing.chosen.map(({ row, weight }) => ({ label: row.label, weight })),
+      atLeast: comparing.atLeast,
+      explain: explaining.table ? explaining.place : (this.wanted?.explain ?? null),
+    };
+  }
+
+  get link(): string {
+    return new URL(format(this.place), document.baseURI).href;
+  }
+
+  /** Keep the address in step with what is shown, without a step of its own. */
+  remember(): void {
+    const hash = format(this.place);
+    if (hash !== location.hash) history.replaceState(null, '', hash);
+  }
+}
+
+function onlyName(): string | null {
+  return workspace.datasets?.length === 1 ? workspace.datasets[0]!.name : null;
+}
+
+export const journey = new Journey();

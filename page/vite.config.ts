@@ -1,0 +1,21 @@
+// Builds into the server's package, so that the wheel ships the page; `npm run dev` talks to a running server.
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vite';
+
+const SERVER = 'http://127.0.0.1:8000';
+
+export default defineConfig({
+  base: './',
+  plugins: [svelte()],
+  build: {
+    outDir: '../src/dpxplain/server/static',
+    emptyOutDir: true,
+    target: 'es2022',
+    // Inlined assets would be data: addresses, which the Content-Security-Policy refuses.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    // Vega is one lazy part of its own size; a warning about it would say nothing new.
+    chunkSizeWarningLimit: 1200,
+  },
+  server: { proxy: { '/api': SERVER } },
+});
