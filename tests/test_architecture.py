@@ -33,6 +33,7 @@ HOMES = {
     "sqlalchemy": ("ledger",),
     "sqlite3": ("ledger",),
     "psycopg": ("ledger",),
+    "httpx": ("remote",),
     "typer": ("cli",),
     "altair": ("render",),
     "vl_convert": ("render",),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpxplain.cli import account, demo, further, phases, prepare
+from dpxplain.cli import account, demo, further, phases, prepare, serve
 from dpxplain.cli.declare import schema_app
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ for command in (
     further.ratio,
     account.budget,
     account.history,
+    serve.serve,
 ):
     app.command()(command)
 app.add_typer(schema_app, name="schema")

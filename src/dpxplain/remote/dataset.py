@@ -108,9 +108,10 @@ def open_remote(url: str, token: str | None, *, curator: bool, progress: Progres
     """The data set at its address; a curator's powers only for who has them and asks for them."""
     wire = Wire(url, token)
     try:
+        role = wire.enter()
         if not curator:
             return RemoteDataset(wire, progress)
-        if wire.get("/me")["role"] != "curator":
+        if role != "curator":
             raise CuratorOnly(
                 "This token is not a curator's.", remedy="Leave curator=True out, or use a curator's token."
             )

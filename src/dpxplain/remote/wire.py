@@ -46,6 +46,18 @@ class Wire:
     def __repr__(self) -> str:
         return f"<Wire to {self.dataset} at {self._home}>"
 
+    def enter(self) -> str:
+        """Check that the server lets us in, and return the role it knows us by."""
+        me = self.get("/me")
+        if me["name"] is None:
+            raise Denied(
+                f"{self._home} wants a token.",
+                remedy="Pass token=..., or set DPXPLAIN_TOKEN; the curator makes tokens.",
+            )
+        if me["csrf"]:  # a single user's server: no token, but a sign that no other web page sends this
+            self._client.headers["X-CSRF-Token"] = me["csrf"]
+        return str(me["role"])
+
     def close(self) -> None:
         self._client.close()
 
