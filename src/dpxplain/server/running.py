@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SourceError
@@ -41,9 +42,9 @@ def run(
     book = open_ledger(ledger) if config.single_user else open_ledger(config.ledger_place)
     try:
         app = create_app(config, book)
-        with _listening(config.server) as listener:
+        with listening(config.server) as listener:
             said(address(config.server, listener.getsockname()[1]))
-            _uvicorn(config, app).run(sockets=[listener])
+            uvicorn_of(config, app).run(sockets=[listener])
     finally:
         book.close()
 
@@ -64,11 +65,11 @@ class Quiet(uvicorn.Server):
         self.should_exit = True
 
 
-def _uvicorn(config: Config, app: object) -> uvicorn.Server:
+def uvicorn_of(config: Config, app: FastAPI) -> uvicorn.Server:
     serving = config.server
     return Quiet(
         uvicorn.Config(
-            app,  # type: ignore[arg-type]
+            app,
             access_log=False,  # ours names routes, not addresses with their values
             log_config=None,
             lifespan="on",
@@ -83,7 +84,7 @@ def _uvicorn(config: Config, app: object) -> uvicorn.Server:
     )
 
 
-def _listening(serving: Serving) -> socket.socket:
+def listening(serving: Serving) -> socket.socket:
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
     # With the protocol named, asyncio sends small responses at once instead of waiting for more.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -1,0 +1,20 @@
+"""One server for all tests of a module that do not need a special one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # for server_fixture
+
+from server_fixture import RunningServer, config_of, running_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    generous = {"requests_per_minute": 100_000, "anonymous_per_minute": 100_000, "running": 2, "waiting": 8}
+    with running_server(config_of(tmp_path_factory.mktemp("server"), limits=generous)) as running:
+        yield running

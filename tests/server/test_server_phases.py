@@ -1,0 +1,137 @@
+"""The three phases over HTTP, as one analyst walks them."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from server_fixture import COUNT, SQL, WEIGHTS, RunningServer
+
+AT = "/datasets/people"
+
+
+def asked(client: httpx.Client, sql: str = SQL, rho: float = 0.1) -> dict[str, object]:
+    response = client.post(f"{AT}/query", json={"sql": sql, "rho": rho})
+    assert response.status_code == 200, response.text
+    answer: dict[str, object] = response.json()
+    return answer
+
+
+def test_data_sets_are_described_without_their_source(server: RunningServer) -> None:
+    client = server.client()
+    listed = client.get("/datasets").json()["datasets"]
+    assert [one["name"] for one in listed] == ["people"]
+    told = client.get(AT).json()
+    assert "parquet" not in client.get(AT).text
+    assert {column["name"]: column["kind"] for column in told["columns"]} == {
+        "region": "discrete", "sex": "discrete", "age": "discrete", "pay": "numeric",
+    }  # fmt: skip
+    assert told["columns"][2]["values"] == ["(0, 20]", "(20, 40]", "(40, 60]", "(60, 80]"]
+    for example in told["examples"]:
+        assert client.post(f"{AT}/preview", json={"sql": example["sql"], "rho": 0.1}).status_code == 200
+
+
+def test_a_preview_tells_the_price_and_spends_nothing(server: RunningServer) -> None:
+    client = server.client("previewer")
+    told = client.post(f"{AT}/preview", json={"sql": SQL, "rho": 0.5}).json()
+    assert (told["rho"], told["free"], told["remaining_after"]) == (0.5, False, 4.5)
+    assert client.get(f"{AT}/budget").json()["rho"]["spent"] == 0
+
+
+def test_an_answer_is_charged_once_and_free_from_then_on(server: RunningServer) -> None:
+    client = server.client("asker")
+    first, again = asked(client), asked(client)
+    assert (first["free"], again["free"]) == (False, True)
+    assert first["id"] == again["id"]
+    assert first["rows"] == again["rows"]
+    assert client.get(f"{AT}/budget").json()["rho"]["spent"] == 0.1
+    stored = client.get(f"{AT}/answers/{first['id']}", params={"confidence": 0.5, "chart_width": 300}).json()
+    assert stored["confidence"] == 0.5
+    assert stored["chart"]["$schema"].startswith("https://vega.github.io")
+
+
+def test_the_whole_story_from_query_to_report(server: RunningServer) -> None:
+    client = server.client("reader")
+    answer = asked(client)
+    why = {"answer": answer["id"], "weights": WEIGHTS}
+    question = client.post(f"{AT}/why", json=why).json()
+    assert (question["verdict"], question["prepared"]) == ("real", False)
+
+    prepare = {"answer": answer["id"], "rho": 0.05}
+    assert client.post(f"{AT}/prepare/preview", json=prepare).json()["rho"] == 0.05
+    job = client.post(f"{AT}/prepare", params={"wait": 20}, json=prepare).json()
+    assert (job["state"], job["rho"], job["result"]["kind"]) == ("done", 0.05, "prepared")
+
+    assert client.post(f"{AT}/explain/preview", json=why).json()["free"]
+    done = client.post(f"{AT}/explain", params={"wait": 20}, json=why | {"k": 2, "chart_width": 400})
+    table = done.json()
+    assert (done.status_code, table["state"], table["rho"]) == (200, "done", 0)
+    assert len(table["result"]["rows"]) == 2
+    assert "chart" in table["result"]
+    report = client.post(f"{AT}/report", json=why | {"k": 2})
+    assert report.headers["content-type"].startswith("text/html")
+    assert "sandbox" in report.headers["content-security-policy"]
+
+    kinds = [(e["kind"], e["analyst"]) for e in client.get(f"{AT}/history").json()["entries"]]
+    assert kinds == [("query", "reader"), ("prepare", "reader")]
+
+
+def test_a_report_of_what_was_not_asked_is_refused_and_charges_nothing(server: RunningServer) -> None:
+    client = server.client("hasty")
+    why = {"answer": asked(client)["id"], "weights": WEIGHTS, "rho": 0.5}
+    response = client.post(f"{AT}/report", json=why)
+    assert (response.status_code, response.json()["code"]) == (409, "not_stored")
+    assert client.get(f"{AT}/budget").json()["rho"]["spent"] == 0.1
+
+
+def test_a_history_line_can_be_asked_again_and_is_free(server: RunningServer) -> None:
+    client = server.client("repeater")
+    answer = asked(client)
+    why = {"answer": answer["id"], "weights": WEIGHTS, "k": 2, "rho": 0.3}
+    assert client.post(f"{AT}/explain", params={"wait": 20}, json=why).json()["rho"] == 0.3
+    for line in client.get(f"{AT}/history").json()["entries"]:
+        again = client.post(f"{AT}/{line['kind']}", params={"wait": 20}, json=line["request"]).json()
+        told = again.get("result", again)
+        assert (told["free"], told["id"]) == (True, line["id"])
+    assert client.get(f"{AT}/budget").json()["rho"]["spent"] == pytest.approx(0.4)
+
+
+def test_a_release_is_given_as_it_was_stored(server: RunningServer) -> None:
+    client = server.client("archivist")
+    answer = asked(client, COUNT)
+    told = client.get(f"{AT}/releases/{answer['id']}").json()
+    stored = server.ledger.get("people", told["entry"]["id"])
+    assert stored is not None
+    assert told["release"] == stored[1]
+
+
+def test_a_refused_query_says_where_and_charges_nothing(server: RunningServer) -> None:
+    client = server.client("mistaken")
+    for path in ("preview", "query"):
+        response = client.post(
+            f"{AT}/{path}", json={"sql": "SELECT region, AVG(salary) FROM people GROUP BY region", "rho": 1}
+        )
+        told = response.json()
+        assert (response.status_code, told["code"]) == (400, "query_refused")
+        assert told["position"]["column"] == 20
+    assert client.get(f"{AT}/budget").json()["rho"]["spent"] == 0
+
+
+def test_what_is_more_than_the_allowance_is_refused_with_409(server: RunningServer) -> None:
+    client = server.client("spender")
+    response = client.post(f"{AT}/query", json={"sql": SQL, "rho": 6})
+    assert (response.status_code, response.json()["code"]) == (409, "budget_exhausted")
+    answer = asked(client)
+    why = {"answer": answer["id"], "weights": WEIGHTS, "k": 2, "rho": 6}
+    response = client.post(f"{AT}/explain", params={"wait": 20}, json=why)
+    assert (response.status_code, response.json()["code"]) == (409, "budget_exhausted")
+
+
+def test_several_aggregates_are_told_apart(server: RunningServer) -> None:
+    client = server.client("counter")
+    answers = asked(client, "SELECT sex, COUNT(*), AVG(pay) FROM people GROUP BY sex")
+    assert answers["kind"] == "answers"
+    weights = [{"group": "F", "weight": 1}, {"group": "M", "weight": -1}]
+    why = {"answer": answers["id"], "weights": weights}
+    assert client.post(f"{AT}/why", json=why).json()["code"] == "question_error"
+    assert client.post(f"{AT}/why", json=why | {"of": "AVG(pay)"}).json()["of"] == "AVG(pay)"

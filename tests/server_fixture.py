@@ -1,0 +1,154 @@
+"""A real server on a loopback port, for tests: `with running_server(config) as server: ...`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fastapi import FastAPI
+
+from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.sqlledger import SQLLedger
+from dpxplain.server.app import create_app
+from dpxplain.server.config import Config
+from dpxplain.server.running import address, listening, uvicorn_of
+
+SQL = "SELECT region, AVG(pay) FROM people GROUP BY region"
+COUNT = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
+WEIGHTS = [{"group": ["North"], "weight": 1}, {"group": ["South"], "weight": -1}]
+SCHEMA = """[table]
+name = "people"
+source = "people.parquet"
+
+[privacy]
+rho = 10.0
+
+[columns.region]
+values = ["North", "South", "West"]
+
+[columns.sex]
+values = ["F", "M"]
+
+[columns.age]
+edges = [0, 20, 40, 60, 80]
+
+[columns.pay]
+bounds = [0, 1000]
+step = 1
+"""
+
+
+def write_people(folder: Path, rows: int = 3000) -> Path:
+    """A small data set with its schema; the folder that the server's `datasets` names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = range(rows)
+    table = pa.table(
+        {
+            "region": [("North", "South", "West")[n % 3] for n in numbers],
+            "sex": [("F", "M")[n // 3 % 2] for n in numbers],
+            "age": [n * 7 % 80 for n in numbers],
+            "pay": [(n * 13 % 500) + (300 if n % 3 == 0 else 0) for n in numbers],
+        }
+    )
+    pq.write_table(table, folder / "people.parquet")
+    (folder / "people.toml").write_text(SCHEMA, encoding="utf-8")
+    return folder
+
+
+def config_of(folder: Path, **sections: Mapping[str, Any]) -> Config:
+    """A configuration on people, with sections of the TOML file replaced in part."""
+    server: dict[str, Any] = {"datasets": str(write_people(folder)), "port": 0}
+    raw: dict[str, Any] = {"server": server | dict(sections.pop("server", {})), **sections}
+    return Config.load({"analysts": {"default_rho": 5.0}} | raw)
+
+
+def soon(hours: float = 1.0) -> datetime:
+    return datetime.now(UTC) + timedelta(hours=hours)
+
+
+@dataclass
+class RunningServer:
+    url: str
+    app: FastAPI
+    ledger: SQLLedger
+    verify: Any = True
+    tokens: dict[str, str] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    _clients: list[httpx.Client] = field(default_factory=list)
+
+    @property
+    def state(self) -> Any:
+        return self.app.state.server
+
+    def token(self, name: str, role: str = "analyst") -> str:
+        """A token for somebody, made when first needed."""
+        if name not in self.tokens:
+            self.ids[name], self.tokens[name] = self.ledger.tokens.create(
+                name, role, expires=soon(), by="test"
+            )
+        return self.tokens[name]
+
+    def anonymous(self, headers: Mapping[str, str] | None = None) -> httpx.Client:
+        client = httpx.Client(
+            base_url=f"{self.url}api/v1", headers=dict(headers or {}), timeout=30, verify=self.verify
+        )
+        self._clients.append(client)
+        return client
+
+    def client(self, name: str = "alice", role: str = "analyst") -> httpx.Client:
+        """Somebody who sends their token."""
+        return self.anonymous({"Authorization": f"Bearer {self.token(name, role)}"})
+
+    def curator(self) -> httpx.Client:
+        return self.client("carol", "curator")
+
+    def browser(self, name: str = "alice", role: str = "analyst") -> httpx.Client:
+        """Somebody signed in with a cookie, whose page sends the CSRF header."""
+        client = self.anonymous()
+        signed_in = client.post("/session", json={"token": self.token(name, role)})
+        assert signed_in.status_code == 200, signed_in.text
+        client.headers["X-CSRF-Token"] = signed_in.json()["csrf"]
+        return client
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+
+@contextmanager
+def running_server(
+    config: Config,
+    ledger: SQLLedger | None = None,
+    *,
+    verify: Any = True,
+    before: Callable[[FastAPI], None] = lambda _app: None,
+) -> Iterator[RunningServer]:
+    """Served by Uvicorn in a thread. A ledger that is passed in stays open; else it is in memory."""
+    book = open_ledger(None) if ledger is None else ledger
+    app = create_app(config, book)
+    before(app)
+    listener = listening(config.server)
+    uvicorn = uvicorn_of(config, app)
+    thread = threading.Thread(target=uvicorn.run, kwargs={"sockets": [listener]})
+    thread.start()
+    running = RunningServer(address(config.server, listener.getsockname()[1]), app, book, verify)
+    try:
+        while not uvicorn.started and thread.is_alive():
+            time.sleep(0.01)
+        yield running
+    finally:
+        running.close()
+        uvicorn.should_exit = True
+        thread.join(20)
+        listener.close()
+        if ledger is None:
+            book.close()
