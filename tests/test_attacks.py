@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import traceback
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Aggregate, Query
-from dpxplain.model.schema import Column, Schema
+from dpxplain.model.schema import Column, Grid, Schema
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
@@ -271,4 +273,73 @@ def test_a_condition_that_holds_nowhere_is_explained_like_any_other(tmp_path: An
     for mechanism in ("one-shot", "vector", "marginals"):
         table = question.explain(k=1, rho=0.5, predicates=["id = '1' AND id = '2'"], mechanism=mechanism)
         assert len(table) == 1
+    session.close()
+
+
+def _everything_that_is_a_schema(session: dpx.Session) -> list[Schema]:
+    answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
+    several = session.query("SELECT g, COUNT(*), SUM(pay) FROM t GROUP BY g", rho=0.5)
+    table = answer.why("A", "B").explain(k=1, rho=0.5, attributes=["id"])
+    return [session.schema, answer.schema, several.schema, table.plan.family.schema]
+
+
+def test_a_declaration_cannot_be_made_again_nor_given_a_grid_or_domain(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    thin, short = Grid(Fraction(1), 0, 1), {"bounds": (0, 1), "step": 1}
+    for schema in _everything_that_is_a_schema(session):
+        pay = schema.columns["pay"]
+        for change in (
+            lambda pay=pay: setattr(pay, "grid", thin),
+            lambda schema=schema: setattr(schema.columns["g"], "domain", ("A",)),
+            lambda pay=pay: delattr(pay, "grid"),
+            lambda pay=pay: pay.__init__(**short),
+            lambda pay=pay: pay.__setstate__({"__dict__": short}),
+            lambda schema=schema: schema.columns.__init__({"pay": Column(**short)}),
+            lambda schema=schema: schema.privacy.__init__(rho=1e6),
+            lambda schema=schema: schema.__init__(**schema.model_dump()),
+        ):
+            with pytest.raises((TypeError, AttributeError), match="cannot be changed"):
+                change()
+    assert session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5)["A"].scale == pytest.approx(100_000)
+    session.close()
+
+
+def test_copies_of_a_schema_share_nothing_with_it(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    original = session._dataset.schema
+    for other in (session.schema, Schema.load(original), copy.deepcopy(original)):
+        assert other == original
+        assert type(other.columns) is type(original.columns)
+        assert all(other.columns[name] is not column for name, column in original.columns.items())
+    vars(session.schema.columns["pay"])["bounds"] = (0, 1)
+    assert original.columns["pay"].bounds == (0, 100_000)
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda schema: vars(schema.columns["pay"]).update(grid=Grid(Fraction(1), 0, 1)),
+        lambda schema: vars(schema.columns["pay"]).update(bounds=(0.0, 1.0)),
+        lambda schema: object.__setattr__(schema.columns["pay"].grid, "high", 1),
+        lambda schema: object.__setattr__(schema.columns["pay"].grid, "high", type("Odd", (int,), {})(10**5)),
+        lambda schema: vars(schema.columns["id"]).update(domain=("1", "2")),
+        lambda schema: vars(schema.privacy).update(neighbours="bounded"),
+        lambda schema: dict.__setitem__(schema.columns, "pay", Column(bounds=(0, 1))),
+    ],
+)
+def test_declarations_that_were_changed_by_force_are_noticed_before_anything_is_charged(
+    tmp_path: Any, tamper: Any
+) -> None:
+    session = _open(tmp_path)
+    answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
+    tamper(answer.schema)
+    for ask in (
+        lambda: session.query("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5),
+        lambda: answer.why("A", "B").explain(k=1, rho=0.5, attributes=["id"]),
+        lambda: answer.prepare(rho=0.5),
+    ):
+        with pytest.raises(InternalError, match="have changed"):
+            ask()
+    assert session.budget.spent == 0.5
     session.close()

@@ -7,6 +7,9 @@ only numeric ones summed or averaged.
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -18,9 +21,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
+from dpxplain.model.declared import UNCHANGEABLE, Declared
 
 Scalar = str | int | bool | None
 
@@ -70,11 +74,7 @@ class Grid:
         return float(self.step)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
-
-
-class Column(_Strict):
+class Column(Declared):
     """One declared column.
 
     >>> Column(edges=[0, 10, 20]).domain
@@ -180,26 +180,31 @@ class Column(_Strict):
 class Columns(dict[str, Column]):
     """The declared columns, which nobody can change: sensitivities follow from them."""
 
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        if self:
+            self._refuse()
+        super().__init__(columns)
+
     def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
-        raise TypeError("A declared schema cannot be changed.")
+        raise TypeError(UNCHANGEABLE)
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
-    def __deepcopy__(self, _memo: object) -> Columns:
-        return self
+    def __deepcopy__(self, memo: dict[int, Any]) -> Columns:
+        return Columns({name: copy.deepcopy(column, memo) for name, column in self.items()})
 
     def __reduce__(self) -> tuple[type[Columns], tuple[dict[str, Column]]]:
         return Columns, (dict(self),)
 
 
-class Table(_Strict):
+class Table(Declared):
     name: str = Field(min_length=1)
     source: str | None = None
     version: str = ""  # change it when the data change: stored releases belong to one version
 
 
-class Privacy(_Strict):
+class Privacy(Declared):
     rho: float = Field(gt=0, allow_inf_nan=False)
     delta: float = Field(default=1e-6, gt=0, lt=1)
     unit: str = "row"
@@ -213,7 +218,7 @@ class Privacy(_Strict):
         return self
 
 
-class Schema(_Strict):
+class Schema(Declared):
     """The whole declaration. Everything in it is public.
 
     >>> schema = Schema.load({
@@ -236,7 +241,8 @@ class Schema(_Strict):
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:
         """From a TOML file or a dict of the same shape; errors name the key."""
         if isinstance(source, Schema):
-            return source.model_copy(deep=True)  # whoever holds the original must not change ours
+            # Whoever holds the original must not change ours; and ours is worked out afresh.
+            return cls.load(source.model_dump())
         where = "the schema"
         raw: Mapping[str, Any]
         if isinstance(source, Mapping):
@@ -282,9 +288,37 @@ class Schema(_Strict):
             raise SchemaError(f"Column {name} has no declared values or edges.")
         return domain
 
+    def fingerprint(self) -> str:
+        """Equal as long as nothing has changed that sensitivities follow from, by whatever means."""
+        privacy = self.privacy
+        declared = [
+            [self.table.name, self.table.version],
+            [privacy.rho, privacy.delta, privacy.unit, privacy.max_rows, privacy.neighbours],
+            [
+                [c.values, c.edges, c.bounds, c.step, c.null, c.domain, c.bounds and c.grid]
+                for c in self.columns.values()
+            ],
+            list(self.columns),
+        ]
+        return hashlib.sha256(json.dumps(_told(declared)).encode()).hexdigest()
+
     def discrete(self) -> Iterator[str]:
         """Names of the columns that can be grouped or explained by, in the declared order."""
         return (name for name, column in self.columns.items() if column.domain is not None)
+
+
+def _told(value: Any) -> Any:
+    """A declared value with its type; one of a type that could pretend is told by which object it is."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return [_told(part) for part in value]
+    if kind is Bin:
+        return ["bin", _told(value.low), _told(value.high)]
+    if kind is Grid:
+        return ["grid", _told(value.step), _told(value.low), _told(value.high)]
+    if kind is Fraction:
+        return ["fraction", value.numerator, value.denominator]
+    return value if kind in (str, int, float, bool, type(None)) else ["object", id(value)]
 
 
 def _explain(error: Any) -> str:

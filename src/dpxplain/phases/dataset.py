@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from dpxplain.engines.base import Engine
+from dpxplain.errors import InternalError
 from dpxplain.explanation.cells import Cells, Totals, cells, totals
 from dpxplain.explanation.choosing import Predicates, choose_family
 from dpxplain.explanation.cover import cover
@@ -60,6 +61,10 @@ class OpenDataset:
     _families: Kept = field(default_factory=lambda: Kept(_MOST_PASSES))
     _turns: Turns = field(default_factory=Turns)
     _declared: str = ""  # a hash of the declarations, once it is needed
+    _fingerprint: str = ""  # of the declarations as they were when the data set was opened
+
+    def __post_init__(self) -> None:
+        self._fingerprint = self._fingerprint or self.schema.fingerprint()
 
     @property
     def name(self) -> str:
@@ -151,6 +156,13 @@ class OpenDataset:
         with self._turns.of(key):
             if stored := self.ledger.find(self.name, key):
                 return read(stored[1]), stored[0].id, True
+            # Plans hand out the schema. It cannot be changed by any usual means; but should it have been,
+            # its sensitivities are wrong.
+            if self.schema.fingerprint() != self._fingerprint:
+                raise InternalError(
+                    "The declarations have changed since the data set was opened; nothing was charged.",
+                    remedy="Open the data set again.",
+                )
             entry = self.ledger.reserve(self.name, kind, key, asked.words, rho, spends, asked.request)
             release = measure()
             self.ledger.release(entry, release.to_json())
