@@ -80,7 +80,7 @@ class RunningServer:
     url: str
     app: FastAPI
     ledger: SQLLedger
-    verify: Any = True
+    verify: Any = False
     tokens: dict[str, str] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     _clients: list[httpx.Client] = field(default_factory=list)
@@ -129,7 +129,7 @@ def running_server(
     config: Config,
     ledger: SQLLedger | None = None,
     *,
-    verify: Any = True,
+    verify: Any = False,
     before: Callable[[FastAPI], None] = lambda _app: None,
 ) -> Iterator[RunningServer]:
     """Served by Uvicorn in a thread. A ledger that is passed in stays open; else it is in memory."""
