@@ -1,4 +1,4 @@
-"""What every ledger must do. A new database subclasses both classes and provides their fixtures."""
+"""What every ledger must do, whatever its database: the promises that phases rely on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ import pytest
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.ledger.base import Ledger
+from dpxplain.ledger.opening import open_ledger
 from dpxplain.model.budget import Spend, spend_units
 
 
@@ -25,14 +25,7 @@ def reserve(ledger: Ledger, rho: float, key: str = "k", dataset: str = "adult") 
 
 
 class LedgerContract:
-    """The promises within one process. Subclasses provide the fixture `open_ledger`."""
-
-    @pytest.fixture
-    def ledger(self, open_ledger: Callable[[], Ledger]) -> Iterator[Ledger]:
-        ledger = open_ledger()
-        ledger.open_dataset("adult", 1.0, 1e-6)
-        yield ledger
-        ledger.close()
+    """The promises within one process. The fixture `ledger` knows "adult" with a limit of 1."""
 
     def test_new_data_set_has_its_whole_budget_and_no_history(self, ledger):
         budget = ledger.budget("adult")
@@ -199,6 +192,24 @@ class LedgerContract:
         with pytest.raises(BadRequest, match="'nobody'"):
             use(ledger)
 
+    @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
+    def test_text_that_a_database_cannot_keep_is_refused_and_spends_nothing(self, ledger, text):
+        with pytest.raises(BadRequest, match="description"):
+            ledger.reserve("adult", "query", "k", text, 0.1, [])
+        entry = reserve(ledger, 0.1)
+        with pytest.raises(BadRequest, match="payload"):
+            ledger.release(entry, text)
+        assert ledger.budget("adult").spent == 0.1
+        assert ledger.get("adult", entry) is None
+
+    def test_what_was_asked_is_kept_so_that_it_can_be_asked_again(self, ledger):
+        request = {"sql": "SELECT 'Zürich'", "rho": 0.1, "parts": [1, None, {"a": True}]}
+        entry = ledger.reserve("adult", "query", "k", "words", 0.1, [], request)
+        ledger.release(entry, "{}")
+        assert ledger.history("adult")[0].request == request
+        assert ledger.find("adult", "k")[0].request == request
+        assert ledger.history("adult")[0].analyst == ""
+
     def test_text_is_never_taken_for_sql(self, ledger):
         nasty = "x'); DROP TABLE entries; -- \" % :name ?"
         ledger.open_dataset(nasty, 1.0, 1e-6)
@@ -208,6 +219,7 @@ class LedgerContract:
         assert {payload, line.kind, line.key, line.description, line.spends[0].mechanism} == {nasty}
 
     def test_exactly_as_many_threads_succeed_as_the_limit_allows(self, ledger):
+        # More threads than a database has connections: they queue, and nobody gets in twice.
         def attempt(number: int) -> int | None:
             try:
                 entry = reserve(ledger, 0.04, key=str(number))
@@ -216,8 +228,8 @@ class LedgerContract:
             ledger.release(entry, str(number))
             return number
 
-        with ThreadPoolExecutor(16) as threads:
-            outcomes = list(threads.map(attempt, range(80)))
+        with ThreadPoolExecutor(200) as threads:
+            outcomes = list(threads.map(attempt, range(200)))
         winners = [number for number in outcomes if number is not None]
         assert len(winners) == 25
         assert all(ledger.find("adult", str(number))[1] == str(number) for number in winners)
@@ -232,15 +244,15 @@ class LedgerContract:
 
 
 class SharedLedgerContract:
-    """The promises between processes. Subclasses provide the fixture `address`, which a worker can open."""
+    """The promises between processes. The fixture `address` is one that a worker can open."""
 
     def test_what_was_written_is_there_after_opening_again(self, address):
-        ledger = ledger_worker.open_ledger(address)
+        ledger = open_ledger(address)
         ledger.open_dataset("adult", 1.0, 1e-6)
         entry = reserve(ledger, 0.1)
         ledger.release(entry, '"kept"')
         ledger.close()
-        ledger = ledger_worker.open_ledger(address)
+        ledger = open_ledger(address)
         assert ledger.get("adult", entry)[1] == '"kept"'
         assert ledger.budget("adult").spent == 0.1
         ledger.close()
@@ -258,9 +270,11 @@ class SharedLedgerContract:
         winners = [int(entry) for reply in replies for entry in reply]
         assert all(worker.returncode == 0 for worker in workers)
         assert len(winners) == len(set(winners)) == ledger_worker.ALLOWED
-        ledger = ledger_worker.open_ledger(address)
+        ledger = open_ledger(address)
         assert sorted(winners) == [line.id for line in ledger.history("adult")]
         assert {line.state for line in ledger.history("adult")} == {"released"}
+        assert len({line.analyst for line in ledger.history("adult")}) > 1  # they colluded in vain
+        assert ledger.verify_audit().problems == []
         assert ledger.budget("adult").spent == ledger_worker.LIMIT
         ledger.close()
 

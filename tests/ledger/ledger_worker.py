@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 from dpxplain.errors import BudgetExhausted
 from dpxplain.ledger.base import Ledger
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.sqlledger import SQLLedger
 from dpxplain.model.budget import Spend
 
 ALLOWED = 40
 RHO = 0.1
 LIMIT = 4.0  # = ALLOWED * RHO
 LOOP_RHO = 0.0025  # about what 25 short lives spend: the last of them meet the limit
-
-
-def open_ledger(address: str) -> Ledger:
-    return SQLiteLedger(Path(address))
 
 
 def say(*words: object) -> None:
@@ -29,15 +26,16 @@ def charge(ledger: Ledger, rho: float) -> int:
     return ledger.reserve("adult", "query", "k", "SELECT", rho, [Spend("gaussian", rho)])
 
 
-def attempt(ledger: Ledger) -> None:
-    """Try twenty charges and say which were made."""
+def attempt(ledger: SQLLedger) -> None:
+    """Try twenty charges, as an analyst who may spend the whole limit, and say which were made."""
     ledger.open_dataset("adult", LIMIT, 1e-6)
+    account = ledger.account(f"analyst {os.getpid()}", default_limit=LIMIT)
     for _ in range(20):
         try:
-            entry = charge(ledger, RHO)
+            entry = charge(account, RHO)
         except BudgetExhausted:
             continue
-        ledger.release(entry, "{}")
+        account.release(entry, "{}")
         say(entry)
 
 

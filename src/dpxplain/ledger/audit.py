@@ -126,6 +126,7 @@ def append(
     time: str | None = None,
 ) -> None:
     """Add a record to the log. The caller's transaction must be alone with the ledger."""
+    text = canonical(details)
     last = connection.execute(_LAST).one_or_none()
     previous = GENESIS if last is None else last.hash
     record = {
@@ -134,14 +135,10 @@ def append(
         "actor": actor,
         "action": action,
         "dataset": dataset,
-        "details": details,
+        "details": json.loads(text),  # as it will be read back: JSON has no other keys than texts
     }
-    check_text(record | {"details": canonical(details)})
-    row = record | {
-        "details": canonical(details),
-        "previous": previous,
-        "hash": chained(previous, record),
-    }
+    row = record | {"details": text, "previous": previous, "hash": chained(previous, record)}
+    check_text(row)
     connection.execute(_insertion(LOG), row)
 
 

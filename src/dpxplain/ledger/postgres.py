@@ -160,8 +160,10 @@ def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
 
 
 def _exists(connection: sa.Connection) -> bool:
-    found = connection.exec_driver_sql("SELECT to_regclass('dpxplain.turnstile') IS NOT NULL").scalar_one()
-    return bool(found)
+    # Read from the catalogue itself: to_regclass answers from a cache, which does not notice what another
+    # process has made while we waited for the advisory lock.
+    found = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'dpxplain' AND tablename = 'turnstile'"
+    return connection.exec_driver_sql(found).one_or_none() is not None
 
 
 def _create(connection: sa.Connection) -> None:

@@ -1,0 +1,191 @@
+"""The SQLite ledger looks after its file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from ledger_contract import reserve
+
+from dpxplain.errors import InternalError, SourceError
+from dpxplain.ledger import sqlite, store
+from dpxplain.ledger.sqlite import SQLiteLedger
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger with 0.1 of 1.0 spent, closed."""
+    path = tmp_path / "a b?c#d%20é" / ".dpxplain" / "ledger.db"
+    with closing(SQLiteLedger(path)) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        ledger.release(reserve(ledger, 0.1), "{}")
+    return path
+
+
+def assert_refused(path: Path, problem: str, remedy: str) -> None:
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(SourceError) as refusal:
+        SQLiteLedger(path)
+    assert problem in refusal.value.problem
+    assert path.name in refusal.value.problem
+    assert remedy in refusal.value.remedy
+    assert before == (path.read_bytes() if path.is_file() else None)
+
+
+def test_only_the_owner_can_read_the_workspace(path):
+    with closing(SQLiteLedger(path)) as ledger:
+        reserve(ledger, 0.1)
+        files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+        assert files == dict.fromkeys(["ledger.db", "ledger.db-wal", "ledger.db-shm"], 0o600)
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [file.name for file in path.parent.iterdir()] == ["ledger.db"]
+
+
+def test_every_commit_is_synced_to_disk(path):
+    with closing(SQLiteLedger(path)) as ledger, ledger._store.reading() as connection:
+        settings = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "fullfsync", "foreign_keys", "busy_timeout")
+        }
+    assert settings == {
+        "journal_mode": "wal",
+        "synchronous": 2,  # FULL
+        "fullfsync": 1,
+        "foreign_keys": 1,
+        "busy_timeout": 60_000,
+    }
+
+
+def test_relative_path_survives_a_change_of_folder(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(path.parent.parent)
+    with closing(SQLiteLedger(Path(".dpxplain/ledger.db"))) as ledger:
+        monkeypatch.chdir(tmp_path)
+        reserve(ledger, 0.1)
+        assert ledger.budget("adult").spent == 0.2
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to look at" * 50])
+def test_overwritten_ledger_is_refused_not_replaced(path, content):
+    path.write_bytes(content)
+    assert_refused(path, "damaged" if content else "not a DPXPlain ledger", "Restore it from a backup")
+
+
+def test_truncated_ledger_is_refused(path):
+    path.write_bytes(path.read_bytes()[:-4096])
+    assert_refused(path, "damaged", "Restore it from a backup")
+
+
+def test_altered_amount_is_noticed(path):
+    with closing(sqlite3.connect(path)) as connection:
+        pages = connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'").fetchall()
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    content = bytearray(path.read_bytes())
+    page = slice((dict(pages)["entries"] - 1) * size, dict(pages)["entries"] * size)
+    tenth, millionth = (10**11).to_bytes(6), (10**6).to_bytes(6)
+    assert content[page].count(tenth) == 1
+    content[page] = content[page].replace(tenth, millionth)
+    path.write_bytes(content)
+    assert_refused(path, "damaged", "Restore it from a backup")
+
+
+def test_other_peoples_database_is_refused_untouched(path):
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE photos (name)")
+    assert_refused(path, "not a DPXPlain ledger", "choose another workspace")
+
+
+def test_ledger_of_a_newer_version_is_refused(path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {sqlite.SCHEMA_VERSION + 1}")
+    assert_refused(path, "newer DPXPlain", "Upgrade")
+
+
+def test_lost_ledger_whose_journal_remains_is_refused(path):
+    path.rename(path.with_name("elsewhere"))
+    path.with_name("ledger.db-wal").write_bytes(b"journal")
+    assert_refused(path, "is gone", "Restore")
+
+
+def test_folder_in_place_of_the_ledger_is_refused(tmp_path):
+    assert_refused(tmp_path, "cannot be opened for writing", "permissions")
+
+
+def test_file_in_place_of_the_workspace_is_refused(tmp_path):
+    (tmp_path / "workspace").write_text("")
+    assert_refused(tmp_path / "workspace" / "ledger.db", "cannot be opened for writing", "permissions")
+
+
+@pytest.mark.parametrize("unwritable", ["ledger.db", ".dpxplain"])
+def test_unwritable_ledger_is_refused_when_opened(path, monkeypatch, unwritable):
+    # Patched, not chmod: the tests may run as root, whom permissions do not stop.
+    monkeypatch.setattr(os, "access", lambda place, _: Path(place).name != unwritable)
+    assert_refused(path, "cannot be opened for writing", "permissions")
+
+
+def test_lock_that_is_never_let_go_is_explained(path, monkeypatch):
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
+    with closing(SQLiteLedger(path)) as ledger, closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert ledger.budget("adult").spent == 0.1  # readers do not wait
+        with pytest.raises(SourceError, match="locked by another process"):
+            reserve(ledger, 0.1)
+        other.rollback()
+        reserve(ledger, 0.1)
+        assert ledger.budget("adult").spent == 0.2
+
+
+def test_full_disk_is_explained_and_spends_nothing(path):
+    with closing(SQLiteLedger(path)) as ledger:
+        with ledger._store.reading() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(SourceError, match="free space"):
+            ledger.reserve("adult", "query", "k", "x" * 100_000, 0.1, [])
+        assert ledger.budget("adult").spent == 0.1
+
+
+def test_failure_in_the_middle_of_a_charge_spends_nothing(path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with closing(SQLiteLedger(path)) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr("sqlalchemy.Connection.commit", fail)
+            with pytest.raises(KeyboardInterrupt):
+                reserve(ledger, 0.1)
+        assert ledger.budget("adult").spent == 0.1
+        reserve(ledger, 0.9)
+
+
+def test_forked_process_cannot_use_its_parents_ledger(path, monkeypatch):
+    with closing(SQLiteLedger(path)) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: -1)
+            with pytest.raises(InternalError, match="forked"):
+                reserve(ledger, 0.1)
+        assert ledger.budget("adult").spent == 0.1
+
+
+def test_ledgers_in_memory_know_nothing_of_each_other():
+    with closing(SQLiteLedger(None)) as ledger, closing(SQLiteLedger(None)) as other:
+        for each in (ledger, other):
+            each.open_dataset("adult", 1.0, 1e-6)
+        reserve(ledger, 0.5)
+        assert other.budget("adult").spent == 0.0
+
+
+def test_long_verification_of_a_file_keeps_nobody_waiting(path):
+    with closing(SQLiteLedger(path)) as ledger, ledger._store.snapshot():
+        reserve(ledger, 0.1)
+
+
+def test_protocol_does_not_need_sqlalchemy():
+    program = "import sys, dpxplain.ledger.base; sys.exit('sqlalchemy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
