@@ -10,12 +10,12 @@ const INKS: Record<string, string> = {
   '#7d8590': '--quiet',
 };
 const LABELS = 250; // what row names take beside a wide plot
-const WIDEST = 620;
+const WIDEST = 740;
 const PHONE = 320; // at this width and below, row names stand above their rows
 
 /** The plot width to ask the API for, so that plot and row names fit. */
-export function plotWidth(room: number): number {
-  return room - LABELS <= PHONE ? PHONE : Math.min(WIDEST, Math.round(room - LABELS));
+export function plotWidth(room: number, labels = LABELS): number {
+  return room - labels <= PHONE ? PHONE : Math.min(WIDEST, Math.round(room - labels));
 }
 
 export function inked(spec: ChartSpec, element: Element): ChartSpec {

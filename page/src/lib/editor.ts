@@ -102,7 +102,7 @@ function marks(problem: Problem, view: EditorView) {
   // The server counts characters; the editor counts UTF-16 units.
   const unit = (index: number) => [...text].slice(0, index).join('').length;
   const from = Math.min(unit(position.start), text.length);
-  const to = Math.max(from, Math.min(unit(position.end), text.length));
+  const to = Math.max(from, Math.min(unit(position.end ?? position.start), text.length));
   const message = [problem.message, problem.remedy].filter(Boolean).join(' ');
   return [{ from, to: to === from ? Math.min(from + 1, text.length) : to, severity: 'error' as const, message }];
 }

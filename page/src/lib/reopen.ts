@@ -2,7 +2,9 @@
 import type { HistoryEntry } from './api/types';
 import { ALL, DEFAULT_CONFIDENCE, type Place } from './route';
 
-export function placeOf(entry: HistoryEntry, dataset: string, _entries: HistoryEntry[]): Place | null {
+type Value = string | number | boolean | null;
+
+export function placeOf(entry: HistoryEntry, dataset: string): Place | null {
   const place: Place = {
     dataset,
     answer: null,
@@ -16,15 +18,16 @@ export function placeOf(entry: HistoryEntry, dataset: string, _entries: HistoryE
   if (entry.kind === 'query') return { ...place, answer: entry.id };
   const request = entry.request;
   if (!request || typeof request.answer !== 'number') return null;
-  const weights = (request.weights ?? []) as { group: string[] | string; weight: number }[];
+  const weights = (request.weights ?? []) as { group: Value[] | string; weight: number }[];
   const groups = weights.map(({ group, weight }) => ({
-    label: Array.isArray(group) ? group.join('→') : group,
+    label: Array.isArray(group) ? group.map(label).join(', ') : group,
     weight,
   }));
   const asked = { ...place, answer: request.answer, of: (request.of as string) ?? null, groups };
   if (entry.kind !== 'explain') return asked;
   return {
     ...asked,
+    confidence: typeof request.confidence === 'number' ? request.confidence : DEFAULT_CONFIDENCE,
     atLeast: Number(request.at_least ?? 0),
     explain: {
       k: Number(request.k ?? 5),
@@ -32,8 +35,15 @@ export function placeOf(entry: HistoryEntry, dataset: string, _entries: HistoryE
       confidence: typeof request.explain_confidence === 'number' ? request.explain_confidence : null,
       mechanism: String(request.mechanism ?? 'auto'),
       split: (request.split as number[] | 'best' | null) ?? null,
-      sensitivity: String(request.sensitivity ?? 'tight'),
+      sensitivity: request.sensitivity === 'paper' ? 'paper' : 'tight',
       family: { ...ALL, ...(request.family as object | undefined) },
     },
   };
+}
+
+/** How the server labels a declared value. */
+function label(value: Value): string {
+  if (value === null) return 'NULL';
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  return String(value);
 }

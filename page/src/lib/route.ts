@@ -20,9 +20,11 @@ export interface ExplainPlace {
   confidence: number | null;
   mechanism: string;
   split: number[] | 'best' | null;
-  sensitivity: string;
+  sensitivity: Sensitivity;
   family: Family;
 }
+
+export type Sensitivity = 'tight' | 'paper';
 
 export const CURATOR = '#/curator';
 export const DEFAULT_CONFIDENCE = 0.95;
@@ -33,14 +35,14 @@ export const isCurator = (hash: string): boolean => hash === CURATOR || hash.sta
 export function parse(hash: string): Place {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
   const values = new URLSearchParams(search);
-  const explain = values.has('explain')
+  const explain: ExplainPlace | null = values.has('explain')
     ? {
         k: number(values.get('explain'), 5),
         rho: values.has('rho') ? number(values.get('rho'), 0.1) : null,
         confidence: values.has('explain_confidence') ? number(values.get('explain_confidence'), 0.95) : null,
         mechanism: values.get('mechanism') ?? 'auto',
         split: split(values.get('split')),
-        sensitivity: values.get('sensitivity') ?? 'tight',
+        sensitivity: values.get('sensitivity') === 'paper' ? 'paper' : 'tight',
         family: {
           ...ALL,
           attributes: values.has('attribute') ? values.getAll('attribute') : null,

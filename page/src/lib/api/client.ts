@@ -18,7 +18,7 @@ export class ApiError extends Error {
 export class Unreachable extends Error {}
 
 /** Who we are to the server; replaced on sign-in and whenever the token of the page runs out. */
-export const session = { csrf: '', onSignedOut: () => {} };
+export const session: { csrf: string | null; onSignedOut: () => void } = { csrf: null, onSignedOut: () => {} };
 
 export interface Options {
   body?: unknown;
@@ -45,7 +45,7 @@ export async function whoAmI(): Promise<Me> {
 async function request(method: string, path: string, options: Options, tries = 0): Promise<Response> {
   const headers: Record<string, string> = {};
   if (options.body !== undefined) headers['Content-Type'] = 'application/json';
-  if (method !== 'GET') headers['X-CSRF-Token'] = session.csrf;
+  if (method !== 'GET' && session.csrf) headers['X-CSRF-Token'] = session.csrf;
   let response: Response;
   try {
     response = await fetch(BASE + path, {

@@ -2,7 +2,7 @@
 import { api } from '../api';
 import { ApiError, problemFrom } from '../api/client';
 import type { ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
-import type { ExplainPlace } from '../route';
+import type { ExplainPlace, Sensitivity } from '../route';
 import { comparing } from './comparing.svelte';
 import { workspace } from './workspace.svelte';
 
@@ -20,7 +20,7 @@ class Explaining {
   predicates = $state('');
   mechanism = $state('auto');
   split = $state.raw<number[] | 'best' | null>(null);
-  sensitivity = $state('tight');
+  sensitivity = $state<Sensitivity>('tight');
 
   preview = $state.raw<Preview | null>(null);
   /** Whether the present options are answered by what is prepared or stored, so that asking is free. */
