@@ -10,7 +10,9 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.datasets import path as bundled
+from dpxplain.server.config import Config
 from dpxplain.session import Session
+from server_fixture import running_server
 
 MARRIED = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 SEX = "SELECT sex, COUNT(*) FROM adult GROUP BY sex"
@@ -31,13 +33,18 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
 
         yield opener
     else:
-        from server_fixture import adult_server
-
-        with adult_server(tmp_path) as server:
+        config = Config.load(
+            {
+                "server": {"datasets": str(bundled("adult.toml")), "port": 0},
+                "analysts": {"default_rho": 5.0},
+                "limits": {"requests_per_minute": 100_000},
+            }
+        )
+        with running_server(config) as server:
 
             def opener(curator: bool = False, **options: Any) -> Session:
                 token = server.token("owner" if curator else "ann", "curator" if curator else "analyst")
-                held.append(dpx.connect(f"{server.url}/adult", token=token, curator=curator, **options))
+                held.append(dpx.connect(f"{server.url}adult", token=token, curator=curator, **options))
                 return held[-1]
 
             yield opener

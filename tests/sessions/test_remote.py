@@ -1,0 +1,175 @@
+"""What only a session at a server can meet: addresses, tokens, busy or vanished servers, and the CLI."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dpxplain as dpx
+from dpxplain.remote import wire
+from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
+
+GENEROUS = {"requests_per_minute": 100_000, "anonymous_per_minute": 100_000}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    with running_server(config_of(tmp_path / "data", limits=GENEROUS)) as running:
+        yield running
+
+
+def connected(server: RunningServer, name: str = "alice", **options: Any) -> dpx.Session:
+    return dpx.connect(f"{server.url}people", token=server.token(name), **options)
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("https://host", "names no data set"),
+        ("https:///people", "names no data set"),
+        ("https://ann:secret@host/people", "no place for a secret"),
+        ("http://data.example/people", "not sent over plain http"),
+    ],
+)
+def test_an_address_that_cannot_work_is_refused_before_anything_is_sent(address: str, problem: str) -> None:
+    with pytest.raises(dpx.BadRequest, match=problem) as refused:
+        dpx.connect(address, token="dpx_1_abc")
+    assert "dpx_1_abc" not in str(refused.value)
+    assert "secret" not in str(refused.value).replace("for a secret", "")
+
+
+def test_a_local_schema_or_a_token_in_the_wrong_place_is_refused(server: RunningServer) -> None:
+    with pytest.raises(dpx.BadRequest, match="server's schema"):
+        dpx.connect(f"{server.url}people", schema="people.toml")
+    with pytest.raises(dpx.BadRequest, match="Only a server takes a token"):
+        dpx.connect("people.parquet", "people.toml", token="dpx_1_abc")
+
+
+def test_without_a_token_or_with_a_wrong_one_nobody_enters(server: RunningServer, monkeypatch: Any) -> None:
+    with pytest.raises(dpx.Denied, match="wants a token"):
+        dpx.connect(f"{server.url}people")
+    with pytest.raises(dpx.Denied):
+        dpx.connect(f"{server.url}people", token="dpx_1_" + "a" * 43)
+    monkeypatch.setenv("DPXPLAIN_TOKEN", server.token("alice"))
+    with dpx.connect(f"{server.url}people") as session:
+        assert session.budget.limit == 5.0
+
+
+def test_a_token_of_an_analyst_does_not_open_the_curators_view(server: RunningServer) -> None:
+    with pytest.raises(dpx.CuratorOnly, match="not a curator's"):
+        connected(server, curator=True)
+
+
+def test_a_data_set_that_is_not_there_is_denied(server: RunningServer) -> None:
+    with pytest.raises(dpx.Denied, match="no such data set"):
+        dpx.connect(f"{server.url}payroll", token=server.token("alice"))
+
+
+def test_the_token_shows_in_no_repr(server: RunningServer) -> None:
+    with connected(server) as session:
+        token = server.token("alice")
+        shown = repr(session) + repr(session._dataset) + repr(session._dataset.wire)  # type: ignore[attr-defined]
+        assert token not in shown
+        assert token.split("_")[2] not in shown
+
+
+def test_analysts_share_the_data_and_not_their_history(server: RunningServer) -> None:
+    with connected(server, "alice") as alice, connected(server, "bob") as bob:
+        answer = alice.query(COUNT, rho=0.5)
+        assert bob.history == []
+        assert not bob.query(COUNT, rho=0.5).free
+        with pytest.raises(dpx.BadRequest, match="no answer number"):
+            bob.answer(answer.id)
+        assert (alice.budget.spent, bob.budget.spent) == (0.5, 0.5)
+        assert alice.budget.shared_remaining == 9.0
+
+
+def _look(session: dpx.Session, times: int) -> None:
+    for _ in range(times):
+        assert session.budget.limit == 5.0
+
+
+def test_a_server_asked_too_often_is_asked_again_when_it_says(tmp_path: Path) -> None:
+    config = config_of(tmp_path / "data", limits={"requests_per_minute": 60})
+    with running_server(config) as server, connected(server) as session:
+        started = time.monotonic()
+        _look(session, 70)
+        assert time.monotonic() - started > 1
+
+
+def test_patience_with_a_busy_server_ends(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(wire, "LONGEST_PATIENCE", 0.01)
+    config = config_of(tmp_path / "data", limits={"requests_per_minute": 5})
+    with running_server(config) as server, connected(server) as session:
+        with pytest.raises(dpx.Unavailable, match="too many requests"):
+            _look(session, 20)
+
+
+def test_a_server_that_is_gone_is_said_to_be_gone(tmp_path: Path) -> None:
+    with running_server(config_of(tmp_path / "data", limits=GENEROUS)) as server:
+        session = connected(server)
+    with session, pytest.raises(dpx.Unavailable, match=r"cannot be reached|broke"):
+        session.query(SQL, rho=0.1)
+
+
+def test_something_else_at_the_address_is_not_taken_for_a_server() -> None:
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>hello</html>")
+
+        def log_message(self, *_: object) -> None: ...
+
+    other = HTTPServer(("127.0.0.1", 0), Elsewhere)
+    thread = threading.Thread(target=other.serve_forever)
+    thread.start()
+    try:
+        with pytest.raises(dpx.Unavailable, match="not a DPXPlain server"):
+            dpx.connect(f"http://127.0.0.1:{other.server_port}/people", token="dpx_1_a")
+    finally:
+        other.shutdown()
+        other.server_close()
+        thread.join()
+
+
+def test_long_work_tells_its_progress(server: RunningServer) -> None:
+    stages: list[str] = []
+    with connected(server, progress=stages.append) as session:
+        answer = session.query(SQL, rho=0.5)
+        assert isinstance(answer, dpx.Answer)
+        assert len(answer.why("North", "South").explain(k=2, rho=0.5, mechanism="one-shot")) == 2
+    assert all(isinstance(stage, str) for stage in stages)
+
+
+def test_the_command_line_asks_a_server(server: RunningServer, tmp_path: Path) -> None:
+    environment = os.environ | {
+        "DPXPLAIN_TOKEN": server.token("alice"),
+        "DPXPLAIN_DATA": f"{server.url}people",
+    }
+
+    def run(*words: str) -> dict[str, Any]:
+        command = [sys.executable, "-c", "from dpxplain.cli import main; main()", *words, "--json"]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    answer = run("query", SQL, "--rho", "0.5", "--yes")
+    assert (answer["free"], answer["budget"]["rho"]["spent"]) == (False, 0.5)
+    assert run("why", "North", "South")["verdict"] == "real"
+    assert run("prepare", "--rho", "0.5", "--yes")["free"] is False
+    assert run("explain", "North", "South", "--k", "2")["free"] is True
+    assert run("budget")["rho"]["remaining"] == 4.0
+    assert [entry["kind"] for entry in run("history")["entries"]] == ["query", "prepare"]
