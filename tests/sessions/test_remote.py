@@ -109,9 +109,9 @@ def test_a_server_asked_too_often_is_asked_again_when_it_says(tmp_path: Path) ->
 def test_patience_with_a_busy_server_ends(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(wire, "LONGEST_PATIENCE", 0.01)
     config = config_of(tmp_path / "data", limits={"requests_per_minute": 5})
-    with running_server(config) as server, connected(server) as session:
-        with pytest.raises(dpx.Unavailable, match="too many requests"):
-            _look(session, 20)
+    refused = pytest.raises(dpx.Unavailable, match="too many requests")
+    with running_server(config) as server, connected(server) as session, refused:
+        _look(session, 20)
 
 
 def test_a_server_that_is_gone_is_said_to_be_gone(tmp_path: Path) -> None:
