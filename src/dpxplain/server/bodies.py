@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.server.identity import proper_name
@@ -27,6 +27,12 @@ def _name(text: str) -> str:
     return text
 
 
+def _written_out(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError("must be a date and time as text, such as 2030-01-31T12:00:00Z")
+    return value
+
+
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)]
 Sql = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(_plain)]
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_name)]
@@ -36,6 +42,12 @@ Rho = Annotated[float, Field(description="Privacy budget in zCDP, the price of t
 Confidence = Annotated[float, Field(gt=0, lt=1)]
 ChartWidth = Annotated[int, Field(ge=100, le=4_000)]
 Scalar = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)] | bool | int | float | None
+
+Moment = Annotated[
+    datetime,
+    Field(strict=False, description="With a time zone.", examples=["2030-01-31T12:00:00Z"]),
+    BeforeValidator(_written_out),
+]
 
 DatasetName = Annotated[str, Path(alias="dataset", max_length=200, description="The data set's name.")]
 EntryId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="A number of the history.")]
@@ -48,7 +60,7 @@ ChartQuery = Annotated[
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)  # "1" or true is no number
 
 
 class SignIn(Body):
@@ -115,15 +127,8 @@ class WhyTruth(Why):
 
 class Grant(Body):
     rho: float = Field(ge=0, description="What the analyst may spend in all.", examples=[1.0])
-    expires: datetime | None = None
+    expires: Moment | None = None
     reason: Reason
-
-    @field_validator("expires", mode="before")
-    @classmethod
-    def _written_out(cls, value: Any) -> Any:
-        if value is not None and not isinstance(value, str):
-            raise ValueError("must be a date and time as text, such as 2030-01-31T12:00:00Z")
-        return value
 
 
 class TopUp(Body):
@@ -145,6 +150,4 @@ class SchemaBody(Body):
 class NewToken(Body):
     name: Name
     role: Literal["analyst", "curator"] = "analyst"
-    expires: datetime = Field(description="With a time zone.", examples=["2030-01-31T12:00:00Z"])
-
-    _text = field_validator("expires", mode="before")(Grant._written_out.__func__)  # type: ignore[attr-defined]
+    expires: Moment

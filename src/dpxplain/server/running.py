@@ -67,10 +67,12 @@ class Quiet(uvicorn.Server):
 
 def uvicorn_of(config: Config, app: FastAPI) -> uvicorn.Server:
     serving = config.server
+    # Its lines hold addresses with their values; ours name routes.
+    logging.getLogger("uvicorn.access").disabled = True
     return Quiet(
         uvicorn.Config(
             app,
-            access_log=False,  # ours names routes, not addresses with their values
+            access_log=False,
             log_config=None,
             lifespan="on",
             server_header=False,

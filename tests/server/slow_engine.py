@@ -1,0 +1,45 @@
+"""An engine whose passes take as long as a test wants, and whose failures quote the data."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from dpxplain.engines.stopping import interruptible
+from server_fixture import RunningServer
+
+SECRET = "the true value is 4711"
+
+
+class SlowEngine:
+    """Like the real one, but a pass begins with waiting until it is let go or interrupted."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+        self.schema = real.schema
+        self.entered = threading.Semaphore(0)
+        self.go = threading.Event()
+        self.fail = False
+
+    def grouped(self, query: Any, subsets: Any) -> Any:
+        interrupted = threading.Event()
+        with interruptible(interrupted.set):
+            self.entered.release()
+            for _ in range(2000):
+                if self.go.wait(0.01):
+                    break
+                if interrupted.is_set():
+                    raise RuntimeError(SECRET)
+        if self.fail:
+            raise RuntimeError(SECRET)
+        return self._real.grouped(query, subsets)
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def slow_down(server: RunningServer) -> SlowEngine:
+    dataset = server.state.datasets.get("people")
+    dataset.engine = SlowEngine(dataset.engine)
+    engine: SlowEngine = dataset.engine
+    return engine
