@@ -6,19 +6,20 @@ import random
 import sqlite3
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from ledger_contract import start_worker
-from ledger_worker import LIMIT, LOOP_RHO, charge, open_ledger
+from ledger_worker import LIMIT, LOOP_RHO, charge
 
 from dpxplain.errors import BudgetExhausted
 from dpxplain.ledger.base import Ledger
+from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.sqlledger import SQLLedger
 
 
-def run_and_kill(path: Path, seconds: float) -> list[list[str]]:
+def run_and_kill(address: str, seconds: float) -> list[list[str]]:
     """Let a worker charge and release for so long, kill it, and return what it had said."""
-    with start_worker("loop", str(path)) as worker:
+    with start_worker("loop", address) as worker:
         assert worker.stdout.readline() == "ready\n"
         worker.stdin.write("go\n")
         worker.stdin.flush()
@@ -29,23 +30,30 @@ def run_and_kill(path: Path, seconds: float) -> list[list[str]]:
     return [line.split() for line in said.splitlines(keepends=True) if line.endswith("\n")]
 
 
+def assert_sound(path: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
 def assert_delivered(ledger: Ledger, released: set[int]) -> None:
     assert all(ledger.get("adult", entry)[1] == f'"answer {entry}"' for entry in released)
 
 
-def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(tmp_path):
-    path = tmp_path / "ledger.db"
+@pytest.mark.parametrize("address", ["file", "postgres"], indirect=True)
+def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(address):
     moments = random.Random(20221101)
+    in_file = not address.startswith("postgresql:")
     reserved: set[int] = set()
     released: set[int] = set()
-    for kills in range(1, 26):
+    for kills in range(1, 26 if in_file else 11):
         newly_released: set[int] = set()
-        for words in run_and_kill(path, moments.uniform(0.01, 0.2)):
+        for words in run_and_kill(address, moments.uniform(0.05, 0.3)):
             if words[0] == "reserved":
                 reserved.add(int(words[1]))
             elif words[0] == "released":
                 newly_released.add(int(words[1]))
-        with closing(open_ledger(str(path))) as ledger:
+        with closing(open_ledger(address)) as ledger:
             ledger.open_dataset("adult", LIMIT, 1e-6)
             history = {line.id: line for line in ledger.history("adult")}
             budget = ledger.budget("adult")
@@ -56,12 +64,12 @@ def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(tmp_path):
             assert len(history) <= len(reserved) + kills
             assert sum(line.state == "reserved" for line in history.values()) <= kills
             assert_delivered(ledger, newly_released)
+            assert ledger.verify_audit().problems == []
         released |= newly_released
-        with closing(sqlite3.connect(path)) as connection:
-            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-            assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        if in_file:
+            assert_sound(address)
     assert released
-    with closing(open_ledger(str(path))) as ledger:
+    with closing(open_ledger(address)) as ledger:
         assert_delivered(ledger, released)
         if left := ledger.budget("adult").remaining:
             charge(ledger, left)
@@ -70,10 +78,20 @@ def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(tmp_path):
             charge(ledger, 1e-12)
 
 
-def test_ledger_killed_while_it_is_made_opens_afterwards(tmp_path):
-    for milliseconds in range(0, 20, 2):
-        path = tmp_path / str(milliseconds) / "ledger.db"
-        run_and_kill(path, milliseconds / 1000)
-        with closing(open_ledger(str(path))) as ledger:
+@pytest.mark.parametrize("address", ["file", "postgres"], indirect=True)
+def test_ledger_killed_while_it_is_made_opens_afterwards(address):
+    for milliseconds in range(0, 60, 10):
+        # A file is made anew each time; a database is made by whoever gets that far.
+        place = address if address.startswith("postgresql:") else f"{address}-{milliseconds}"
+        run_and_kill(place, milliseconds / 1000)
+        with closing(open_ledger(place)) as ledger:
             ledger.open_dataset("adult", LIMIT, 1e-6)
             assert ledger.budget("adult").spent <= LIMIT
+            assert ledger.verify_audit().problems == []
+            if place == address:
+                drop_everything(ledger)
+
+
+def drop_everything(ledger: SQLLedger) -> None:
+    with ledger._store.updating() as connection:
+        connection.exec_driver_sql("DROP SCHEMA dpxplain CASCADE")

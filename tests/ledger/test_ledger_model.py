@@ -1,95 +1,173 @@
-"""Any sequence of calls leaves the ledger in step with a few lines of plain Python."""
+"""Any sequence of calls leaves the ledger in step with a few lines of plain Python, on both databases."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
+from typing import ClassVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from dpxplain.errors import BudgetExhausted
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.sqlledger import SQLLedger
 from dpxplain.model.budget import Spend, limit_units, rho_of_units, spend_units
 
 AMOUNTS = st.integers(1, 10**6) | st.integers(1, 10**13)
 KEYS = st.sampled_from("abc")
+ANALYSTS = ("ann", "ben")
+OWNER = ""
+PEOPLE = st.sampled_from([OWNER, *ANALYSTS])
+DEFAULT = 10**6
+WHY = {"reason": "because", "by": "carol"}
 
 
 @dataclass
 class Line:
     id: int
+    analyst: str
     units: int
     key: str
     payload: str | None = None
 
 
 class LedgerAgainstModel(RuleBasedStateMachine):
+    ledger: ClassVar[SQLLedger]
+    names: ClassVar[Iterator[int]] = count()
+
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = SQLiteLedger(None)
-        self.limit = 10**12
-        self.ledger.open_dataset("adult", 1.0, 1e-6)
+        self.dataset = f"adult {next(self.names)}"  # afresh in a ledger that goes on
+        self.declared, self.added = 10**12, 0
+        self.allowed = dict.fromkeys(ANALYSTS, DEFAULT)
+        self.shared: set[tuple[str, str]] = set()
+        self.ledger.open_dataset(self.dataset, 1.0, 1e-6)
         self.lines: list[Line] = []
 
+    def account(self, who: str):
+        return self.ledger.account(who, default_limit=rho_of_units(DEFAULT))
+
+    def told(self, who: str) -> None:
+        """A change has left a line in the history, for `who` or for all."""
+        line = self.ledger.history(self.dataset)[-1]
+        self.lines.append(Line(line.id, who, 0, "", self.ledger.get(self.dataset, line.id)[1]))
+
     @rule(limit=AMOUNTS)
-    def set_limit(self, limit: int) -> None:
-        self.ledger.open_dataset("adult", rho_of_units(limit), 1e-6)
-        if limit != self.limit:
-            id = self.ledger.history("adult")[-1].id
-            self.lines.append(Line(id, 0, "", self.ledger.get("adult", id)[1]))
-        self.limit = limit
+    def declare(self, limit: int) -> None:
+        self.ledger.open_dataset(self.dataset, rho_of_units(limit), 1e-6)
+        if limit != self.declared:
+            self.told(OWNER)
+        self.declared = limit
 
-    @rule(units=AMOUNTS, key=KEYS)
-    def reserve(self, units: int, key: str) -> None:
+    @rule(units=AMOUNTS)
+    def top_up_the_data_set(self, units: int) -> None:
+        self.ledger.top_up(self.dataset, rho_of_units(units), **WHY)
+        self.added += units
+        self.told(OWNER)
+
+    @rule(who=st.sampled_from(ANALYSTS), units=AMOUNTS | st.just(0))
+    def grant(self, who: str, units: int) -> None:
+        self.ledger.grant(self.dataset, who, rho_of_units(units), **WHY)
+        self.allowed[who] = units
+        self.told(who)
+
+    @rule(who=st.sampled_from(ANALYSTS), units=AMOUNTS)
+    def top_up_an_analyst(self, who: str, units: int) -> None:
+        default = rho_of_units(DEFAULT)
+        self.ledger.top_up(self.dataset, rho_of_units(units), analyst=who, default_limit=default, **WHY)
+        self.allowed[who] += units
+        self.told(who)
+
+    @rule(owner=PEOPLE, reader=st.sampled_from([*ANALYSTS, "*"]))
+    def share_or_take_back(self, owner: str, reader: str) -> None:
+        change = self.ledger.unshare if (owner, reader) in self.shared else self.ledger.share
+        change(self.dataset, owner, reader, **WHY)
+        self.shared ^= {(owner, reader)}
+
+    @rule(who=PEOPLE, units=AMOUNTS, key=KEYS)
+    def reserve(self, who: str, units: int, key: str) -> None:
         rho = rho_of_units(units)
-        spends = [Spend("gaussian", rho / 3)] * 3
-        if self.spent + units > self.limit:
+        asked = (self.dataset, "query", key, "SELECT", rho, [Spend("gaussian", rho / 3)] * 3, {"rho": rho})
+        if units > self.left(who):
             with pytest.raises(BudgetExhausted):
-                self.ledger.reserve("adult", "query", key, "SELECT", rho, spends)
+                self.account(who).reserve(*asked)
         else:
-            id = self.ledger.reserve("adult", "query", key, "SELECT", rho, spends)
-            self.lines.append(Line(id, units, key))
+            self.lines.append(Line(self.account(who).reserve(*asked), who, units, key))
 
-    @precondition(lambda self: self.limit > self.spent)
-    @rule(key=KEYS)
-    def reserve_all_that_is_left(self, key: str) -> None:
-        self.reserve(self.limit - self.spent, key)
+    @rule(who=PEOPLE, key=KEYS)
+    def reserve_all_that_is_left(self, who: str, key: str) -> None:
+        if left := self.left(who):
+            self.reserve(who, left, key)
 
     @precondition(lambda self: any(line.payload is None for line in self.lines))
     @rule(data=st.data(), payload=st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
     def release(self, data: st.DataObject, payload: str) -> None:
         line = data.draw(st.sampled_from([line for line in self.lines if line.payload is None]))
-        self.ledger.release(line.id, payload)
+        self.account(line.analyst).release(line.id, payload)
         line.payload = payload
 
-    @property
-    def spent(self) -> int:
-        return sum(line.units for line in self.lines)
+    def spent(self, *who: str) -> int:
+        return sum(line.units for line in self.lines if line.analyst in who)
+
+    def left(self, who: str) -> int:
+        left = self.declared + self.added - self.spent(OWNER, *ANALYSTS)
+        own = left if who == OWNER else self.allowed[who] - self.spent(who)
+        return max(0, min(left, own))
+
+    def seen(self, who: str) -> list[Line]:
+        owners = {who} | {owner for owner, reader in self.shared if reader in (who, "*")}
+        return [
+            line
+            for line in self.lines
+            if who == OWNER or line.analyst in owners or (line.analyst == OWNER and not line.units)
+        ]
 
     @invariant()
-    def budget_agrees(self) -> None:
-        budget = self.ledger.budget("adult")
-        assert (limit_units(budget.limit), spend_units(budget.spent)) == (self.limit, self.spent)
+    def budgets_agree(self) -> None:
+        budget = self.ledger.budget(self.dataset)
+        total = (self.declared + self.added, self.spent(OWNER, *ANALYSTS))
+        assert (limit_units(budget.limit), spend_units(budget.spent)) == total
+        for who in ANALYSTS:
+            budget = self.account(who).budget(self.dataset)
+            own = (self.allowed[who], self.spent(who), self.left(who))
+            assert (*map(spend_units, (budget.limit, budget.spent)), limit_units(budget.remaining)) == own
 
     @invariant()
     def history_agrees(self) -> None:
-        history = [(line.id, spend_units(line.rho), line.key) for line in self.ledger.history("adult")]
-        assert history == [(line.id, line.units, line.key) for line in self.lines]
+        for who in (OWNER, *ANALYSTS):
+            history = self.account(who).history(self.dataset)
+            lines = [(line.id, line.analyst, spend_units(line.rho), line.key) for line in history]
+            assert lines == [(line.id, line.analyst, line.units, line.key) for line in self.seen(who)]
 
     @invariant()
     def releases_agree(self) -> None:
-        for key in "abc":
-            earliest = next(
-                (line for line in self.lines if line.key == key and line.payload is not None), None
-            )
-            found = self.ledger.find("adult", key)
-            assert (found and (found[0].id, found[1])) == (earliest and (earliest.id, earliest.payload))
+        for who in (OWNER, *ANALYSTS):
+            for key in "abc":
+                released = [line for line in self.seen(who) if line.key == key and line.payload is not None]
+                found = self.account(who).find(self.dataset, key)
+                expected = (released[0].id, released[0].payload) if released else None
+                assert (found and (found[0].id, found[1])) == expected
 
     def teardown(self) -> None:
-        self.ledger.close()
+        assert self.ledger.verify_audit().problems == []
 
 
-TestLedgerAgainstModel = LedgerAgainstModel.TestCase
-TestLedgerAgainstModel.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_ledger_agrees_with_its_model(database, request):
+    place = request.getfixturevalue("postgres_address") if database == "postgres" else None
+    LedgerAgainstModel.ledger = open_ledger(place)
+    examples = settings(max_examples=25 if database == "sqlite" else 8, stateful_step_count=25, deadline=None)
+    try:
+        run_state_machine_as_test(LedgerAgainstModel, settings=examples)
+    finally:
+        LedgerAgainstModel.ledger.close()

@@ -38,6 +38,11 @@ _SETTINGS = {
     "lock_timeout": f"{BUSY_SECONDS:.0f}s",
 }
 
+_MAY_WRITE = """
+SELECT has_schema_privilege('dpxplain', 'USAGE') AND has_table_privilege('dpxplain.turnstile', 'UPDATE')
+AND has_table_privilege('dpxplain.entries', 'INSERT') AND has_table_privilege('dpxplain.log', 'INSERT')
+"""
+
 _TURNSTILE = sa.Table(
     "turnstile",
     sa.MetaData(),
@@ -107,18 +112,15 @@ class PostgresStore(Store):
                 f"{self.name} could not be written.", remedy="Check the server's disk and its free space."
             )
         if state.startswith("28") or state in ("42501", "25006"):
-            return SourceError(
-                f"{self.name} does not let this user in, or not write.",
-                remedy="Check the name, the password and the rights of the database's user.",
-            )
+            return _no_rights(self.name)
         if state and not state.startswith(("08", "57", "3D")):
             return SourceError(
                 f"{self.name} is damaged, or was changed by another program (SQLSTATE {state}).",
                 remedy="Restore it from a backup; a new one would forget what was spent.",
             )
         return SourceError(
-            f"{self.name} cannot be reached.",
-            remedy="Check the address and that the server runs; nothing was charged without an answer.",
+            f"{self.name} cannot be reached, or does not let this user in.",
+            remedy="Check the address, the user and the password, and that the server runs.",
         )
 
     def _prepare(self) -> None:
@@ -137,6 +139,8 @@ class PostgresStore(Store):
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                 if not _exists(connection):  # unless another process was faster
                     _create(connection)
+            if not connection.exec_driver_sql(_MAY_WRITE).scalar_one():
+                raise _no_rights(self.name)
             version = connection.execute(sa.select(_TURNSTILE.c.version)).scalar_one()
             if version > SCHEMA_VERSION:
                 raise too_new(self.name, version, SCHEMA_VERSION)
@@ -157,6 +161,13 @@ def _parameters(address: str) -> dict[str, Any]:
 
 def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
     return psycopg.connect(**parameters)
+
+
+def _no_rights(name: str) -> SourceError:
+    return SourceError(
+        f"{name} does not let this user write.",
+        remedy="Give the database's user the right to use the schema dpxplain and to write its tables.",
+    )
 
 
 def _exists(connection: sa.Connection) -> bool:

@@ -191,6 +191,7 @@ def _set_version(connection: sa.Connection) -> None:
 
 def _create(engine: sa.Engine) -> None:
     with engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN")  # or every table would be synced to disk by itself
         create_tables(connection)
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         _set_version(connection)

@@ -1,0 +1,201 @@
+"""What is particular to PostgreSQL: a server that comes and goes, its settings, and a password to keep."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import psycopg
+import pytest
+from ledger_contract import reserve
+
+from dpxplain.errors import BudgetExhausted, InternalError, SourceError
+from dpxplain.ledger import audit, postgres, store
+from dpxplain.ledger.limits import standing
+from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.postgres import PostgresLedger
+from dpxplain.ledger.tables import ENTRIES
+from postgres_server import running_server
+
+SECRET = "s3cret/%40?word"
+
+
+@pytest.fixture
+def ledger(postgres_address):
+    with closing(open_ledger(postgres_address)) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        yield ledger
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_usual_ways_to_write_an_address_are_understood(postgres_address, scheme):
+    with closing(open_ledger(postgres_address.replace("postgresql", scheme, 1))) as ledger:
+        assert isinstance(ledger, PostgresLedger)
+
+
+def test_ledger_keeps_to_its_own_schema(ledger, postgres_address):
+    with psycopg.connect(postgres_address) as connection:
+        tables = "SELECT DISTINCT schemaname FROM pg_tables WHERE schemaname !~ '^(pg_|information)'"
+        assert connection.execute(tables).fetchall() == [("dpxplain",)]
+
+
+def test_every_commit_is_synced_and_writers_wait_for_each_other(ledger):
+    with ledger._store.writing() as connection:
+        settings = {
+            name: connection.exec_driver_sql(f"SHOW {name}").scalar_one()
+            for name in ("synchronous_commit", "transaction_isolation", "lock_timeout", "search_path")
+        }
+    assert settings == {
+        "synchronous_commit": "on",
+        "transaction_isolation": "read committed",
+        "lock_timeout": "1min",
+        "search_path": "dpxplain",
+    }
+
+
+def test_charge_waits_for_the_one_before_it_and_then_sees_it(ledger, postgres_address):
+    with closing(open_ledger(postgres_address)) as other, ThreadPoolExecutor(1) as thread:
+        with ledger._store.writing() as connection:
+            state = standing(connection, "adult")  # checked, not yet charged
+            waiting = thread.submit(reserve, other, 0.1)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.3)
+            assert state.left == standing(connection, "adult").left
+            row = {"dataset": "adult", "analyst": "", "time": "", "kind": "query", "key": "", "spends": "[]"}
+            audit.insert(connection, ENTRIES, row | {"description": "", "charge_units": state.left})
+        with pytest.raises(BudgetExhausted):
+            waiting.result(timeout=10)
+
+
+def test_lock_that_is_never_let_go_is_explained(ledger, postgres_address, monkeypatch):
+    monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "50ms")
+    with closing(open_ledger(postgres_address)) as hasty, ledger._store.writing():
+        assert hasty.budget("adult").spent == 0.0  # readers do not wait
+        with pytest.raises(SourceError, match="locked by another process"):
+            reserve(hasty, 0.1)
+    assert store.BUSY_SECONDS == 60
+
+
+def test_jobs_do_not_wait_for_those_who_charge(ledger):
+    ledger.jobs.create("job", "adult", "ann", "explain", {})
+    with ledger._store.writing():
+        ledger.jobs.update("job", "running", "busy")
+    assert ledger.jobs.get("job").stage == "busy"
+
+
+def test_server_that_crashed_and_came_back_has_lost_nothing():
+    with running_server() as server, closing(open_ledger(server.address())) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        entry = reserve(ledger, 0.4)
+        ledger.release(entry, '"kept"')
+        server.stop(signal.SIGQUIT)
+        with pytest.raises(SourceError, match="cannot be reached") as refusal:
+            reserve(ledger, 0.1)
+        assert server.password not in "".join(traceback.format_exception(refusal.value))
+        server.start()
+        assert ledger.get("adult", entry)[1] == '"kept"'
+        reserve(ledger, 0.6)
+        with pytest.raises(BudgetExhausted):
+            reserve(ledger, 1e-12)
+        assert ledger.verify_audit().problems == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"postgresql://ann:{SECRET}@localhost:1/x",
+        f"postgresql://ann:{SECRET}@localhost:port/x",
+        f"postgresql://localhost:1/x?user=ann&password={SECRET}",
+        f"postgresql://ann:{SECRET}@[::1/x",
+        f"postgresql://ann:s3cret@localhost:1/x?nonsense={SECRET}",
+    ],
+)
+def test_no_error_and_no_repr_tells_the_password(address):
+    with pytest.raises(SourceError) as refusal:
+        open_ledger(address)
+    told = "".join(traceback.format_exception(refusal.value, chain=True)).partition("dpxplain.errors.")[2]
+    assert "s3cret" not in told
+    assert "s3cret" not in repr(refusal.value)
+    assert refusal.value.__cause__ is None
+    assert refusal.value.remedy
+
+
+def test_wrong_password_and_missing_database_are_explained_without_it(postgres_server):
+    with pytest.raises(SourceError, match="let this user in") as refusal:
+        open_ledger(postgres_server.address(password="s3cret"))
+    assert "s3cret" not in str(refusal.value)
+    with pytest.raises(SourceError, match="'nowhere'"):
+        open_ledger(postgres_server.address("nowhere"))
+
+
+def test_repr_names_the_database_only(ledger, postgres_server):
+    shown = repr(ledger) + repr(ledger._store._engine) + repr(vars(ledger._store)["name"])
+    assert "PostgreSQL database" in shown
+    assert postgres_server.password not in shown
+
+
+def test_user_who_may_not_write_is_refused(ledger, postgres_server, postgres_address):
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS reader")
+        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'reader'")
+    address = postgres_address.replace("//dpxplain:", "//reader:").replace(postgres_server.password, "reader")
+    with pytest.raises(SourceError, match="does not let this user write"):
+        open_ledger(address)
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("DROP ROLE reader")
+
+
+def test_ledger_of_a_newer_version_is_refused(ledger, postgres_address):
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("UPDATE dpxplain.turnstile SET version = 99")
+    with pytest.raises(SourceError, match="newer DPXPlain"):
+        open_ledger(postgres_address)
+
+
+def test_database_in_another_encoding_is_refused(postgres_server):
+    postgres_server.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+    with pytest.raises(SourceError, match="UTF-8"):
+        open_ledger(postgres_server.address("latin"))
+    postgres_server.execute("DROP DATABASE latin WITH (FORCE)")
+
+
+def test_damaged_tables_are_explained(ledger, postgres_address):
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("DROP TABLE dpxplain.entries CASCADE")
+    with pytest.raises(SourceError, match="damaged"):
+        ledger.budget("adult")
+
+
+def test_table_cannot_be_truncated(ledger, postgres_address):
+    refused = pytest.raises(psycopg.Error, match="append-only")
+    with refused, psycopg.connect(postgres_address) as connection:
+        connection.execute("TRUNCATE dpxplain.log")
+
+
+def test_failure_in_the_middle_of_a_charge_spends_nothing(ledger, monkeypatch):
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sqlalchemy.Connection.commit", fail)
+        with pytest.raises(KeyboardInterrupt):
+            reserve(ledger, 0.1)
+    assert ledger.budget("adult").spent == 0.0
+    reserve(ledger, 1.0)
+
+
+def test_forked_process_cannot_use_its_parents_ledger_nor_end_its_conversation(ledger):
+    child = os.fork()
+    if child == 0:
+        try:
+            reserve(ledger, 0.1)
+        except InternalError:
+            ledger.close()
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    reserve(ledger, 0.1)
+    assert ledger.budget("adult").spent == 0.1
