@@ -107,14 +107,14 @@ function marks(problem: Problem, view: EditorView) {
   return [{ from, to: to === from ? Math.min(from + 1, text.length) : to, severity: 'error' as const, message }];
 }
 
-const colours = HighlightStyle.define([
+export const colours = HighlightStyle.define([
   { tag: tags.keyword, color: 'var(--above)', fontWeight: '600' },
   { tag: [tags.string, tags.special(tags.string)], color: 'var(--code-text)' },
   { tag: [tags.number, tags.bool, tags.null], color: 'var(--code-number)' },
   { tag: tags.comment, color: 'var(--soft)', fontStyle: 'italic' },
 ]);
 
-const look = EditorView.theme({
+export const look = EditorView.theme({
   '&': { fontSize: '0.95rem', color: 'var(--ink)', minHeight: '8.5rem' },
   '&.cm-focused': { outline: 'none' },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.7', minHeight: '8.5rem' },

@@ -1,0 +1,35 @@
+// Texts that were begun and not saved, kept in memory only, so that looking elsewhere loses nothing.
+const texts = new Map<string, string>();
+
+export const NEW = '';
+
+export const TEMPLATE = `# Everything in this file is public.
+#
+# Domains and bounds come from what is known without the data: a questionnaire, a code book, a law.
+# Never read them off the rows: the highest pay in the data says something about one person.
+
+[table]
+name = "people"
+source = "people.parquet"   # beside this file, or inside the server's data folder
+
+[privacy]
+rho = 1.0                   # what may be spent in all, by everybody, ever
+unit = "row"                # one row is one person; or the name of the column that tells persons apart
+
+[columns.sex]
+values = ["Female", "Male"]
+description = "As stated in the questionnaire"
+
+[columns.age]
+edges = [0, 20, 40, 60, 80, 120]
+
+[columns.pay]
+bounds = [0, 200000]        # values beyond them count as the nearer bound
+`;
+
+export const drafts = {
+  get: (name: string): string | undefined => texts.get(name),
+  keep: (name: string, text: string): void => void texts.set(name, text),
+  drop: (name: string): void => void texts.delete(name),
+  has: (name: string): boolean => texts.has(name),
+};

@@ -1,0 +1,33 @@
+// Something read from the server, with what can happen on the way; the old value stays while it is read again.
+import { problemFrom } from '../lib/api/client';
+import type { Problem } from '../lib/api/types';
+
+export class Loaded<T> {
+  value = $state.raw<T | null>(null);
+  problem = $state.raw<Problem | null>(null);
+  #read: () => Promise<T>;
+  #latest = 0;
+
+  constructor(read: () => Promise<T>) {
+    this.#read = read;
+  }
+
+  /** Reads it; an answer that was overtaken by a later reading is dropped. */
+  async load(): Promise<void> {
+    const mine = (this.#latest += 1);
+    try {
+      const value = await this.#read();
+      if (mine !== this.#latest) return;
+      this.value = value;
+      this.problem = null;
+    } catch (error) {
+      if (mine === this.#latest) this.problem = problemFrom(error);
+    }
+  }
+
+  /** For another subject: what is known is not about it. */
+  clear(): void {
+    this.#latest += 1;
+    this.value = this.problem = null;
+  }
+}

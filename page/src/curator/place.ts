@@ -1,0 +1,32 @@
+// Where one is in the curator's view: #/curator/analysts/adult, #/curator/datasets/edit/adult.
+import { CURATOR } from '../lib/route';
+
+export const SECTIONS = {
+  datasets: 'Data sets',
+  analysts: 'Analysts',
+  tokens: 'Tokens',
+  audit: 'Audit log',
+} as const;
+export type Section = keyof typeof SECTIONS;
+
+export interface CuratorPlace {
+  section: Section;
+  rest: string[];
+}
+
+export function placeIn(hash: string): CuratorPlace {
+  const [name = '', ...rest] = hash.slice(CURATOR.length + 1).split('/').map(plain);
+  return name in SECTIONS ? { section: name as Section, rest } : { section: 'datasets', rest: [] };
+}
+
+export function hashOf(section: Section, ...rest: string[]): string {
+  return [CURATOR, section, ...rest.map(encodeURIComponent)].join('/');
+}
+
+function plain(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -1,0 +1,123 @@
+// An editor for schema texts: TOML in the page's own colours, with refusals marked at their keys.
+import { closeBrackets } from '@codemirror/autocomplete';
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
+import { bracketMatching, StreamLanguage, syntaxHighlighting, type StreamParser } from '@codemirror/language';
+import { setDiagnostics } from '@codemirror/lint';
+import { Compartment, EditorState, Prec } from '@codemirror/state';
+import { drawSelection, EditorView, keymap, lineNumbers } from '@codemirror/view';
+import { colours, look } from '../lib/editor';
+import type { Mark } from './keyplaces';
+
+export interface TomlEditor {
+  set: (text: string) => void;
+  mark: (marks: Mark[]) => void;
+  goTo: (position: number) => void;
+  allow: (editing: boolean) => void;
+  destroy: () => void;
+}
+
+interface State {
+  closing: string | null;
+}
+
+const toml: StreamParser<State> = {
+  startState: () => ({ closing: null }),
+  token(stream, state) {
+    if (state.closing) return multiline(stream, state);
+    if (stream.eatSpace()) return null;
+    if (stream.match(/^#.*/)) return 'comment';
+    if (stream.sol() && stream.match(/^\[.*?\]+/)) return 'keyword';
+    const opening = stream.match(/^("""|''')/) as RegExpMatchArray | null;
+    if (opening) {
+      state.closing = opening[0];
+      return multiline(stream, state);
+    }
+    if (stream.match(/^("(?:[^"\\]|\\.)*"?|'[^']*'?)/)) return 'string';
+    if (stream.match(/^(true|false)\b/)) return 'bool';
+    if (stream.match(/^[+-]?\d[\d_.eE+:TZ-]*/)) return 'number';
+    if (stream.match(/^[A-Za-z0-9_-]+/)) return 'propertyName';
+    stream.next();
+    return null;
+  },
+  languageData: { commentTokens: { line: '#' }, closeBrackets: { brackets: ['[', '{', '"', "'"] } },
+};
+
+function multiline(stream: Parameters<typeof toml.token>[0], state: State): string {
+  while (!stream.eol()) {
+    if (stream.match(state.closing!)) {
+      state.closing = null;
+      break;
+    }
+    stream.next();
+  }
+  return 'string';
+}
+
+const lines = EditorView.theme({
+  '.cm-gutters': { background: 'transparent', border: '0', color: 'var(--soft)', paddingLeft: '0.5rem' },
+  '.cm-scroller': { maxHeight: '38rem', overflow: 'auto' },
+});
+
+// A shadow root takes constructed style sheets, so that no inline style needs to be allowed.
+export function createTomlEditor(
+  host: HTMLElement,
+  text: string,
+  callbacks: { label: string; changed: (text: string) => void; save: () => void },
+): TomlEditor {
+  const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
+  const editing = new Compartment();
+  const view = new EditorView({
+    root,
+    parent: root as unknown as Element,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        lineNumbers(),
+        history(),
+        drawSelection(),
+        bracketMatching(),
+        closeBrackets(),
+        EditorView.lineWrapping,
+        StreamLanguage.define(toml),
+        syntaxHighlighting(colours),
+        look,
+        lines,
+        editing.of([]),
+        EditorView.contentAttributes.of({ 'aria-label': callbacks.label, spellcheck: 'false' }),
+        Prec.highest(keymap.of([{ key: 'Mod-s', run: () => (callbacks.save(), true) }])),
+        // Tab is left alone: it leaves the editor, as people without a mouse expect.
+        keymap.of([...defaultKeymap, ...historyKeymap]),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) callbacks.changed(update.state.doc.toString());
+        }),
+      ],
+    }),
+  });
+  const within = (position: number) => Math.min(position, view.state.doc.length);
+  return {
+    set: (next) => {
+      if (next !== view.state.doc.toString()) {
+        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } });
+      }
+    },
+    mark: (marks) => {
+      const placed = marks.filter(({ line }) => line !== null);
+      const diagnostics = placed.map(({ from, to, key, message }) => ({
+        from: within(from),
+        to: within(Math.max(from + 1, to)),
+        severity: 'error' as const,
+        message: `${key}: ${message}`,
+      }));
+      view.dispatch(setDiagnostics(view.state, diagnostics));
+    },
+    goTo: (position) => {
+      view.dispatch({ selection: { anchor: within(position) }, scrollIntoView: true });
+      view.focus();
+    },
+    allow: (allowed) =>
+      view.dispatch({
+        effects: editing.reconfigure(allowed ? [] : [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })]),
+      }),
+    destroy: () => view.destroy(),
+  };
+}
