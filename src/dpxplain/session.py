@@ -21,6 +21,7 @@ from dpxplain.ledger.base import Entry, Ledger
 from dpxplain.ledger.sqlite import SQLiteLedger
 from dpxplain.model.budget import Budget, check_rho
 from dpxplain.model.groups import Groups
+from dpxplain.model.plain import plain
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease
 from dpxplain.model.schema import Schema
@@ -148,6 +149,7 @@ class Session:
 
         An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`.
         """
+        sql, rho = plain(sql), plain(rho)
         statement = parse(sql, self._dataset.schema)
         check_confidence(confidence)
         asked = query_asked(sql, rho)
@@ -159,6 +161,7 @@ class Session:
 
     def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
+        sql, rho = plain(sql), plain(rho)
         statement = parse(sql, self._dataset.schema)
         check_confidence(confidence)
         rho = check_rho(rho)

@@ -54,11 +54,11 @@ def influence_envelopes(
     influence: CustomInfluence, cells: QuestionCells, chosen: list[int], reach: int
 ) -> list[Envelope]:
     """Between which thresholds the chosen influences can be: position r means the r-th gap, from 1."""
-    at = _columns(cells, chosen)
+    at, ends = _columns(cells, chosen), np.array(influence.thresholds, dtype=np.float64)
     lowest, highest = np.empty((2, reach, len(chosen)), dtype=np.int64)
     for d, (low, high) in enumerate(widening(influence, _only(with_idle(cells), at), reach)):
-        lowest[d] = 1 + np.searchsorted(influence.thresholds, low, side="right")
-        highest[d] = 1 + np.searchsorted(influence.thresholds, high, side="right")
+        lowest[d] = 1 + np.searchsorted(ends, low, side="right")
+        highest[d] = 1 + np.searchsorted(ends, high, side="right")
     return [Envelope(b, B) for b, B in zip(lowest.T, highest.T, strict=True)]
 
 

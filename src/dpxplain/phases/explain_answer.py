@@ -42,7 +42,7 @@ def plan_explanation(
             remedy=f"Choose auto or one of: {', '.join(MECHANISMS)}.",
         )
     one_shot = planners["one-shot"]()
-    if split != DEFAULT_SPLIT or request.sensitivity == "paper":
+    if one_shot.split != DEFAULT_SPLIT or request.sensitivity == "paper":
         return replace(one_shot, reason="auto took it: no other has such a split or sensitivity")
     plans = [one_shot]
     for other in ("vector", "marginals"):

@@ -14,17 +14,18 @@ from typing import Any
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.audit import audit
-from dpxplain.explanation.custom import CustomInfluence, code_of, is_our_own
+from dpxplain.explanation.custom import CustomInfluence, RatioInfluence, code_of, is_our_own
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import of_question
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho
+from dpxplain.model.plain import plain, plain_numbers
 from dpxplain.model.query import Query
 from dpxplain.model.question import Contrast
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.request import LARGEST_LAYOUT
+from dpxplain.phases.request import plain_contrast, plain_k
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
@@ -113,12 +114,13 @@ class CustomPlan:
         return len(self.influence.thresholds) + 1
 
     def key(self, dataset: OpenDataset) -> str:
+        plain_ends = tuple(map(plain, self.influence.thresholds))
         return dataset.request_key(
             "explain custom",
             self.query,
             self.contrast.groups,
             self.family.key,
-            (type(self.influence).__qualname__, self.influence.name, self.influence.thresholds),
+            (type(self.influence).__qualname__, plain(self.influence.name), plain_ends),
             code_of(self.influence),
             (self.rho, self.confidence, self.rows, self.shares),
         )
@@ -145,18 +147,12 @@ def plan_custom(
     confidence: float,
 ) -> CustomPlan:
     """Check the request, try the influence on made-up tables, and share ρ out; reads no data."""
-    rho, confidence = check_rho(rho), check_confidence(confidence)
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= family.size:
-        raise ExplanationError(
-            f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
-            remedy="Use k=5, or allow more attributes or conjuncts.",
-        )
-    if len(contrast.groups) * family.size > LARGEST_LAYOUT:
-        raise ExplanationError(
-            f"{len(contrast.groups):,} groups with {family.size:,} predicates each do not fit in memory.",
-            remedy="Ask about fewer groups, or choose fewer attributes or conjuncts.",
-        )
-    if not dataset.trusted_code and not is_our_own(influence):
+    rho, confidence = check_rho(plain(rho)), check_confidence(plain(confidence))
+    k, contrast = plain_k(k, family), plain_contrast(contrast, family)
+    if is_our_own(influence):
+        # Never the caller's object, whose attributes may be anything: ours, with their plain thresholds.
+        influence = RatioInfluence(thresholds=_plain_thresholds(influence))
+    elif not dataset.trusted_code:
         raise ExplanationError(
             "An influence of your own is code that runs on true counts, so the curator must trust it.",
             remedy="The curator opens the data with trusted_code=True; dpx.RatioInfluence() needs no trust.",
@@ -243,12 +239,7 @@ def _check_influence(
                 f"influence must be an influence function, not {influence!r}.",
                 remedy="Use influence=RatioInfluence(), or a FormulaInfluence of your own.",
             )
-    ends = influence.thresholds
-    if not isinstance(ends, tuple) or not _increasing(ends):
-        raise ExplanationError(
-            f"The thresholds of the influence {influence.name!r} must be a tuple of increasing numbers.",
-            remedy="Leave them out, or use dpxplain.explanation.custom.thresholds(smallest, largest).",
-        )
+    _plain_thresholds(influence)
     if refusal := influence.refusal(query.aggregate.kind, contrast):
         raise ExplanationError(refusal, remedy="Ask another question, or use another influence.")
     low = high = 0
@@ -261,6 +252,12 @@ def _check_influence(
         )
 
 
-def _increasing(ends: tuple[float, ...]) -> bool:
-    numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in ends)
-    return bool(ends) and numbers and all(x < y for x, y in itertools.pairwise(ends))
+def _plain_thresholds(influence: CustomInfluence) -> tuple[float, ...]:
+    given = influence.thresholds
+    ends = plain_numbers(given) if issubclass(type(given), tuple) else None
+    if not ends or not all(x < y for x, y in itertools.pairwise(ends)):
+        raise ExplanationError(
+            f"The thresholds of the influence {influence.name!r} must be a tuple of increasing numbers.",
+            remedy="Leave them out, or use dpxplain.explanation.custom.thresholds(smallest, largest).",
+        )
+    return ends

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dpxplain.errors import ExplanationError
 from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.plain import plain_numbers
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ScoredPlan
 from dpxplain.phases.request import ExplanationRequest
@@ -48,7 +49,8 @@ class OneShotExplanation(ScoredPlan):
 
 
 def plan_one_shot(request: ExplanationRequest, split: Split = DEFAULT_SPLIT) -> OneShotExplanation:
-    if not _usable_split(split):
+    shares = usable_split(split)
+    if shares is None:
         raise ExplanationError(
             f"split must be three positive numbers (select, influence, rank), none a million times another, "
             f"not {split!r}.",
@@ -60,12 +62,12 @@ def plan_one_shot(request: ExplanationRequest, split: Split = DEFAULT_SPLIT) -> 
         family_size=request.family.size,
         sensitivity=scoring.of_one,
         rho=request.rho,
-        split=split,
+        split=shares,
     )
     # The selection multiplies the scale by a logarithm of the family's size, at most 20.
     if not one_shot.largest_scale * 32 <= LARGEST_SCALE:
         raise too_small(request)
-    return OneShotExplanation(request, scoring, one_shot, split=split)
+    return OneShotExplanation(request, scoring, one_shot, split=shares)
 
 
 def too_small(request: ExplanationRequest) -> ExplanationError:
@@ -75,10 +77,10 @@ def too_small(request: ExplanationRequest) -> ExplanationError:
     )
 
 
-def _usable_split(split: object) -> bool:
-    """A share that rounds to nothing would be a part that is not paid for."""
-    if not isinstance(split, tuple | list) or len(split) != 3:
-        return False
-    if not all(isinstance(part, int | float) and not isinstance(part, bool) for part in split):
-        return False
-    return all(1e-100 < part < 1e100 for part in split) and max(split) <= 1e6 * min(split)
+def usable_split(split: object) -> Split | None:
+    """The three shares; none of them so small that its part would round to nothing and not be paid for."""
+    shares = plain_numbers(split)
+    if shares is None or len(shares) != 3:
+        return None
+    usable = all(1e-100 < part < 1e100 for part in shares) and max(shares) <= 1e6 * min(shares)
+    return (shares[0], shares[1], shares[2]) if usable else None

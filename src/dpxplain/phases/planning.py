@@ -15,6 +15,7 @@ import numpy as np
 
 from dpxplain.errors import ExplanationError
 from dpxplain.model.budget import LARGEST_RHO
+from dpxplain.model.plain import plain
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import plan_explanation
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
@@ -37,6 +38,7 @@ def rho_for_margin(
     request: ExplanationRequest, dataset: OpenDataset, margin: float, mechanism: str = "auto"
 ) -> ExplanationPlan:
     """The cheapest plan whose influence intervals are predicted within ± margin."""
+    margin = plain(margin)
     return _cheapest(request, dataset, mechanism, lambda plan: plan.influence_margin / margin)
 
 
@@ -45,6 +47,7 @@ def rho_for_ranks(request: ExplanationRequest, dataset: OpenDataset, width: int)
 
     Needs influences that are released already: an earlier, cheaper preparation of the same answer.
     """
+    width = plain(width)
     found = find_prepared(request.query, request.family, dataset)
     if found is None:
         raise ExplanationError(
@@ -94,7 +97,7 @@ def best_split(k: int, family_size: int, confidence: float) -> tuple[float, floa
     >>> [round(share, 2) for share in best_split(5, 103, 0.95)]
     [0.27, 0.15, 0.58]
     """
-    probes = max(1, rank_probes(family_size))
+    k, probes = plain(k), max(1, rank_probes(family_size))
     errors = (
         top_k_scale(1.0, k, 1.0) * math.log(max(2, family_size)),
         two_sided_quantile(confidence) * gaussian_scale(math.sqrt(k), 1.0),

@@ -16,6 +16,7 @@ from dpxplain.explanation.family import Family
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho, remainder, rho_of_units, spend_units
 from dpxplain.model.groups import Groups
+from dpxplain.model.plain import plain
 from dpxplain.model.prepared import PreparedRelease
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease
@@ -82,7 +83,7 @@ def plan_preparation(
     query: Query, family: Family, answer: AnswerRelease, schema: Schema, rho: float
 ) -> Preparation:
     """Split ρ between counts and sums by what is released already; reads no data."""
-    rho = check_rho(rho)
+    rho = check_rho(plain(rho))
     overlap = math.sqrt(len(family.parts)) * (1 + 2.0**-50)
     privacy, kind = schema.privacy, query.aggregate.kind
     rows = count_sensitivity(privacy.max_rows, privacy.neighbours) * overlap

@@ -9,6 +9,7 @@ from typing import Literal
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
 from dpxplain.model.budget import check_rho
+from dpxplain.model.plain import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
 from dpxplain.model.question import Contrast
 from dpxplain.model.release import AnswerRelease
@@ -81,19 +82,39 @@ def request_explanation(
     sensitivity: SensitivityChoice = "tight",
 ) -> ExplanationRequest:
     """Check what every mechanism needs; reads no data."""
-    rho, confidence = check_rho(rho), check_confidence(confidence)
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= family.size:
-        raise ExplanationError(
-            f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
-            remedy="Use k=5, or allow more attributes or conjuncts.",
-        )
+    rho, confidence = check_rho(plain(rho)), check_confidence(plain(confidence))
+    k, contrast, sensitivity = plain_k(k, family), plain_contrast(contrast, family), plain(sensitivity)
     if sensitivity not in ("tight", "paper"):
         raise ExplanationError(
             f"sensitivity must be 'tight' or 'paper', not {sensitivity!r}.", remedy="Use 'tight'."
         )
-    if len(contrast.groups) * family.size > LARGEST_LAYOUT:
+    return ExplanationRequest(query, contrast, family, answer, k, rho, confidence, sensitivity)
+
+
+def plain_k(k: int, family: Family) -> int:
+    """How many predicates are wanted, or a refusal."""
+    k = plain(k)
+    if type(k) is not int or not 1 <= k <= family.size:
         raise ExplanationError(
-            f"{len(contrast.groups):,} groups with {family.size:,} predicates each do not fit in memory.",
+            f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
+            remedy="Use k=5, or allow more attributes or conjuncts.",
+        )
+    return k
+
+
+def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
+    """The weighted groups as sensitivities take them, or a refusal."""
+    groups, weights = tuple(map(plain, contrast.groups)), plain_numbers(contrast.weights)
+    at_least = plain_number(contrast.at_least)
+    # Beyond these sizes products of weights, values and noise would leave the range of floats.
+    if weights is None or at_least is None or not all(1e-9 < abs(weight) < 1e9 for weight in weights):
+        raise ExplanationError(
+            "A question is explained by weights of a usual size and a finite constant.",
+            remedy='Ask answer.why({"A": 1, "B": -1}).',
+        )
+    if len(groups) * family.size > LARGEST_LAYOUT:
+        raise ExplanationError(
+            f"{len(groups):,} groups with {family.size:,} predicates each do not fit in memory.",
             remedy="Ask about fewer groups, or choose fewer attributes or conjuncts.",
         )
-    return ExplanationRequest(query, contrast, family, answer, k, rho, confidence, sensitivity)
+    return Contrast(groups, weights, at_least)

@@ -14,6 +14,7 @@ import numpy as np
 from opendp.mod import enable_features
 
 from dpxplain.errors import InternalError
+from dpxplain.model.plain import insist_on_numbers
 from dpxplain.privacy.calibration import LARGEST_SCALE
 
 # Not opendp.prelude: it would import polars, sklearn and more, half a second that nobody needs.
@@ -78,6 +79,7 @@ def authorise(
     OpenDP rounds its map up, so a scale computed in floats can come out a few units in the last place
     too dear; it is widened until the map agrees.
     """
+    insist_on_numbers(scale, sensitivity, rho)
     if not scale <= LARGEST_SCALE:
         raise InternalError("A release was planned with noise beyond the range of its numbers.")
     for _ in range(8):

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpxplain.model.budget import Spend, remainder
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.plain import insist_on_numbers
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource
@@ -33,6 +34,10 @@ class OneShotPlan:
     rho_select: float
     rho_influence: float
     rho_rank: float
+
+    def __post_init__(self) -> None:
+        insist_on_numbers(self.k, self.family_size, self.sensitivity)
+        insist_on_numbers(self.rho_select, self.rho_influence, self.rho_rank)
 
     @classmethod
     def share(

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.plain import insist_on_numbers
 from dpxplain.privacy.calibration import gaussian_scale, range_quantile
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource
@@ -32,6 +33,10 @@ class VectorPlan:
     family_sensitivity: float
     rho_all: float
     rho_fresh: float
+
+    def __post_init__(self) -> None:
+        insist_on_numbers(self.k, self.family_size, self.sensitivity, self.family_sensitivity)
+        insist_on_numbers(self.rho_all, self.rho_fresh)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
