@@ -14,14 +14,17 @@ import pytest
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
+from dpxplain.explanation.recipes import Either, Recipe
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.query import Aggregate, Query
+from dpxplain.model.query import Aggregate, Comparison, Or, Query, identity
 from dpxplain.model.schema import Column, Grid, Schema
-from dpxplain.privacy.mechanisms.gaussian import add_gaussian
-from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.privacy.mechanisms.gaussian import add_gaussian, gaussian_measurement
+from dpxplain.privacy.mechanisms.noise import OpenDPNoise, authorise
+from dpxplain.privacy.mechanisms.one_shot import OneShotPlan
 from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
 from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.top_k import select_top_k
+from dpxplain.privacy.mechanisms.vector import VectorPlan
 
 
 def _open(tmp_path: Any, rho: float = 10.0) -> dpx.Session:
@@ -342,4 +345,205 @@ def test_declarations_that_were_changed_by_force_are_noticed_before_anything_is_
         with pytest.raises(InternalError, match="have changed"):
             ask()
     assert session.budget.spent == 0.5
+    session.close()
+
+
+class _Small(int):
+    """2 to whoever compares it, next to nothing to whoever takes its root."""
+
+    def __float__(self) -> float:
+        return 1e-18
+
+    def __truediv__(self, _other: Any) -> float:
+        return 1e-30
+
+    def __rmul__(self, _other: Any) -> float:
+        return 1e-30
+
+
+class _Fickle(float):
+    """1 when it is checked, and a share of its own choice when ρ is split by it."""
+
+    def __rmul__(self, _other: Any) -> float:
+        return 1e9
+
+    def __float__(self) -> float:
+        return 1e-12
+
+    def __add__(self, other: Any) -> float:
+        return 1e-9
+
+    __radd__ = __add__
+
+
+@pytest.mark.parametrize("mechanism", ["one-shot", "vector", "marginals"])
+def test_k_and_split_and_rho_are_what_they_are_and_not_what_a_subclass_computes(
+    tmp_path: Any, mechanism: str
+) -> None:
+    session = _open(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")
+    honest = question.explain(k=2, rho=0.25, mechanism=mechanism)
+    odd = question.explain(
+        k=_Small(2),
+        rho=_Fickle(0.25),
+        confidence=_Fickle(0.95),
+        split=(_Fickle(1), 1, 2),
+        mechanism=mechanism,
+    )
+    assert odd.free, "it is the same request, so that nothing else can have been measured"
+    assert odd.plan.influence_margin == honest.plan.influence_margin
+    assert session.budget.spent == 1.25
+    session.close()
+
+
+def test_prices_of_every_phase_are_charged_as_they_are_used(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=_Fickle(1.0))
+    assert (answer.rho, session.budget.spent) == (1.0, 1.0)
+    answer.prepare(rho=_Fickle(0.5), conjuncts=_Small(1))
+    assert session.budget.spent == 1.5
+    ratio = answer.why("A", "B").explain(k=_Small(2), rho=_Fickle(0.5), influence=dpx.RatioInfluence())
+    assert session.budget.spent == 2.0
+    assert answer.why("A", "B").explain(k=2, rho=0.5, influence=dpx.RatioInfluence()).id == ratio.id
+    assert session.budget.spent == 2.0
+    session.close()
+
+
+def test_weights_are_checked_as_they_are_used(tmp_path: Any) -> None:
+    class Sly(float):
+        def __float__(self) -> float:
+            return 1e-300
+
+    session = _open(tmp_path)
+    answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0)
+    question = answer.why({"A": Sly(1.0), "B": -1.0})
+    for asked in ({}, {"influence": dpx.RatioInfluence()}):
+        with pytest.raises(dpx.ExplanationError, match="usual size"):
+            question.explain(k=1, rho=0.5, **asked)
+    assert session.budget.spent == 1.0
+    session.close()
+
+
+@pytest.mark.parametrize("number", [_Small(2), np.int64(2), np.float32(2)])
+def test_no_plan_and_no_mechanism_takes_what_is_not_quite_a_number(number: Any) -> None:
+    with pytest.raises(InternalError, match="not quite a number"):
+        OneShotPlan(number, 10, 1, 0.1, 0.1, 0.1)
+    with pytest.raises(InternalError, match="not quite a number"):
+        VectorPlan(2, 10, 1, number, 0.1, 0.1)
+    with pytest.raises(InternalError, match="not quite a number"):
+        authorise(gaussian_measurement, 1.0, 1.0, number)
+
+
+def test_an_influence_of_ours_is_never_the_object_that_was_handed_in(tmp_path: Any) -> None:
+    seen: list[Any] = []
+
+    class Listening(tuple):
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            seen.append(args)
+            return function(np.asarray(tuple(self)), *args[1:], **kwargs)
+
+    class Comparing(int):
+        def __lt__(self, other: Any) -> bool:
+            seen.append(other)
+            return int(self) < other
+
+        __le__ = __gt__ = __ge__ = __lt__
+
+    usual = dpx.RatioInfluence()
+    patched = dpx.RatioInfluence()
+    original = patched.bounds
+    vars(patched)["bounds"] = lambda cells, d: (seen.append(cells), original(cells, d))[1]
+    vars(patched)["refusal"] = lambda *asked: seen.append(asked) or ""
+    session = _open(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5).why("A", "B")
+    for number, influence in enumerate(
+        (
+            patched,
+            dpx.RatioInfluence(thresholds=Listening(usual.thresholds)),
+            dpx.RatioInfluence(thresholds=(Comparing(0), Comparing(1), Comparing(2**70))),
+        )
+    ):
+        table = question.explain(k=1, rho=0.5 + number / 8, influence=influence)
+        assert table.plan.influence is not influence
+        assert all(type(end) is float for end in table.plan.influence.thresholds)
+    assert seen == []
+    with pytest.raises(dpx.ExplanationError, match="increasing numbers"):
+        question.explain(k=1, rho=0.5, influence=dpx.RatioInfluence(thresholds=(0, 1, 10**400)))
+    session.close()
+
+
+def test_recipes_and_conditions_that_are_not_the_librarys_are_refused(tmp_path: Any) -> None:
+    class Wide(Comparison):
+        """Prints as `id = i` and holds for `id = 0`."""
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+        __hash__ = object.__hash__
+
+    def make(name: str, _schema: Schema) -> Any:
+        return (Wide(name, "=", str(i)) for i in range(8))
+
+    class Own(Recipe):
+        def conditions(self, schema: Schema, eligible: Any) -> Any:
+            return make("id", schema)
+
+    class OwnEither(Either):
+        conditions = Own.conditions  # type: ignore[assignment]
+
+    session = _open(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5).why("A", "B")
+    ours = dpx.differs("id")
+    for recipe in (
+        Recipe("mine", ("id",), ours.fits, make),
+        Recipe("differs", ("id",), ours.fits, make),
+        Recipe("differs", ("id",), lambda *_: True, ours.make),
+        Own("differs", ("id",), ours.fits, ours.make),
+        OwnEither(("id", "x"), "either"),
+        Either(("id", "x"), "differs"),
+        Recipe("either", ("id", "x"), ours.fits, ours.make),
+        Recipe("differs", (1,), ours.fits, ours.make),  # type: ignore[arg-type]
+        Wide("id", "=", "0"),
+    ):
+        with pytest.raises(dpx.ExplanationError, match="predicates must be"):
+            question.explain(k=1, rho=0.5, predicates=recipe)
+    with pytest.raises(InternalError, match="identity"):
+        identity(Or((Comparison("id", "=", "1"), Wide("id", "=", "0"))))
+    assert session.budget.spent == 0.5
+    assert question.explain(k=1, rho=0.5, predicates=copy.copy(ours)).family_size == 300
+    session.close()
+
+
+def test_a_family_that_is_kept_depends_on_nothing_that_may_change(tmp_path: Any) -> None:
+    class Liar(str):
+        def __hash__(self) -> int:
+            return hash("id")
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    columns = {"g": {"values": ["A", "B"]}, "x": {"values": ["u", "v"]}, "z": {"values": [1, 2, 3]}}
+    schema = {"table": {"name": "t"}, "privacy": {"rho": 10}, "columns": columns}
+    frame = pd.DataFrame({"g": ["A", "B"], "x": ["u", "v"], "z": [1, 2]})
+    session = dpx.connect(frame, schema, workspace=tmp_path)
+    dataset, query = session._dataset, Query("t", ("g",), Aggregate("count"))
+    live = {1: "x"}
+    names = live.values()
+    assert dataset.family(query, names).attributes == ("x",)  # type: ignore[arg-type]
+    live[1] = "z"
+    assert dataset.family(query, names).attributes == ("z",)  # type: ignore[arg-type]
+    assert dataset.family(query, iter(["x"])).attributes == ("x",)  # type: ignore[arg-type]
+    assert dataset.family(query, exclude=iter(["x"])).attributes == ("z",)  # type: ignore[arg-type]
+    assert dataset.family(query, [Liar("z")]).attributes == ("z",)
+    assert dataset.family(query, [Liar("x")]).attributes == ("x",)
+    assert {type(name) for name in dataset.family(query, [Liar("x")]).attributes} == {str}
+    assert dataset.family(query, "x") is dataset.family(query, ["x"]) is dataset.family(query, ("x", "x"))
+    assert (
+        dataset.family(query, predicates=Liar("x = 'u'")).key
+        == dataset.family(query, predicates="x = 'u'").key
+    )
+    dataset.family(query, conjuncts=1)
+    for wrong in ({"conjuncts": True}, {"conjuncts": 1.0}, {"exclude": iter([1])}, {"attributes": iter([1])}):
+        with pytest.raises(dpx.ExplanationError):
+            dataset.family(query, **wrong)  # type: ignore[arg-type]
     session.close()

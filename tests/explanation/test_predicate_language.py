@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.choosing import choose_family
+from dpxplain.explanation.choosing import choose, chosen_family
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse_condition
@@ -139,7 +139,8 @@ def test_influences_match_the_condition_evaluated_row_by_row(owner: Any, name: s
 def test_overlap_is_the_most_predicates_that_any_row_can_satisfy(name: str) -> None:
     schema = Schema.load(_schema())
     query = Query("t", ("g",), Aggregate("count"))
-    family = choose_family(schema, query, predicates=FAMILIES[name][0], parse=parse_condition)
+    choice = choose(schema, query, predicates=FAMILIES[name][0])
+    family = chosen_family(choice, schema, query, parse_condition)
     frame = _frame(5000)
     satisfied = sum(_rows(frame, str(family.predicate(i))).astype(int) for i in range(family.size))
     assert satisfied.max() <= family.overlap

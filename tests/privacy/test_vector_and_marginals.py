@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import dpxplain as dpx
-from dpxplain.explanation.choosing import choose_family
+from dpxplain.explanation.choosing import choose, chosen_family
 from dpxplain.model.groups import Groups
 from dpxplain.phases.prepare_answer import _measure as measure_cells
 from dpxplain.phases.prepare_answer import plan_preparation
@@ -83,7 +83,8 @@ def test_one_row_moves_the_marginals_by_exactly_what_is_paid_for(
         with _open(table, tmp_path, str(number)) as session:
             answer = session.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0)
             query, dataset = answer.statement.query, answer._dataset
-            chosen = choose_family(dataset.schema, query, **FAMILIES[family], parse=parse_condition)
+            choice = choose(dataset.schema, query, **FAMILIES[family])
+            chosen = chosen_family(choice, dataset.schema, query, parse_condition)
             plan = plan_preparation(query, chosen, answer.release, dataset.schema, 0.5)
             true = dataset.marginals(query, chosen).reveal()
             sums = true.total if aggregate == "SUM(x)" else 2 * true.total - 4 * true.count
@@ -166,7 +167,8 @@ def test_noise_a_fifth_too_small_is_caught_in_every_cell(source: Any, accepted: 
         answer = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0)
         query, dataset = answer.statement.query, answer._dataset
         dataset.noise = source(5)
-        family = choose_family(dataset.schema, query, conjuncts=2, parse=parse_condition)
+        choice = choose(dataset.schema, query, conjuncts=2)
+        family = chosen_family(choice, dataset.schema, query, parse_condition)
         plan = plan_preparation(query, family, answer.release, dataset.schema, 0.5)
         true = dataset.marginals(query, family).reveal()
         off = []

@@ -5,47 +5,49 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.parts import Listed
-from dpxplain.explanation.recipes import Either, Recipe
+from dpxplain.explanation.recipes import Either, Recipe, our_own
+from dpxplain.model.plain import plain, plain_texts
 from dpxplain.model.query import Filter, Query, filter_columns
 from dpxplain.model.schema import Schema
 
 LARGEST_FAMILY = 20_000_000
 
-
 Predicates = str | Recipe | Either | Iterable[str | Recipe | Either]
 ParseCondition = Callable[[str, Schema], Filter]
 
 
-def choose_family(
+@dataclass(frozen=True)
+class Choice:
+    """What a person asked for, checked, and read once: texts and numbers are plain, recipes our own."""
+
+    attributes: tuple[str, ...]
+    conjuncts: int
+    predicates: tuple[str | Recipe | Either, ...] | None = None  # instead of conjunctions of the attributes
+
+
+def choose(
     schema: Schema,
     query: Query,
     attributes: Sequence[str] | None = None,
     conjuncts: int | None = None,
-    *,
     exclude: Sequence[str] = (),
     predicates: Predicates | None = None,
-    parse: ParseCondition,
-) -> Family:
-    """The family for a query: by default all discrete columns it neither groups nor aggregates by.
-
-    `parse` reads SQL conditions; it is handed in because this room knows no SQL.
-    """
-    eligible = [
-        name for name in schema.discrete() if name not in query.group_by and name != query.aggregate.column
-    ]
+) -> Choice:
+    """By default all discrete columns that the query neither groups nor aggregates by; refuses in words."""
+    eligible = _eligible(schema, query)
     if predicates is not None:
         if attributes is not None or conjuncts is not None or exclude:
             raise ExplanationError(
                 "predicates say themselves what they are about.",
                 remedy="Leave attributes, conjuncts and exclude out, or leave predicates out.",
             )
-        family = _sized(_listed(predicates, schema, query, eligible, parse))
-        family.overlap  # noqa: B018 (tabulates the conditions: one that cuts a bin is refused here)
-        return family
+        return Choice((), 0, _plain_predicates(predicates))
     chosen = _names("attributes", eligible if attributes is None else attributes, schema, query, eligible)
     left_out = _names("exclude", exclude, schema, query, eligible)
     chosen = tuple(name for name in chosen if name not in left_out)
@@ -54,39 +56,59 @@ def choose_family(
             "There is no attribute left to explain with.",
             remedy="Declare another column with values or edges in the schema.",
         )
-    conjuncts = 1 if conjuncts is None else conjuncts
-    if isinstance(conjuncts, bool) or not isinstance(conjuncts, int) or not 1 <= conjuncts <= len(chosen):
+    conjuncts = 1 if conjuncts is None else plain(conjuncts)
+    if type(conjuncts) is not int or not 1 <= conjuncts <= len(chosen):
         raise ExplanationError(
             f"conjuncts must be a whole number from 1 to the number of attributes ({len(chosen)}), "
             f"not {conjuncts!r}.",
             remedy="Use conjuncts=1 for single conditions, 2 for pairs.",
         )
-    if math.comb(len(chosen), conjuncts) > LARGEST_FAMILY:
-        raise _too_many(math.comb(len(chosen), conjuncts))
-    return _sized(Family.conjunctions(schema, chosen, conjuncts))
+    return Choice(chosen, conjuncts)
+
+
+def chosen_family(choice: Choice, schema: Schema, query: Query, parse: ParseCondition) -> Family:
+    """The predicates of a choice. `parse` reads SQL conditions; this room knows no SQL."""
+    if choice.predicates is not None:
+        family = _sized(_listed(choice.predicates, schema, query, parse))
+        family.overlap  # noqa: B018 (tabulates the conditions: one that cuts a bin is refused here)
+        return family
+    subsets = math.comb(len(choice.attributes), choice.conjuncts)
+    if subsets > LARGEST_FAMILY:
+        raise _too_many(subsets)
+    return _sized(Family.conjunctions(schema, choice.attributes, choice.conjuncts))
+
+
+def _eligible(schema: Schema, query: Query) -> list[str]:
+    return [
+        name for name in schema.discrete() if name not in query.group_by and name != query.aggregate.column
+    ]
+
+
+def _plain_predicates(predicates: Predicates) -> tuple[str | Recipe | Either, ...]:
+    given = (predicates,) if isinstance(predicates, str | Recipe | Either) else predicates
+    if not isinstance(given, Iterable):
+        raise _not_predicates()
+    made: tuple[Any, ...] = tuple(
+        our_own(item) if isinstance(item, Recipe | Either) else plain(item) for item in given
+    )
+    if not all(type(item) in (str, Recipe, Either) for item in made):
+        raise _not_predicates()
+    return made
 
 
 def _listed(
-    predicates: Predicates,
-    schema: Schema,
-    query: Query,
-    eligible: Sequence[str],
-    parse: ParseCondition,
+    predicates: tuple[str | Recipe | Either, ...], schema: Schema, query: Query, parse: ParseCondition
 ) -> Family:
     """Conditions grouped by the columns they read, so that each set of columns is counted once."""
-    given = [predicates] if isinstance(predicates, str | Recipe | Either) else predicates
-    if not isinstance(given, Iterable):
-        raise _not_predicates()
+    eligible = _eligible(schema, query)
     by_columns: dict[tuple[str, ...], dict[Filter, None]] = {}
-    for item in given:
+    for item in predicates:
         conditions: Iterable[Filter]
         if isinstance(item, str):
             conditions = [parse(item, schema)]
-        elif isinstance(item, Recipe | Either):
+        else:
             _names("predicates", item.columns, schema, query, eligible)
             conditions = item.conditions(schema, eligible)
-        else:
-            raise _not_predicates()
         for condition in conditions:
             read = filter_columns(condition)
             _names("predicates", sorted(read), schema, query, eligible)
@@ -121,15 +143,15 @@ def _too_many(size: int) -> ExplanationError:
 def _names(
     what: str, given: Sequence[str], schema: Schema, query: Query, eligible: Sequence[str]
 ) -> tuple[str, ...]:
-    given = [given] if isinstance(given, str) else given
-    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+    names = plain_texts(given)
+    if names is None:
         raise ExplanationError(
             f"{what} must be a list of column names.", remedy=f"Choose from {', '.join(eligible)}."
         )
-    for name in given:
+    for name in names:
         if name not in eligible:
             raise _not_eligible(name, schema, query, eligible)
-    return tuple(dict.fromkeys(given))
+    return tuple(dict.fromkeys(names))
 
 
 def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[str]) -> ExplanationError:

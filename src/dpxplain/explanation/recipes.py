@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError
+from dpxplain.model.plain import plain, plain_texts
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Or
 from dpxplain.model.schema import Bin, DomainValue, Schema
 
@@ -74,6 +75,14 @@ def either(*columns: str) -> Either:
     return Either(columns)
 
 
+_BY_NAME: dict[str, Callable[..., Recipe | Either]] = {
+    "ranges": ranges,
+    "thresholds": thresholds,
+    "differs": differs,
+    "either": either,
+}
+
+
 def written(recipe: Recipe | Either) -> str:
     """The recipe as one text, for a command line or a server.
 
@@ -93,10 +102,24 @@ def read(text: str, columns_named: Callable[[str], list[str]]) -> str | Recipe |
     """
     name, _, listed = text.partition(":")
     columns = columns_named(listed) if listed else []
-    if name == "either" and columns:
-        return either(*columns)
-    kinds = {"ranges": ranges, "thresholds": thresholds, "differs": differs}
-    return kinds[name](*columns) if name in kinds else text
+    return _BY_NAME[name](*columns) if name in _BY_NAME and (columns or name != "either") else text
+
+
+def our_own(recipe: Recipe | Either) -> Recipe | Either | None:
+    """The library's recipe of the same name and columns; None if what was given is not one.
+
+    A recipe that somebody else made could yield conditions that are one thing to the sensitivity and another
+    to the engine, so that only ours are ever used.
+    """
+    columns = plain_texts(recipe.columns)
+    make = _BY_NAME.get(plain(recipe.name)) if isinstance(recipe.name, str) else None
+    if make is None or columns is None:
+        return None
+    ours = make(*columns)
+    if isinstance(ours, Either) or isinstance(recipe, Either):
+        return ours if type(recipe) is type(ours) else None
+    same = type(recipe) is Recipe and recipe.fits is ours.fits and recipe.make is ours.make
+    return ours if same else None
 
 
 def _ranges(name: str, schema: Schema) -> Iterator[Filter]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from dpxplain.errors import InternalError
 from dpxplain.model.schema import AggregateKind
 
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -145,14 +146,22 @@ def filter_columns(node: Filter | None) -> set[str]:
             return set().union(*(filter_columns(p) for p in parts))
 
 
+_PLAIN = (str, int, float, bool, type(None))
+_CONDITIONS = (Comparison, Membership, IsNull, Not, And, Or)
+
+
 def identity(value: Any) -> Any:
     """A JSON-able form that is equal for equal trees; used to recognise a repeated request.
 
     >>> identity(Comparison("age", ">", 30))
     ['Comparison', ['age', '>', 30]]
     """
-    if isinstance(value, tuple):
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is tuple:
         return [identity(v) for v in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return [type(value).__name__, [identity(getattr(value, f)) for f in value.__dataclass_fields__]]
-    return value
+    # A condition of a subclass could print as one thing and be evaluated as another.
+    pretends = isinstance(value, _CONDITIONS) and type(value) not in _CONDITIONS
+    if pretends or not hasattr(value, "__dataclass_fields__"):
+        raise InternalError(f"A {type(value).__name__} cannot be part of a request's identity.")
+    return [type(value).__name__, [identity(getattr(value, f)) for f in value.__dataclass_fields__]]

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from dpxplain.engines.base import Engine
 from dpxplain.errors import InternalError
 from dpxplain.explanation.cells import Cells, Totals, cells, totals
-from dpxplain.explanation.choosing import Predicates, choose_family
+from dpxplain.explanation.choosing import Predicates, choose, chosen_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.marginals import marginals
@@ -110,26 +110,11 @@ class OpenDataset:
         predicates: Predicates | None = None,
     ) -> Family:
         """The predicates asked for, from declarations only; kept, as tabulating many takes a while."""
-
-        def choose() -> Family:
-            return choose_family(
-                self.schema,
-                query,
-                attributes,
-                conjuncts,
-                exclude=exclude,
-                predicates=predicates,
-                parse=parse_condition,
-            )
-
-        try:
-            asked = (attributes, exclude, predicates)
-            plain = tuple(tuple(part) if isinstance(part, list) else part for part in asked)
-            key = (query.group_by, query.aggregate.column, conjuncts, type(conjuncts), plain)
-            hash(key)
-        except TypeError:  # not even hashable: let it be refused in words
-            return choose()
-        return self._families.get(key, choose)
+        choice = choose(self.schema, query, attributes, conjuncts, exclude, predicates)
+        return self._families.get(
+            (query.group_by, query.aggregate.column, choice),
+            lambda: chosen_family(choice, self.schema, query, parse_condition),
+        )
 
     def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
         """Rows and sums of every (part, group, cell), from one grouped pass; asked once, so not kept."""
