@@ -74,6 +74,6 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
     app.include_router(page.router)
     if page.STATIC.is_dir():
         app.mount("/", page.BuiltFiles(directory=page.STATIC), name="page")
-    failures.install(app)
+    failures.install(app, spec.methods)
     spec.install(app)
     return app

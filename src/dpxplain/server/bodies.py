@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.server.identity import proper_name
 
@@ -27,6 +28,11 @@ def _name(text: str) -> str:
     return text
 
 
+def _whole(value: Any) -> Any:
+    """JSON does not tell 5 from 5.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _written_out(value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError("must be a date and time as text, such as 2030-01-31T12:00:00Z")
@@ -37,10 +43,19 @@ Text = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)]
 Sql = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(_plain)]
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_name)]
 Reason = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_plain)]
-Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
-Rho = Annotated[float, Field(description="Privacy budget in zCDP, the price of the request.", examples=[0.1])]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Id = Annotated[Whole, Field(ge=1, le=LARGEST_ID)]
+Rho = Annotated[
+    float,
+    Field(
+        ge=1 / UNITS_PER_RHO,
+        le=LARGEST_RHO,
+        description="Privacy budget in zCDP, the price of the request.",
+        examples=[0.1],
+    ),
+]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
-ChartWidth = Annotated[int, Field(ge=100, le=4_000)]
+ChartWidth = Annotated[Whole, Field(ge=100, le=4_000)]
 Scalar = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)] | bool | int | float | None
 
 Moment = Annotated[
@@ -85,7 +100,7 @@ class Family(Body):
     """Which predicates are looked at; by default equalities on every declared attribute."""
 
     attributes: list[Text] | None = Field(default=None, max_length=1_000)
-    conjuncts: int | None = Field(default=None, ge=1, le=100)
+    conjuncts: Annotated[Whole, Field(ge=1, le=100)] | None = None
     exclude: list[Text] = Field(default=[], max_length=1_000)
     predicates: list[Text] | None = Field(default=None, max_length=1_000)
 
@@ -112,7 +127,7 @@ class Why(Body):
 
 
 class Explain(Why):
-    k: int = Field(default=5, ge=1, le=1_000_000)
+    k: Whole = Field(default=5, ge=1, le=1_000_000)
     rho: Rho | None = None
     explain_confidence: Confidence | None = None
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
@@ -126,7 +141,7 @@ class WhyTruth(Why):
 
 
 class Grant(Body):
-    rho: float = Field(ge=0, description="What the analyst may spend in all.", examples=[1.0])
+    rho: float = Field(ge=0, le=LARGEST_RHO, description="What the analyst may spend in all.", examples=[1.0])
     expires: Moment | None = None
     reason: Reason
 

@@ -106,7 +106,6 @@ class Registry:
             file = self._new_file(schema.table.name) if name is None else self.file_of(name)
             after = Declared(file, (0, 0), name=schema.table.name)
             self._check_name(after, self._known.get(file))
-            self._check_inside(schema, file.parent, self._data_folder or file.parent)
             dataset = after.dataset = self.open(schema, file.parent)
             self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
             write_whole(file, text)
@@ -131,8 +130,8 @@ class Registry:
 
     def open(self, schema: Schema, folder: Path) -> OpenDataset:
         """Open the data that a schema in `folder` points at; nothing is registered or charged."""
-        if self._data_folder is not None:
-            self._check_inside(schema, folder, self._data_folder)
+        if self.editable:  # otherwise the one user may open any file anyway
+            _check_inside(schema, folder, self._data_folder or folder)
         engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory)
         return OpenDataset(schema, engine, self._ledger, OpenDPNoise())
 
@@ -191,16 +190,16 @@ class Registry:
                 f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
             )
 
-    @staticmethod
-    def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
-        """Wherever links and globs lead, the data lie in the folder that is meant for them."""
-        source = _source(schema, folder)
-        lying = [Path(found) for found in glob.glob(str(source))] or [source]
-        if not all(path.resolve().is_relative_to(home.resolve()) for path in lying):
-            raise SourceError(
-                "table.source: lies outside the server's data folder.",
-                remedy="Name a file inside it, relative to the schema's own folder.",
-            )
+
+def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
+    """Wherever links and globs lead, the data lie in the folder that is meant for them."""
+    source = _source(schema, folder)
+    lying = [Path(found) for found in glob.glob(str(source))] or [source]
+    if not all(path.resolve().is_relative_to(home.resolve()) for path in lying):
+        raise SourceError(
+            "table.source: lies outside the server's data folder.",
+            remedy="Name a file inside it, relative to the schema's own folder.",
+        )
 
 
 def _source(schema: Schema, folder: Path) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -124,15 +124,18 @@ def respond(error: BaseException) -> Response:
     return JSONResponse(problem.shape, problem.status, headers=problem.headers)
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None:
     """Every error FastAPI and Starlette raise themselves takes the same shape."""
 
     async def known(_request: Request, error: Exception) -> Response:
         return respond(error)
 
-    async def http(_request: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return respond(_of_http(error))
+        problem = _of_http(error)
+        if problem.status == 405:  # Starlette names the methods of one route, not of the address
+            problem.headers = {"Allow": methods(app.openapi(), request.url.path)}
+        return respond(problem)
 
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
@@ -158,8 +161,7 @@ def _of_http(error: HTTPException) -> Problem:
         return not_found()
     if status == 405:
         return Problem(
-            405, "method_not_allowed", "This address has no such method.", "See the API's documentation.",
-            headers=error.headers,
+            405, "method_not_allowed", "This address has no such method.", "See the API's documentation."
         )  # fmt: skip
     if status == 413:
         return too_large()

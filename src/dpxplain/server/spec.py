@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi import FastAPI
@@ -43,6 +44,14 @@ def failures(*also: int) -> Responses:
     }
 
 
+def methods(document: dict[str, Any], path: str) -> str:
+    """What an address can be asked with, for the header Allow."""
+    for template, operations in document["paths"].items():
+        if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)), path):
+            return ", ".join(sorted(method.upper() for method in operations))
+    return "GET"
+
+
 def install(app: FastAPI) -> None:
     def build() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -63,8 +72,12 @@ def _document(app: FastAPI) -> dict[str, Any]:
     document["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer", "description": "A token of ours, or an OIDC token."}
     }
+    failure = {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             operation["responses"].pop("422", None)  # wrong input is answered with 400
+            for status, response in operation["responses"].items():
+                if status >= "400":  # also where a success is no JSON
+                    response["content"] = failure
             operation["security"] = [] if (method.upper(), path) in PUBLIC else [{"token": []}]
     return document
