@@ -1,0 +1,192 @@
+"""`dpxplain token`, `allow` and `audit` on every kind of ledger."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import typer
+from ledger_contract import reserve
+
+from dpxplain.cli import run
+from dpxplain.cli.administer import allow_app, audit_app, token_app
+from dpxplain.ledger.opening import open_ledger
+
+
+@pytest.fixture
+def dpxplain(address, capfd, monkeypatch):
+    """The command line, in whose environment a ledger knows "adult"; returns code, out and err."""
+    app = typer.Typer()
+    for name, commands in (("token", token_app), ("allow", allow_app), ("audit", audit_app)):
+        app.add_typer(commands, name=name)
+    monkeypatch.setattr("dpxplain.cli.app.app", app)
+    monkeypatch.setenv("DPXPLAIN_LEDGER", address)
+    monkeypatch.setenv("COLUMNS", "200")
+    with closing(open_ledger(address)) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+
+    def call(*words):
+        capfd.readouterr()
+        code = run(words)
+        return (code, *capfd.readouterr())
+
+    return call
+
+
+def test_token_is_printed_once_and_lets_its_holder_in(dpxplain, address):
+    code, out, err = dpxplain("token", "create", "ann", "--expires", "2w", "--by", "carol")
+    assert code == 0
+    text = out.strip()
+    assert re.fullmatch(r"dpx_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", text)
+    assert text not in err
+    with closing(open_ledger(address)) as ledger:
+        identity = ledger.tokens.authenticate(text)
+        assert (identity.name, identity.role) == ("ann", "analyst")
+        assert timedelta(days=13) < identity.expires - datetime.now(UTC) < timedelta(days=15)
+    _, listed, _ = dpxplain("token", "list")
+    assert "ann" in listed
+    assert text[-43:] not in listed
+
+
+def test_token_comes_with_an_allowance_if_wanted(dpxplain):
+    code, out, _ = dpxplain(
+        *("token", "create", "ann", "--dataset", "adult", "--rho", "0.25", "--role", "curator", "--json")
+    )
+    made = json.loads(out)
+    assert code == 0
+    assert (made["kind"], made["name"], made["role"]) == ("token", "ann", "curator")
+    assert made["token"].startswith(f"dpx_{made['id']}_")
+    (ann,) = json.loads(dpxplain("allow", "list", "adult", "--json")[1])["analysts"]
+    assert (ann["analyst"], ann["limit"], ann["remaining"]) == ("ann", 0.25, 0.25)
+
+
+@pytest.mark.parametrize("address", ["file"], indirect=True)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("token", "create", "ann", "--dataset", "adult"),
+        ("token", "create", "ann", "--dataset", "nobody", "--rho", "1"),
+        ("token", "create", "ann", "--expires", "soon"),
+        ("token", "create", "ann", "--expires", "999999w"),
+        ("token", "create", "ann", "--expires", "0d"),
+        ("token", "create", "ann", "--role", "admin"),
+        ("token", "revoke", "nobody"),
+        ("allow", "set", "adult", "ann", "--rho", "0.1"),
+        ("allow", "set", "adult", "ann", "--rho", "0.1", "--reason", " "),
+        ("allow", "set", "nobody", "ann", "--rho", "0.1", "--reason", "r"),
+        ("allow", "share", "adult", "ann", "ben", "--stop", "--reason", "r"),
+    ],
+)
+def test_bad_wish_is_refused_and_leaves_no_record(dpxplain, words):
+    code, out, err = dpxplain(*words)
+    assert (code, out) == (2, "")
+    assert "Error" in err
+    assert len(json.loads(dpxplain("audit", "show", "--json")[1])["records"]) == 1
+
+
+def test_revoked_token_is_listed_as_such(dpxplain):
+    made = json.loads(dpxplain("token", "create", "ann", "--json")[1])
+    assert dpxplain("token", "revoke", made["id"], "--by", "carol")[0] == 0
+    (token,) = json.loads(dpxplain("token", "list", "--json")[1])["tokens"]
+    assert token["id"] == made["id"]
+    assert token["revoked"] is not None
+
+
+def test_allowances_are_set_raised_shared_and_listed(dpxplain):
+    why = ("--reason", "study 7", "--by", "carol")
+    assert dpxplain("allow", "set", "adult", "ann", "--rho", "0.5", "--expires", "2099-12-31", *why)[0] == 0
+    assert dpxplain("allow", "top-up", "adult", "--rho", "0.1", "--analyst", "ann", *why)[0] == 0
+    assert dpxplain("allow", "top-up", "adult", "--rho", "1", *why)[0] == 0
+    code, out, _ = dpxplain("allow", "share", "adult", "ann", "*", *why)
+    assert code == 0
+    assert "2 of 2 left" in out
+    assert "2099-12-31" in out
+    assert "ann shares with *: study 7 (carol)" in out
+    listed = json.loads(dpxplain("allow", "list", "adult", "--json")[1])
+    assert listed["rho"] == {"limit": 2.0, "spent": 0.0, "remaining": 2.0}
+    assert (listed["analysts"][0]["limit"], listed["analysts"][0]["by"]) == (0.6, "carol")
+    assert listed["shares"][0]["reader"] == "*"
+    assert "shares with" not in dpxplain("allow", "share", "adult", "ann", "*", "--stop", *why)[1]
+
+
+def test_audit_is_shown_and_verified(dpxplain):
+    dpxplain("allow", "set", "adult", "ann", "--rho", "0.5", "--reason", "study 7", "--by", "carol")
+    code, out, _ = dpxplain("audit", "show")
+    assert code == 0
+    assert "allowance granted" in out
+    report = json.loads(dpxplain("audit", "verify", "--json")[1])
+    assert (report["kind"], report["records"], report["intact"]) == ("audit-report", 2, True)
+    code, out, _ = dpxplain("audit", "verify", "--head", report["head"])
+    assert code == 0
+    assert "2 records, intact" in out
+    assert report["head"] in out
+    records = json.loads(dpxplain("audit", "show", "--after", "1", "--json")[1])["records"]
+    assert [record["hash"] for record in records] == [report["head"]]
+
+
+def test_broken_log_has_exit_code_2(dpxplain):
+    code, out, err = dpxplain("audit", "verify", "--head", "f" * 64)
+    assert code == 2
+    assert "cut off" in out
+    assert "BROKEN" in out
+    assert "backup" in err
+    code, out, _ = dpxplain("audit", "verify", "--head", "f" * 64, "--json")
+    assert (code, json.loads(out)["intact"]) == (2, False)
+
+
+@pytest.mark.parametrize("address", ["file"], indirect=True)
+def test_changed_charge_is_found_from_the_command_line(dpxplain, address):
+    with closing(open_ledger(address)) as ledger:
+        reserve(ledger, 0.5)
+    with closing(sqlite3.connect(address)) as connection:
+        connection.execute("DROP TRIGGER entries_keeps_its_rows_on_UPDATE")
+        connection.execute("UPDATE entries SET charge_units = 1")
+        connection.commit()
+    code, out, _ = dpxplain("audit", "verify")
+    assert code == 2
+    assert "The entry 1 is not what the log says" in out
+
+
+@pytest.mark.parametrize("address", ["file"], indirect=True)
+def test_missing_ledger_is_not_made_by_looking_for_it(dpxplain, tmp_path):
+    place = tmp_path / "nowhere" / "ledger.sqlite"
+    code, _, err = dpxplain("audit", "verify", "--ledger", str(place))
+    assert code == 2
+    assert "There is no ledger" in err
+    assert not place.parent.exists()
+    assert dpxplain("token", "create", "ann", "--ledger", str(place))[0] == 0
+    assert place.exists()
+
+
+@pytest.mark.parametrize("address", ["file"], indirect=True)
+def test_password_is_never_shown(dpxplain):
+    for words in (("audit", "show"), ("token", "create", "ann"), ("allow", "list", "adult")):
+        for address in (
+            "postgresql://ann:s3cret@localhost:1/x",
+            "postgresql://ann:s3cret@localhost:s3cret/x",
+        ):
+            code, out, err = dpxplain(*words, "--ledger", address, "--debug")
+            assert code == 2
+            assert "s3cret" not in out + err
+    assert "s3cret" not in "".join(map(str, dpxplain("token", "create", "--help")))
+
+
+@pytest.mark.parametrize("address", ["file"], indirect=True)
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("token create", "token list", "token revoke", "allow set", "allow top-up", "allow list"),
+        *("allow share", "audit show", "audit verify"),
+    ],
+)
+def test_every_command_has_help_with_an_example(dpxplain, command):
+    code, out, _ = dpxplain(*command.split(), "--help")
+    assert code == 0
+    assert f"dpxplain {command}" in out
+    assert "--json" in out
+    assert "--ledger" in out
+    assert "create" in dpxplain("token")[1]
