@@ -10,7 +10,7 @@ const INKS: Record<string, string> = {
   '#7d8590': '--quiet',
 };
 const LABELS = 250; // what row names take beside a wide plot
-const WIDEST = 740;
+const WIDEST = 880;
 const PHONE = 320; // at this width and below, row names stand above their rows
 
 /** The plot width to ask the API for, so that plot and row names fit. */

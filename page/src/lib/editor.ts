@@ -1,7 +1,7 @@
 // The SQL editor, loaded after the first paint: highlighting, completion from the schema, marked refusals.
 import { autocompletion, closeBrackets, completionKeymap, type CompletionContext } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
-import { sql, StandardSQL } from '@codemirror/lang-sql';
+import { sql, SQLDialect } from '@codemirror/lang-sql';
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { setDiagnostics } from '@codemirror/lint';
 import { Compartment, EditorState, Prec } from '@codemirror/state';
@@ -40,7 +40,7 @@ export function createEditor(host: HTMLElement, text: string, callbacks: Callbac
         closeBrackets(),
         autocompletion({ icons: false }),
         EditorView.lineWrapping,
-        language.of(sql({ dialect: StandardSQL, upperCaseKeywords: true })),
+        language.of(sql({ dialect: ANSWERED, upperCaseKeywords: true })),
         syntaxHighlighting(colours),
         look,
         placeholder('SELECT column, COUNT(*) FROM table GROUP BY column'),
@@ -66,6 +66,14 @@ export function createEditor(host: HTMLElement, text: string, callbacks: Callbac
   };
 }
 
+// Only what is answered is a keyword: a column may be called zone.
+const ANSWERED = SQLDialect.define({
+  keywords: 'select from where group by and or not in between is null order limit as asc desc true false',
+  builtin: '',
+  types: '',
+  doubleQuotedStrings: false,
+});
+
 function knowing(dataset: Dataset) {
   const columns = dataset.columns.map((column) => ({
     label: column.name,
@@ -73,7 +81,7 @@ function knowing(dataset: Dataset) {
     detail: column.values ? `${column.values.length} values` : (column.bounds ?? []).join(' to '),
   }));
   const support = sql({
-    dialect: StandardSQL,
+    dialect: ANSWERED,
     upperCaseKeywords: true,
     schema: { [dataset.name]: columns },
     defaultTable: dataset.name,

@@ -4,11 +4,21 @@ function decimals(size: number, digits = 2): number {
   return Math.min(12, digits - 1 - Math.floor(Math.log10(Math.abs(size))));
 }
 
+// Making a formatter takes longer than using it a thousand times.
+const formats = new Map<number, Intl.NumberFormat>();
+
+function formatted(value: number, places: number): string {
+  const known = formats.get(places);
+  if (known) return known.format(value);
+  const made = new Intl.NumberFormat('en-US', { minimumFractionDigits: places, maximumFractionDigits: places });
+  formats.set(places, made);
+  return made.format(value);
+}
+
 function rounded(value: number, places: number): string {
   const factor = 10 ** Math.abs(places);
   const near = places < 0 ? Math.round(value / factor) * factor : Number(value.toFixed(places));
-  const shown = Math.max(0, places);
-  const text = near.toLocaleString('en-US', { minimumFractionDigits: shown, maximumFractionDigits: shown });
+  const text = formatted(near, Math.max(0, places));
   return near === 0 ? text.replace(/^-/, '') : text;
 }
 
@@ -47,9 +57,11 @@ export function level(confidence: number): string {
   return `${Number((confidence * 100).toPrecision(6))}%`;
 }
 
+const exact = new Intl.NumberFormat('en-US', { maximumFractionDigits: 12 });
+
 /** An amount of budget, without its letter: 0.1, 4.88. */
 export function amount(rho: number): string {
-  return Number(rho.toPrecision(6)).toLocaleString('en-US', { maximumFractionDigits: 12 });
+  return exact.format(Number(rho.toPrecision(6)));
 }
 
 /** A price on a button: at least two decimals, like money. */
@@ -60,7 +72,7 @@ export function price(rho: number): string {
 }
 
 export function whole(count: number): string {
-  return count.toLocaleString('en-US');
+  return exact.format(count);
 }
 
 export function counted(count: number, noun: string): string {
@@ -68,7 +80,9 @@ export function counted(count: number, noun: string): string {
   return `${whole(count)} ${count === 1 ? noun : plural}`;
 }
 
+const times = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
 /** When something was asked, in the reader's own time zone. */
 export function moment(iso: string): string {
-  return new Date(iso).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+  return times.format(new Date(iso));
 }

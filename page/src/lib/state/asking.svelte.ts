@@ -33,13 +33,13 @@ class Asking {
       if (request.signal.aborted) return;
       this.preview = preview;
       this.problem = null;
-      workspace.step = preview.free ? 0 : preview.rho;
+      workspace.prices.ask = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted) return;
       this.preview = null;
       this.problem = problem;
-      workspace.step = null;
+      workspace.prices.ask = null;
     }
   }
 
@@ -52,7 +52,7 @@ class Asking {
       const answer = await api.query(dataset.name, { sql, rho, confidence: this.confidence });
       this.problem = null;
       workspace.budget = answer.budget;
-      workspace.step = null;
+      workspace.prices.ask = null;
       return answer;
     } catch (error) {
       this.problem = problemFrom(error);

@@ -1,7 +1,7 @@
 // Step 3: which predicates explain the difference; prepared once and then free, or bought one by one.
 import { api } from '../api';
 import { ApiError, problemFrom } from '../api/client';
-import type { ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
+import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
 import type { ExplainPlace, Sensitivity } from '../route';
 import { comparing } from './comparing.svelte';
 import { workspace } from './workspace.svelte';
@@ -9,6 +9,7 @@ import { workspace } from './workspace.svelte';
 export type Way = 'prepare' | 'once';
 export const FIRST_PRICES: Record<Way, number> = { prepare: 0.02, once: 0.5 };
 export const FIRST_K = 5;
+const MOST_K = 50;
 
 class Explaining {
   way = $state<Way>('prepare');
@@ -22,6 +23,8 @@ class Explaining {
   split = $state.raw<number[] | 'best' | null>(null);
   sensitivity = $state<Sensitivity>('tight');
 
+  /** Whether a prepared answer is to be prepared once more, with more budget. */
+  more = $state(false);
   preview = $state.raw<Preview | null>(null);
   /** Whether the present options are answered by what is prepared or stored, so that asking is free. */
   free = $state(false);
@@ -40,6 +43,19 @@ class Explaining {
       exclude: [],
       predicates: lines.length ? lines : null,
     };
+  }
+
+  /** Columns that may explain: those with declared values that the answer does not group by. */
+  get candidates(): Column[] {
+    const grouped = comparing.answer?.columns ?? [];
+    return (workspace.dataset?.columns ?? []).filter(({ name, values }) => values && !grouped.includes(name));
+  }
+
+  /** No more predicates can be named than there are; of families written by hand the server knows. */
+  get most(): number {
+    if (this.conjuncts !== null || this.predicates.trim()) return MOST_K;
+    const used = this.candidates.filter(({ name }) => this.attributes?.includes(name) ?? true);
+    return Math.min(MOST_K, used.reduce((sum, { values }) => sum + (values?.length ?? 0), 0));
   }
 
   get place(): ExplainPlace {
@@ -78,7 +94,7 @@ class Explaining {
     this.#asked += 1;
     this.table = null;
     this.preview = this.problem = this.job = null;
-    this.running = this.free = false;
+    this.running = this.free = this.more = false;
   }
 
   request(rho: number | null, chartWidth?: number): ExplainRequest | null {
@@ -86,7 +102,7 @@ class Explaining {
     if (!why) return null;
     return {
       ...why,
-      k: this.k,
+      k: Math.min(this.k, this.most),
       rho,
       explain_confidence: this.confidence,
       mechanism: this.way === 'prepare' ? (rho === null ? 'auto' : 'marginals') : this.mechanism,
@@ -108,20 +124,24 @@ class Explaining {
       this.preview = preview;
       this.free = preview.free;
       this.problem = null;
-      workspace.step = preview.free ? null : preview.rho;
+      workspace.prices.explain = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted) return;
       this.preview = null;
       this.free = false;
       this.problem = problem;
-      workspace.step = null;
+      workspace.prices.explain = null;
     }
+  }
+
+  get #readsPrepared(): boolean {
+    return comparing.question?.prepared === true && this.way === 'prepare' && !this.more;
   }
 
   /** What is prepared answers for nothing; only where it does not, a price is asked for. */
   async #cheapest(dataset: string, signal: AbortSignal): Promise<Preview> {
-    if (comparing.question?.prepared && this.way === 'prepare') {
+    if (this.#readsPrepared) {
       try {
         return await api.previewExplain(dataset, this.request(null)!, signal);
       } catch (error) {
@@ -134,7 +154,7 @@ class Explaining {
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */
   async explainForFree(chartWidth: number): Promise<void> {
     if (!this.free || !this.preview) return;
-    const rho = comparing.question?.prepared && this.way === 'prepare' ? null : this.rho;
+    const rho = this.#readsPrepared ? null : this.rho;
     await this.#explain(this.request(rho, chartWidth));
   }
 
@@ -153,8 +173,14 @@ class Explaining {
     );
     if (!prepared) return;
     workspace.budget = (prepared as Prepared).budget;
-    if (comparing.question) comparing.question = { ...comparing.question, prepared: true };
+    this.#prepared();
     await this.#explain(this.request(null, chartWidth));
+  }
+
+  #prepared(): void {
+    this.way = 'prepare';
+    this.more = false;
+    if (comparing.question) comparing.question = { ...comparing.question, prepared: true };
   }
 
   async cancel(): Promise<void> {
@@ -168,10 +194,12 @@ class Explaining {
     if (!table) return;
     this.table = table as Explanation;
     this.free = true;
+    // The mechanism that reads prepared cells has prepared the answer, whoever chose it.
+    if (this.table.mechanism === 'marginals') this.#prepared();
     workspace.budget = this.table.budget;
-    workspace.step = null;
+    workspace.prices.explain = null;
     const first = this.table.rows[0];
-    workspace.say(`Explained by ${this.table.rows.length} predicates. ${first ? first.sentence : ''}`);
+    workspace.report(`Explained by ${this.table.rows.length} predicates. ${first ? first.sentence : ''}`);
   }
 
   /** Follows a job to its end; null if it failed, was stopped, or another question was asked meanwhile. */
@@ -184,7 +212,7 @@ class Explaining {
       while (job.state === 'queued' || job.state === 'running') {
         if (asked !== this.#asked) return null;
         this.job = { id: job.id, stage: job.stage, kind: job.kind };
-        workspace.say(job.stage);
+        workspace.report(job.stage);
         job = await api.job<R>(job.id);
       }
       if (asked !== this.#asked) return null;

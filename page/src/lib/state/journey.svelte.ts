@@ -36,6 +36,7 @@ class Journey {
     if (comparing.answer?.id !== place.answer) return;
     comparing.show(comparing.answer, place.of);
     comparing.choose(place.groups, place.atLeast);
+    if (!comparing.complete) explaining.reset();
     if (place.explain) explaining.restore(place.explain);
   }
 
@@ -77,7 +78,7 @@ class Journey {
       confidence: comparing.confidence,
       groups: comparing.chosen.map(({ row, weight }) => ({ label: row.label, weight })),
       atLeast: comparing.atLeast,
-      explain: explaining.table ? explaining.place : (this.wanted?.explain ?? null),
+      explain: !comparing.complete ? null : explaining.table ? explaining.place : (this.wanted?.explain ?? null),
     };
   }
 

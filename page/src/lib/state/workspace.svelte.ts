@@ -3,17 +3,24 @@ import { api } from '../api';
 import { problemFrom, session, whoAmI } from '../api/client';
 import type { Budget, Dataset, DatasetSummary, Me, Problem } from '../api/types';
 
+export type Step = 'ask' | 'again' | 'explain';
+
 class Workspace {
   me = $state.raw<Me | null>(null);
   datasets = $state.raw<DatasetSummary[] | null>(null);
   dataset = $state.raw<Dataset | null>(null);
   budget = $state.raw<Budget | null>(null);
-  /** The price of the step that is being considered, as the budget bar shows it. */
-  step = $state.raw<number | null>(null);
+  /** What each step would cost now; null where it has no price or is free. */
+  prices = $state<Record<Step, number | null>>({ ask: null, again: null, explain: null });
+  /** The step somebody is working on: its price is the one that the budget bar shows. */
+  considering = $state<Step>('ask');
   problem = $state.raw<Problem | null>(null);
   /** Spoken by the live region. */
   said = $state('');
+  /** Spoken by a second one, so that progress does not cut a verdict short. */
+  progress = $state('');
 
+  readonly step = $derived(this.prices[this.considering]);
   readonly exhausted = $derived(this.budget !== null && this.budget.rho.remaining <= 0);
   readonly mustSignIn = $derived(this.me !== null && !this.me.signed_in && !this.me.single_user);
 
@@ -51,7 +58,8 @@ class Workspace {
     if (this.dataset?.name === name) return;
     try {
       this.problem = null;
-      this.step = null;
+      this.prices = { ask: null, again: null, explain: null };
+      this.considering = 'ask';
       this.dataset = null;
       this.dataset = await api.dataset(name);
       this.budget = this.dataset.budget;
@@ -66,6 +74,10 @@ class Workspace {
 
   say(text: string): void {
     this.said = text;
+  }
+
+  report(text: string): void {
+    this.progress = text;
   }
 }
 
