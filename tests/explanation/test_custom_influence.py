@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time
@@ -22,6 +23,7 @@ from dpxplain.explanation.custom import (
     CustomInfluence,
     FormulaInfluence,
     RatioInfluence,
+    code_of,
     thresholds,
 )
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
@@ -480,3 +482,66 @@ def test_a_formula_of_ones_own_needs_no_proof() -> None:
     constant = FormulaInfluence("constant", lambda n: Range.of(1, 1))
     assert constant.bounds(_cells([3, 3], [[1, 2], [1, 2]]), 2)[0].tolist() == [1.0, 1.0]
     assert Counts(_cells([3, 4], [[1], [2]]), 2).all().high.tolist() == [9.0]
+
+
+_LEVEL = 1.0
+
+
+def _scaled(counts: Counts, by: float = 1.0, *, plus: float = 0.0) -> Range:
+    return _LEVEL * by * counts.matching(0) + plus
+
+
+def _with_defaults(by: float, plus: float) -> Any:
+    def formula(counts: Counts, by: float = by, *, plus: float = plus) -> Range:
+        return by * counts.matching(0) + plus
+
+    return formula
+
+
+def test_formulas_that_compute_something_else_are_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closure(weight: Any) -> Any:
+        return lambda counts: weight * counts.matching(0)
+
+    def nested(weight: float) -> Any:
+        return lambda counts: (lambda part: weight * part)(counts.matching(0))
+
+    different = [
+        closure(1.0),
+        closure(-1.0),
+        closure(1),
+        nested(1.0),
+        nested(2.0),
+        _with_defaults(1.0, 0.0),
+        _with_defaults(2.0, 0.0),
+        _with_defaults(1.0, 3.0),
+        functools.partial(_scaled, by=2.0),
+        functools.partial(_scaled, by=3.0),
+        closure(np.array([1.0, 2.0])),
+        closure(np.array([1.0, 3.0])),
+        _scaled,
+    ]
+    known = [code_of(_of(formula)) for formula in different]
+    assert len(set(known)) == len(known)
+    assert known == [code_of(_of(formula)) for formula in different]
+    assert code_of(_of(closure(1.0))) == known[0], "made again, it is the same"
+    monkeypatch.setitem(globals(), "_LEVEL", 2.0)
+    assert code_of(_of(_scaled)) != known[-1]
+    assert code_of(_Broken(kind="shape")) != code_of(_Broken(kind="outside")) != code_of(_MerelyValid())
+    assert code_of(RatioInfluence()) == ""
+
+
+def test_a_formula_of_what_cannot_be_told_is_refused_before_anything_is_charged(tmp_path: Any) -> None:
+    session, dataset = _session(tmp_path)
+    hidden = object()
+    plan = _plan(session, dataset, influence=_of(lambda counts: counts.matching(0) if hidden else 0))
+    with pytest.raises(ExplanationError, match="cannot be told apart"):
+        explain_custom(plan, dataset, Asked("hidden"))
+    assert dataset.ledger.budget("t").spent == 1.0
+    session.close()
+
+
+def test_a_function_that_calls_itself_is_told_once() -> None:
+    def again(counts: Any, depth: int = 0) -> Any:
+        return counts.matching(0) if depth else again(counts, 1)
+
+    assert code_of(_of(again)) == code_of(_of(again))

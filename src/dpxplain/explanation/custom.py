@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from dpxplain.explanation.cells import IntArray
+from dpxplain.explanation.code import code_identity
 from dpxplain.explanation.influence import FloatArray, QuestionCells
 from dpxplain.explanation.ranges import Range
 from dpxplain.model.question import Contrast
@@ -150,9 +151,8 @@ def is_our_own(influence: object) -> bool:
 
 
 def code_of(influence: object) -> str:
-    """What tells two formulas of one name apart, as far as code can."""
-    code = getattr(getattr(influence, "formula", None), "__code__", None)
-    return "" if code is None else f"{code.co_code.hex()} {code.co_consts!r} {code.co_names!r}"
+    """What tells two influences of one name apart; ours is known by its name, whatever Python compiles it."""
+    return "" if is_our_own(influence) else code_identity(influence)
 
 
 def _ratio(counts: Counts) -> Range:

@@ -125,6 +125,10 @@ class CustomPlan:
             (self.rho, self.confidence, self.rows, self.shares),
         )
 
+    def is_stored(self, dataset: OpenDataset) -> bool:
+        """Whether it would cost nothing, because the identical request is released already."""
+        return dataset.ledger.find(dataset.name, self.key(dataset)) is not None
+
     def _reach(self, positions: int, rho: float, lower_share: float) -> int:
         return search_reach(
             positions,

@@ -1,0 +1,113 @@
+"""What tells two influences of one name apart: their code, and everything their code computes with.
+
+Requests are recognised by it, so that a formula that computes something else is never answered with the
+release of another. What cannot be told is refused rather than left out.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import json
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from dpxplain.errors import ExplanationError
+
+_METHODS = ("refusal", "influence", "bounds")
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def code_identity(influence: object) -> str:
+    """Equal for influences with the same code, closures, defaults, globals and attributes."""
+    teller = _Teller()
+    methods = [teller.told(getattr(type(influence), name, None)) for name in _METHODS]
+    told = json.dumps([methods, teller.told(_state(influence))])
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _state(thing: Any) -> dict[str, Any]:
+    names = [part.name for part in fields(thing)] if is_dataclass(thing) else []
+    return {name: getattr(thing, name) for name in names} | dict(getattr(thing, "__dict__", {}))
+
+
+class _Teller:
+    """Turns values into JSON; a function that leads back to itself is told once."""
+
+    def __init__(self) -> None:
+        self._functions: list[Any] = []
+
+    def told(self, value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int, float, complex, str, bytes, Fraction, Decimal, range):
+            return [kind.__name__, repr(value)]
+        if kind in (tuple, list):
+            return [kind.__name__, self._all(value)]
+        if kind in (set, frozenset):
+            return [kind.__name__, sorted(self._all(value), key=json.dumps)]
+        if kind is dict:
+            return ["dict", self._all(value.items())]
+        if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+            return ["array", value.dtype.str, list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+        if isinstance(value, CodeType):
+            return [
+                "code",
+                value.co_code.hex(),
+                value.co_exceptiontable.hex(),
+                self._all(value.co_consts),
+            ] + [list(names) for names in (value.co_names, value.co_varnames, value.co_freevars)]
+        if isinstance(value, FunctionType):
+            return self._function(value)
+        if isinstance(value, MethodType):
+            return ["method", self.told(value.__func__), self.told(value.__self__)]
+        if isinstance(value, functools.partial):
+            return ["partial", self.told(value.func), self.told(value.args), self.told(value.keywords)]
+        if isinstance(value, ModuleType | type | BuiltinFunctionType | np.ufunc):
+            return ["name", getattr(value, "__module__", ""), getattr(value, "__qualname__", value.__name__)]
+        if is_dataclass(value):
+            return [kind.__module__, kind.__qualname__, self.told(_state(value))]
+        raise ExplanationError(
+            f"An influence that computes with a {kind.__name__} cannot be told apart from another.",
+            remedy="Let it use numbers, texts, lists, arrays and functions only.",
+        )
+
+    def _all(self, values: Iterable[Any]) -> list[Any]:
+        return [self.told(value) for value in values]
+
+    def _function(self, function: FunctionType) -> Any:
+        code, wrapped = function.__code__, function.__closure__ or ()
+        if function.__module__.startswith("dpxplain.") or code.co_filename.startswith(_INSTALLED):
+            return ["name", function.__module__, function.__qualname__]
+        if function in self._functions:
+            return ["again", self._functions.index(function)]
+        self._functions.append(function)
+        used = {name: function.__globals__[name] for name in _globals(code) if name in function.__globals__}
+        return [
+            "function",
+            self.told(code),
+            self._all((function.__defaults__, function.__kwdefaults__)),
+            self._all(_content(cell) for cell in wrapped),
+            self.told(used),
+        ]
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return None
+
+
+def _globals(code: CodeType) -> list[str]:
+    """The names it reads from its module, inner functions included."""
+    read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    inner = (name for part in code.co_consts if isinstance(part, CodeType) for name in _globals(part))
+    return sorted({*read, *inner})
