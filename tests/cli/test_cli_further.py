@@ -40,12 +40,47 @@ def test_arithmetic_is_free_and_has_an_interval(
 
 @pytest.mark.parametrize(
     "formula",
-    ["__import__('os')", "1 + 1", "'Male' ** 2", "'Male' if 1 else 2", "", "'Mars' / 2", "'Male' /"],
+    [
+        "__import__('os')",
+        "1 + 1",
+        "1 / 0",
+        "'Male' + 1 / 0",
+        "1e308 * 10 * 'Male'",
+        "'Male' / 0",
+        "'Male' ** 2",
+        "'Male' if 1 else 2",
+        "",
+        "'Mars' / 2",
+        "'Male' /",
+    ],
 )
 def test_what_is_not_arithmetic_on_groups_is_refused(
     adult: None, formula: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["compute", "-e", "adult", "--json", formula]) == 2
+    assert json.loads(capfd.readouterr().err)["remedy"]
+
+
+def test_arithmetic_is_shown_to_people_too(adult: None, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["compute", "-e", "adult", "'Male' / 'Female' - 1"]) == 0
+    shown = capfd.readouterr().out
+    assert "Male / Female - 1" in shown
+    assert "95% interval" in shown
+    assert " to " in shown
+    assert "Free" in shown
+    assert run(["compute", "-e", "adult", "1 / ('Male' - 'Male')"]) == 0
+    assert "unknown" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("terms", [985, 2_000])
+def test_a_long_sum_is_computed(adult: None, terms: int, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["compute", "-e", "adult", "--json", " + ".join(["'Male'"] * terms)]) == 0
+    assert json.loads(capfd.readouterr().out)["estimate"] == pytest.approx(terms * 32_650, rel=0.01)
+
+
+def test_a_formula_too_long_to_be_read_is_refused(adult: None, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["compute", "-e", "adult", "--json", "-" * 200_000 + "'Male'"]) == 2
+    assert run(["compute", "-e", "adult", "--json", "1 + " * 100_000 + "'Male'"]) in (0, 2)
 
 
 def test_a_ratio_is_explained_for_its_price(adult: None, capfd: pytest.CaptureFixture[str]) -> None:
@@ -54,3 +89,39 @@ def test_a_ratio_is_explained_for_its_price(adult: None, capfd: pytest.CaptureFi
     assert len(json.loads(capfd.readouterr().out)["rows"]) == 2
     assert run(["budget", "-e", "adult", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["rho"]["spent"] == 0.6
+
+
+def test_a_ratio_asked_before_is_shown_as_free_and_needs_no_data(
+    adult: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["ratio", "-e", "adult", "--rho", "0.5", "--k", "2", "--yes", "Male", "Female"]
+    assert run(asked) == 0
+    first = capfd.readouterr()
+    assert "ρ 0.5 of the" in first.err
+    assert run(asked) == 0
+    again = capfd.readouterr()
+    assert "Price: nothing" in again.err
+    assert again.out.splitlines()[:6] == first.out.splitlines()[:6]
+    assert run(["budget", "-e", "adult", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["rho"]["spent"] == 0.6
+
+
+@pytest.mark.parametrize("wrong", [["--rho", "nan"], ["--rho=-1"], ["--k", "0"], ["--of", "AVG(x)"]])
+def test_a_ratio_that_cannot_be_is_refused_before_a_price_is_shown(
+    adult: None, wrong: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ratio", "-e", "adult", "--yes", *wrong, "Male", "Female"]) == 2
+    assert "Price" not in capfd.readouterr().err
+
+
+def test_a_ratio_of_one_of_several_aggregates(adult: None, capfd: pytest.CaptureFixture[str]) -> None:
+    several = "SELECT sex, COUNT(*) AS n, AVG(high_income) FROM adult GROUP BY sex"
+    assert run(["query", "-e", "adult", "--rho", "0.1", "--yes", "--json", several]) == 0
+    capfd.readouterr()
+    asked = ["ratio", "-e", "adult", "--rho", "0.5", "--k", "1", "--yes", "--json", "Male", "Female"]
+    assert run(asked) == 2
+    assert "--of" in capfd.readouterr().err
+    assert run([*asked, "--of", "n"]) == 0
+    assert len(json.loads(capfd.readouterr().out)["rows"]) == 1
+    assert run([*asked, "--of", "AVG(high_income)"]) == 2
+    assert "not a COUNT" in capfd.readouterr().err

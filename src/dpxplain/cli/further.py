@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.asking import Ask, answer_meant
-from dpxplain.cli.opening import DEFAULT_WORKSPACE, Place, columns_named, predicates_named
+from dpxplain.cli.opening import DEFAULT_WORKSPACE, Place, family_named
 from dpxplain.cli.screen import Format, Progress, approve, present
 from dpxplain.errors import BadRequest
+
+if TYPE_CHECKING:
+    from dpxplain.preview import Price
+    from dpxplain.question import Question
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -47,7 +51,8 @@ def compute(
     place = Place(data, schema, example, workspace)
     with place.recalling() as session:
         released = answer_meant(session, place, answer, of, confidence)
-        combination = 1 * _value(_parsed(formula).body, released)  # a single group becomes a formula too
+        # A single group becomes a formula too.
+        combination = _value(_parsed(formula), lambda group: +released[group])
         if not isinstance(combination, Combination):
             raise _unreadable()
         low, high = combination.interval
@@ -64,6 +69,7 @@ def ratio(
     conjuncts: o.Conjuncts = None,
     predicates: o.Predicates = None,
     answer: o.AnswerNumber = None,
+    of: o.Of = None,
     confidence: o.Confidence = 0.95,
     yes: o.Yes = False,
     data: o.Data = None,
@@ -79,49 +85,79 @@ def ratio(
       [cyan]dpxplain ratio Male Female --rho 0.5[/cyan]
     """
     from dpxplain.explanation.custom import RatioInfluence
-    from dpxplain.preview import Price
 
     place, progress = Place(data, schema, example, workspace), Progress()
     form = Format.JSON if as_json else Format.TABLE
+    ask = Ask(groups, (), None, answer, confidence, None, of)
+    family = family_named(place.declared, attributes, exclude, conjuncts, predicates)
     with place.recalling() as session:
-        approve(Price(rho, (), session.budget.remaining, False), yes=yes, format=form)
-    ask = Ask(groups, (), None, answer, confidence, None, None)
-    with place.reading(progress) as session, progress.running("Explaining"):
-        table = ask.of(session, place).explain(
-            k=k,
-            rho=rho,
-            attributes=columns_named(attributes, place.declared),
-            exclude=columns_named(exclude, place.declared) or (),
-            conjuncts=conjuncts,
-            predicates=predicates_named(predicates, place.declared),
-            influence=RatioInfluence(),
-        )
+        price = _price(ask.of(session, place), family, k, rho, session.budget.remaining)
+    approve(price, yes=yes, format=form)
+    with place.recalling() if price.free else place.reading(progress) as session:
+        with progress.running("Explaining"):
+            asked = family | {"k": k, "rho": rho, "influence": RatioInfluence()}
+            table = ask.of(session, place).explain(**asked)
         present(table, lambda: {"kind": "explanation", "id": table.id, "rows": table.records()}, form)
 
 
-def _parsed(formula: str) -> ast.Expression:
+def _price(question: Question, family: dict[str, Any], k: int, rho: float, remaining: float) -> Price:
+    """What a ratio costs, which is nothing if it was asked before; whatever is wrong with it is told here."""
+    from dpxplain.explanation.custom import RatioInfluence
+    from dpxplain.phases.explain_custom import plan_custom
+    from dpxplain.preview import Price
+
+    dataset, query = question._dataset, question.answer.statement.query
+    chosen = dataset.family(query, **family)
+    asked = (query, question.contrast, chosen, RatioInfluence(), k, rho, question.confidence)
+    plan = plan_custom(dataset, *asked)
+    return Price(plan.rho, plan.spends, remaining, plan.is_stored(dataset))
+
+
+def _parsed(formula: str) -> ast.expr:
     try:
-        return ast.parse(formula.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.parse(formula.strip(), mode="eval").body
+    except (RecursionError, MemoryError):
+        raise BadRequest("The formula is too long.", remedy="Compute it in parts, or in Python.") from None
+    except (SyntaxError, ValueError):
         raise _unreadable() from None
 
 
-def _value(node: ast.expr, answer: Any) -> Any:
-    """The formula's tree, walked; only groups, numbers, + - * /, log and exp are understood."""
+def _value(root: ast.expr, released: Callable[[str], Any]) -> Any:
+    """The formula's tree, walked without recursion, as a sum over all groups is as deep as it is long.
+
+    Only groups, numbers, + - * /, log and exp are understood.
+    """
     from dpxplain.arithmetic import exp, log
 
-    match node:
-        case ast.Constant(value=str(group)):
-            return answer[group]
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, answer)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_value(left, answer), _value(right, answer))
-        case ast.Call(func=ast.Name(id="log" | "exp" as name), args=[argument], keywords=[]):
-            return (log if name == "log" else exp)(_value(argument, answer))
-    raise _unreadable()
+    values: list[Any] = []
+    waiting: list[ast.expr | tuple[Callable[..., Any], int]] = [root]
+    while waiting:
+        match waiting.pop():
+            case (function, many):
+                operands = [values.pop() for _ in range(many)]
+                values.append(_applied(function, operands[::-1]))
+            case ast.Constant(value=str(group)):
+                values.append(released(group))
+            case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+                values.append(number)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                waiting += [(operator.neg, 1), operand]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                waiting += [(_OPERATORS[type(op)], 2), right, left]
+            case ast.Call(func=ast.Name(id="log" | "exp" as name), args=[argument], keywords=[]):
+                waiting += [(log if name == "log" else exp, 1), argument]
+            case _:
+                raise _unreadable()
+    return values.pop()
+
+
+def _applied(function: Callable[..., Any], operands: list[Any]) -> Any:
+    try:
+        return function(*operands)
+    except ArithmeticError:  # of plain numbers; formulas of released values have words of their own
+        raise BadRequest(
+            "The formula divides by 0 or has numbers that are too large.", remedy="Use other numbers."
+        ) from None
 
 
 def _unreadable() -> BadRequest:

@@ -7,6 +7,7 @@ from functools import singledispatch
 
 from dpxplain.answer import Answer, AnswerRow
 from dpxplain.answers import Answers
+from dpxplain.arithmetic import Combination
 from dpxplain.curator import Truth
 from dpxplain.custom_table import CustomExplanation
 from dpxplain.ledger.base import Entry
@@ -16,7 +17,7 @@ from dpxplain.preparing import PreparationPreview, Prepared
 from dpxplain.preview import ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.question import Question
 from dpxplain.render import charts, words
-from dpxplain.render.custom import custom_view
+from dpxplain.render.custom import custom_view, interval_text
 from dpxplain.render.layout import Axis, Column, Grid, Mark, View, aligned, nice, span
 from dpxplain.render.preparing import prepared_view, preview_view
 from dpxplain.render.truth import truth_grids
@@ -119,6 +120,20 @@ def of_question(question: Question, most: int = MOST_ROWS) -> View:
         notes=(f"Free: a question reads only what was released already. {words.NOISE_ONLY}",),
         chart=lambda: charts.question_chart(question),
         alt=words.clean(question.finding),
+    )
+
+
+@view.register
+def of_combination(combination: Combination, most: int = MOST_ROWS) -> View:
+    low, high = combination.interval
+    return View(
+        title=combination.formula,
+        warning="" if combination.private else words.NOT_PRIVATE,
+        grid=Grid(
+            columns=(Column("value", "right"), Column(f"{words.level(combination.confidence)} interval")),
+            rows=((words.number(combination.estimate, high - low), interval_text((low, high))),),
+        ),
+        notes=(f"Free: a formula reads only what was released already. {words.NOISE_ONLY}",),
     )
 
 
