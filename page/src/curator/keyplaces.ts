@@ -51,8 +51,11 @@ function syntaxMark(toml: string, { message }: Problem): Mark | null {
   const found = TOML_PLACE.exec(message);
   const line = Math.min(found ? Number(found[1]) : lines.length, lines.length);
   const start = lines.slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0);
-  const from = Math.min(toml.length, start + (found ? Number(found[2]) - 1 : 0));
-  return { from, to: Math.max(from, start + lines[line - 1]!.length), line, key: 'TOML', message: 'cannot be read here' };
+  const to = start + lines[line - 1]!.length;
+  const at = start + (found ? Number(found[2]) - 1 : 0);
+  // At the end of a line there is nothing to underline: then the whole line is meant.
+  const words = 'cannot be read here: perhaps a quote or bracket is missing, or a key is given twice';
+  return { from: at < to ? at : start, to, line, key: 'TOML', message: words };
 }
 
 /** Every table and key, by its full name. */

@@ -49,7 +49,6 @@ const SENTENCES: Record<string, (line: AuditLine) => string> = {
     return `made a token for ${text(token.name)} as ${text(token.role)}${until(token)}`;
   },
   'session created': (line) => `began a browser session${until(part(line, 'token'))}`,
-  'token revoked': (line) => `ended the token or session ${text(part(line, 'revocation').token)}`,
   'signed in': () => 'signed in with a browser',
   'truth viewed': (line) => `looked at true values of ${line.dataset}${truth(line)}`,
   'schema edited': (line) => `edited the schema of ${line.dataset}`,
@@ -58,7 +57,13 @@ const SENTENCES: Record<string, (line: AuditLine) => string> = {
   found: () => 'took over an entry that was there before the log',
 };
 
-export function sentence(line: AuditLine): string {
+/** `names`: whose token an id is; an id that is none of a token is a browser session. */
+export function sentence(line: AuditLine, names: ReadonlyMap<string, string>): string {
+  if (line.action === 'token revoked') {
+    const id = text(part(line, 'revocation').token);
+    const name = names.get(id);
+    return `${actor(line)} ended ${name === undefined ? 'a browser session' : `the token of ${name}`} (${id})`;
+  }
   const told = SENTENCES[line.action]?.(line) ?? `${line.action}${line.dataset ? ` (${line.dataset})` : ''}`;
   return `${actor(line)} ${told}`;
 }
