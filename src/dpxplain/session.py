@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -181,15 +182,25 @@ class Session:
 
     def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
-        stored = [e for e in self.history if e.kind == "query" and e.state == "released"]
-        chosen = [e for e in stored if entry is None or e.id == entry]
-        if not chosen:
+        number = entry
+        if number is None:
+            released = (e.id for e in reversed(self.history) if e.kind == "query" and e.state == "released")
+            number = next(released, None)
+        found = None if number is None else self.find_answer(number, confidence=confidence)
+        if found is None:
             raise BadRequest(
                 "There is no answer yet." if entry is None else f"There is no answer number {entry}.",
                 remedy="Ask one with query; the history lists them.",
             )
-        found = self._dataset.ledger.get(self._dataset.name, chosen[-1].id)
-        assert found is not None
+        return found
+
+    def find_answer(self, entry: int, *, confidence: float = 0.95) -> Answer | Answers | None:
+        """The stored answer of that number, or None. Looks at one line only, however long the history is."""
+        if not isinstance(entry, Integral):
+            return None
+        found = self._dataset.ledger.get(self._dataset.name, int(entry))
+        if found is None or found[0].kind != "query":
+            return None
         line, payload = found
         statement = parse(line.description, self._dataset.schema)
         release = (AnswersRelease if statement.more else AnswerRelease).from_json(payload)

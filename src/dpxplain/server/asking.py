@@ -26,9 +26,10 @@ Payload = dict[str, Any]
 
 def answer_meant(session: Session, number: int, confidence: float) -> Answer | Answers:
     """A stored answer; another's is told apart from none by nobody."""
-    if not any(e.id == number and e.kind == "query" and e.state == "released" for e in session.history):
+    found = session.find_answer(number, confidence=confidence)
+    if found is None:
         raise not_found("answer")
-    return session.answer(number, confidence=confidence)
+    return found
 
 
 def aggregate_meant(session: Session, number: int, of: str | None, confidence: float = 0.95) -> Answer:
