@@ -24,7 +24,7 @@ interface Callbacks {
   submit: () => void;
 }
 
-// A shadow root takes constructed style sheets, so that no inline style needs to be allowed.
+// In a shadow root CodeMirror uses constructed style sheets instead of a style element, as a strict policy wants.
 export function createEditor(host: HTMLElement, text: string, callbacks: Callbacks): Editor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
   const language = new Compartment();

@@ -91,6 +91,9 @@ export function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
+/** The banner says that the server is gone; a free request is simply sent again when it is back. */
+export const isGone = (error: unknown): boolean => error instanceof Unreachable;
+
 /** Any failure in the one shape that panels show; an aborted request is no failure. */
 export function problemFrom(error: unknown): Problem | null {
   if (error instanceof ApiError) return error.problem;

@@ -1,6 +1,6 @@
 // Step 1: the query being written, what it would cost, and why it would be refused.
 import { api } from '../api';
-import { problemFrom } from '../api/client';
+import { isGone, problemFrom } from '../api/client';
 import type { Answer, Preview, Problem } from '../api/types';
 import { DEFAULT_CONFIDENCE } from '../route';
 import { workspace } from './workspace.svelte';
@@ -36,7 +36,7 @@ class Asking {
       workspace.prices.ask = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
-      if (problem === null || request.signal.aborted) return;
+      if (problem === null || request.signal.aborted || isGone(error)) return;
       this.preview = null;
       this.problem = problem;
       workspace.prices.ask = null;

@@ -1,6 +1,6 @@
 // Step 2: the answer, the groups chosen in it, and the verdict on their difference. All of it free.
 import { api } from '../api';
-import { problemFrom } from '../api/client';
+import { isGone, problemFrom } from '../api/client';
 import type { Answer, AnswerPart, AnswerRow, Problem, Question, WhyRequest } from '../api/types';
 import { DEFAULT_CONFIDENCE } from '../route';
 import { workspace } from './workspace.svelte';
@@ -133,7 +133,7 @@ class Comparing {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted) return;
       this.question = null;
-      this.problem = problem;
+      this.problem = isGone(error) ? null : problem;
     } finally {
       if (this.#request === request) this.loading = false;
     }

@@ -1,6 +1,6 @@
 // Step 3: which predicates explain the difference; prepared once and then free, or bought one by one.
 import { api } from '../api';
-import { ApiError, problemFrom } from '../api/client';
+import { ApiError, isGone, problemFrom } from '../api/client';
 import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
 import type { ExplainPlace, Sensitivity } from '../route';
 import { comparing } from './comparing.svelte';
@@ -127,7 +127,7 @@ class Explaining {
       workspace.prices.explain = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
-      if (problem === null || request.signal.aborted) return;
+      if (problem === null || request.signal.aborted || isGone(error)) return;
       this.preview = null;
       this.free = false;
       this.problem = problem;
@@ -195,7 +195,7 @@ class Explaining {
     this.table = table as Explanation;
     this.free = true;
     // The mechanism that reads prepared cells has prepared the answer, whoever chose it.
-    if (this.table.mechanism === 'marginals') this.#prepared();
+    if (this.table.mechanism === 'marginals' && !comparing.question?.prepared) this.#prepared();
     workspace.budget = this.table.budget;
     workspace.prices.explain = null;
     const first = this.table.rows[0];

@@ -15,6 +15,7 @@ class Journey {
 
   async follow(hash: string): Promise<void> {
     const place = parse(hash);
+    workspace.problem = null;
     const name = place.dataset ?? onlyName();
     if (!name) {
       workspace.dataset = null;
