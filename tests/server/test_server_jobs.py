@@ -79,6 +79,20 @@ def test_a_stored_answer_is_given_even_by_a_full_server(small: RunningServer) ->
         assert [future.result().status_code for future in busy] == [200, 200]
 
 
+def test_a_stored_answer_does_not_wait_for_another_who_asks_the_same(small: RunningServer) -> None:
+    client, other = small.client(), small.client("other")
+    client.post(f"{AT}/query", json=QUERY).raise_for_status()
+    small.state.datasets.get("people")._passes._results.clear()
+    engine = slow_down(small)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        measured = threads.submit(other.post, f"{AT}/query", json=QUERY)
+        assert engine.entered.acquire(timeout=10)
+        assert client.post(f"{AT}/query", json=QUERY, timeout=5).json()["free"]
+        assert not measured.done()
+        engine.go.set()
+        assert measured.result().json()["free"] is False
+
+
 def test_a_cancelled_job_stops_keeps_its_charge_and_says_so(small: RunningServer) -> None:
     client = small.client()
     client.post(f"{AT}/query", json=QUERY).raise_for_status()

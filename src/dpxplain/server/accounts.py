@@ -10,9 +10,14 @@ from dpxplain.curator import CuratorDataset
 from dpxplain.errors import InternalError
 from dpxplain.ledger.base import Entry, Ledger
 from dpxplain.model.budget import Budget, Spend
-from dpxplain.phases.dataset import OpenDataset, Progress
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.keeping import Turns
 from dpxplain.server.pool import Task
 from dpxplain.session import Session
+
+
+class NotStored(InternalError):
+    """What was asked is not stored, and this session may not measure it."""
 
 
 class WatchedLedger:
@@ -33,7 +38,7 @@ class WatchedLedger:
         request: Mapping[str, Any] | None = None,
     ) -> int:
         if self._task is None:
-            raise InternalError("A request that may not spend was about to.")
+            raise NotStored("A request that may not spend was about to.")
         self._task.stop.check()  # the last moment at which a cancelled request costs nothing
         entry = self._ledger.reserve(dataset, kind, key, description, rho, spends, request)
         self._task.charge(entry, rho)
@@ -62,12 +67,14 @@ class WatchedLedger:
 
 
 def asking_nothing_new(dataset: OpenDataset, account: Ledger) -> Session:
-    """For prices and for what is stored: nothing asked of it can spend."""
-    return Session(replace(dataset, ledger=WatchedLedger(account, None)))
+    """For prices and for what is stored: nothing asked of it can spend, so it waits for nobody's turn."""
+    return Session(replace(dataset, ledger=WatchedLedger(account, None), _turns=Turns()))
 
 
-def measuring(dataset: OpenDataset, account: Ledger, task: Task, progress: Progress) -> Session:
-    return Session(replace(dataset, ledger=WatchedLedger(account, task), progress=progress))
+def measuring(dataset: OpenDataset, account: Ledger, task: Task, turns: Turns) -> Session:
+    """`turns` are the caller's own: identical requests of others neither wait for theirs nor tell of them."""
+    ledger = WatchedLedger(account, task)
+    return Session(replace(dataset, ledger=ledger, progress=task.progress, _turns=turns))
 
 
 def revealing(dataset: OpenDataset, account: Ledger) -> Session:

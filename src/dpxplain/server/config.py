@@ -51,7 +51,8 @@ class Serving(_Strict):
     def _an_address(cls, value: str | None) -> str | None:
         if value is not None:
             parts = urlsplit(value)
-            if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+            local = parts.scheme == "http" and is_loopback(parts.hostname or "")
+            if not (parts.scheme == "https" or local) or not parts.hostname or parts.path.strip("/"):
                 raise ValueError("must look like https://name or https://name:port")
         return value
 
@@ -68,7 +69,7 @@ class Serving(_Strict):
             raise ValueError("tls_certificate and tls_key belong together")
         if is_loopback(self.host):
             return self
-        if not self.secure and not self.behind_proxy:
+        if self.tls_key is None and not self.behind_proxy:
             raise ValueError(
                 "tokens would travel in the clear on this host; set tls_certificate and tls_key, or "
                 "behind_proxy = true if a proxy adds TLS"
@@ -81,8 +82,10 @@ class Serving(_Strict):
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach it by TLS."""
-        return self.tls_key is not None or (self.public_url or "").startswith("https://")
+        """Whether browsers reach it by TLS; a proxy is taken to add it unless `public_url` says otherwise."""
+        if self.public_url is not None:
+            return self.public_url.startswith("https://")
+        return self.tls_key is not None or self.behind_proxy
 
 
 class Analysts(_Strict):
@@ -172,11 +175,13 @@ class Config(_Strict):
     @property
     def hosts(self) -> frozenset[str]:
         """The names in a Host header that are ours, in lower case and without a port."""
-        named = {host.lower().strip("[]") for host in self.server.trusted_hosts}
+        # No foreign page has this machine's own names, and those who watch over the server use them.
+        named = {"localhost", "127.0.0.1", "::1"}
+        named |= {host.lower().strip("[]") for host in self.server.trusted_hosts}
         if self.server.public_url is not None:
             named.add((urlsplit(self.server.public_url).hostname or "").lower())
         if is_loopback(self.server.host):
-            named |= {"localhost", "127.0.0.1", "::1", self.server.host.lower()}
+            named.add(self.server.host.lower())
         return frozenset(named)
 
 

@@ -133,7 +133,9 @@ class Registry:
         if self.editable:  # otherwise the one user may open any file anyway
             _check_inside(schema, folder, self._data_folder or folder)
         engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory)
-        return OpenDataset(schema, engine, self._ledger, OpenDPNoise())
+        dataset = OpenDataset(schema, engine, self._ledger, OpenDPNoise())
+        dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
+        return dataset
 
     def _files(self) -> Iterator[Path]:
         for place in self._places:

@@ -151,7 +151,11 @@ def _check_csrf(headers: Headers, expected: str) -> None:
         )
 
 
-def any_caller(request: Request) -> Caller:
+# Dependencies that only look something up are coroutines: FastAPI would run a function in another thread, and
+# under load every change of threads is a wait for the interpreter.
+
+
+async def any_caller(request: Request) -> Caller:
     """For analysts and curators."""
     caller: Caller | None = request.state.caller
     if caller is None:
@@ -159,8 +163,8 @@ def any_caller(request: Request) -> Caller:
     return caller
 
 
-def curator_only(request: Request) -> Caller:
-    caller = any_caller(request)
+async def curator_only(request: Request) -> Caller:
+    caller = await any_caller(request)
     if not caller.is_curator:
         raise Problem(403, "curator_only", "This is for the curator only.", "Ask the curator.")
     return caller

@@ -52,9 +52,9 @@ def run(
 def address(serving: Serving, port: int) -> str:
     """Where people find the page."""
     if serving.public_url is not None:
-        return serving.public_url
+        return serving.public_url.rstrip("/") + "/"
     host = f"[{serving.host}]" if ":" in serving.host else serving.host
-    return f"{'https' if serving.secure else 'http'}://{host}:{port}/"
+    return f"{'http' if serving.tls_key is None else 'https'}://{host}:{port}/"
 
 
 class Quiet(uvicorn.Server):

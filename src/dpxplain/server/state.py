@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
+from weakref import WeakValueDictionary
 
 from fastapi import Depends, Request
 
 from dpxplain.ledger.base import Ledger
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.keeping import Turns
 from dpxplain.server import accounts
 from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
 from dpxplain.server.datasets import Registry
+from dpxplain.server.failures import busy
 from dpxplain.server.gate import AnyCaller
 from dpxplain.server.identity import Caller, Identifier
 from dpxplain.server.jobs import JobRunner
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.oidc import Issuer
-from dpxplain.server.pool import Pool, Task
+from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
 from dpxplain.session import Session
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ class Server:
         )
         self.jobs = JobRunner(self.pool, ledger.jobs)
         self.metrics = Metrics(self)
+        self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()
+        self._lock = threading.Lock()
 
     def account(self, caller: Caller) -> Ledger:
         """What the caller may spend and see."""
@@ -63,6 +69,14 @@ class Server:
         return self.ledger.account(
             caller.name, sees_all=caller.is_curator, default_limit=self.config.analysts.default_rho
         )
+
+    def turns(self, caller: Caller) -> Turns:
+        """Shared by all requests of one caller that are under way."""
+        with self._lock:
+            turns = self._turns.get(caller.name)
+            if turns is None:
+                turns = self._turns[caller.name] = Turns()
+            return turns
 
     def actor(self, caller: Caller) -> str:
         """How the audit log names the caller."""
@@ -73,7 +87,7 @@ class Server:
         self.jobs.close()
 
 
-def server_of(request: Request) -> Server:
+async def server_of(request: Request) -> Server:
     server: Server = request.app.state.server
     return server
 
@@ -89,6 +103,7 @@ class Desk:
         self.dataset = dataset
         self.caller = caller
         self.account = server.account(caller)
+        self._turns = server.turns(caller)
 
     @property
     def name(self) -> str:
@@ -99,7 +114,7 @@ class Desk:
         return accounts.asking_nothing_new(self.dataset, self.account)
 
     def measuring(self, task: Task) -> Session:
-        return accounts.measuring(self.dataset, self.account, task, task.progress)
+        return accounts.measuring(self.dataset, self.account, task, self._turns)
 
     def revealing(self) -> Session:
         """The curator's."""
@@ -109,7 +124,13 @@ class Desk:
     async def in_pool(self, work: Callable[[Task], T]) -> T:
         """Wait for work that reads data or computes for long; refused at once if the server is busy."""
         task = Task()
-        return await asyncio.wrap_future(self.server.pool.submit(task, lambda: work(task)))
+        future = self.server.pool.submit(task, lambda: work(task))
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            if future.cancelled():  # the server is being shut down, and it had not begun
+                raise busy(RETRY_SECONDS) from None
+            raise
 
 
 def _desk(server: Running, caller: AnyCaller, dataset: DatasetName) -> Desk:

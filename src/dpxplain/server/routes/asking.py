@@ -20,13 +20,14 @@ from dpxplain.payloads import (
     preview_payload,
 )
 from dpxplain.server import asking, catalog
+from dpxplain.server.accounts import NotStored
 from dpxplain.server.bodies import Ask, ChartQuery, ConfidenceQuery, EntryId, Why
 from dpxplain.server.failures import not_found
 from dpxplain.server.gate import AnyCaller
-from dpxplain.server.pool import Task
 from dpxplain.server.shapes import DatasetPayload, Datasets, ReleasePayload
 from dpxplain.server.spec import answers
 from dpxplain.server.state import AtDesk, Running
+from dpxplain.session import Session
 
 router = APIRouter(tags=["Asking"])
 
@@ -62,20 +63,15 @@ def preview(desk: AtDesk, body: Ask) -> Any:
 async def query(desk: AtDesk, body: Ask) -> Any:
     """Phase 1: a noisy answer for every declared group, for rho. Asking the identical thing again is free."""
 
-    def stored() -> Any:
-        session = desk.looking()
-        if session.preview(body.sql, body.rho, confidence=body.confidence).price.free:
-            answer = session.query(body.sql, body.rho, confidence=body.confidence)
-            return asking.show_answer(session, answer, body.chart_width)
-        return None
-
-    def measured(task: Task) -> Any:
-        session = desk.measuring(task)
+    def answered(session: Session) -> Any:
         answer = session.query(body.sql, body.rho, confidence=body.confidence)
         return asking.show_answer(session, answer, body.chart_width)
 
-    payload = await run_sync(stored)
-    return JSONResponse(payload if payload is not None else await desk.in_pool(measured))
+    try:
+        payload = await run_sync(answered, desk.looking())  # what is stored needs no place in the queue
+    except NotStored:
+        payload = await desk.in_pool(lambda task: answered(desk.measuring(task)))
+    return JSONResponse(payload)
 
 
 @router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload))
