@@ -34,6 +34,7 @@ class Explaining {
   problem = $state.raw<Problem | null>(null);
   #request: AbortController | null = null;
   #asked = 0;
+  #shown = '';
 
   get family(): Family {
     const lines = this.predicates.split('\n').map((line) => line.trim()).filter(Boolean);
@@ -154,8 +155,9 @@ class Explaining {
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */
   async explainForFree(chartWidth: number): Promise<void> {
     if (!this.free || !this.preview) return;
-    const rho = this.#readsPrepared ? null : this.rho;
-    await this.#explain(this.request(rho, chartWidth));
+    const body = this.request(this.#readsPrepared ? null : this.rho, chartWidth);
+    if (this.table && this.#shown === identity(body)) return;
+    await this.#explain(body);
   }
 
   /** Spends: only ever called by a button that names the price. */
@@ -193,6 +195,7 @@ class Explaining {
     const table = await this.#work(() => api.explain(dataset, body));
     if (!table) return;
     this.table = table as Explanation;
+    this.#shown = identity(body);
     this.free = true;
     // The mechanism that reads prepared cells has prepared the answer, whoever chose it.
     if (this.table.mechanism === 'marginals' && !comparing.question?.prepared) this.#prepared();
@@ -230,6 +233,11 @@ class Explaining {
       }
     }
   }
+}
+
+/** What is asked, whatever the size of its chart. */
+function identity(body: ExplainRequest | null): string {
+  return JSON.stringify({ ...body, chart_width: null });
 }
 
 const ENDED: Record<string, Problem> = {
