@@ -1,0 +1,85 @@
+"""The steps of a visit by what a person sees: names, roles and words, not the inside of the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from page_servers import PAIR
+from playwright.sync_api import Locator, Page, expect
+
+Visit = Callable[..., Page]
+Shoot = Callable[[Page, str], None]
+
+
+def example(page: Page) -> Locator:
+    return page.get_by_role("button", name="Why do married people earn more?")
+
+
+def cost(page: Page) -> Locator:
+    return page.get_by_test_id("cost")
+
+
+def run_button(page: Page) -> Locator:
+    return page.get_by_role("group", name="Price", exact=True).get_by_role("button")
+
+
+def group(page: Page, label: str) -> Locator:
+    return page.get_by_role("list", name="Groups").get_by_role("button", name=re.compile(rf"^\W*{label}"))
+
+
+def finding(page: Page) -> Locator:
+    return page.get_by_test_id("finding")
+
+
+def table(page: Page) -> Locator:
+    return page.get_by_test_id("explanation-table")
+
+
+def spent(page: Page) -> float:
+    """What the budget bar says was spent."""
+    words = page.get_by_test_id("budget-words").inner_text()
+    found = re.search(r"Spent\s+([\d.,]+)", words)
+    assert found, words
+    return float(found.group(1))
+
+
+def write_sql(page: Page, sql: str) -> None:
+    """Into the editor, as a person pastes it."""
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(sql)
+    page.keyboard.press("Escape")
+
+
+def set_price(page: Page, label: str, rho: float) -> None:
+    page.get_by_role("spinbutton", name=label, exact=True).fill(str(rho))
+
+
+def ask(page: Page, sql: str, rho: float) -> None:
+    write_sql(page, sql)
+    set_price(page, "Budget for this answer", rho)
+    expect(run_button(page)).to_have_text(f"Run for {rho:.2f}")
+    expect(run_button(page)).to_be_enabled()
+    run_button(page).click()
+    expect(page.get_by_test_id("answer")).to_be_visible()
+
+
+def choose(page: Page, labels: tuple[str, str] = PAIR) -> None:
+    for label in labels:
+        group(page, label).click()
+
+
+def download(page: Page, within: Locator, item: str) -> Path:
+    """The file that an item of an export menu saves."""
+    within.get_by_role("button", name="Export").click()
+    with page.expect_download() as waiting:
+        within.get_by_role("button", name=item).click()
+    return Path(waiting.value.path())
+
+
+def sign_in(page: Page, token: str) -> None:
+    page.get_by_label("Access token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()

@@ -1,0 +1,178 @@
+"""The paper's example by mouse, from the first visit to the report."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import re
+import shlex
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from page_servers import PAIR, explained_place, owner
+from page_steps import Shoot, Visit, choose, cost, download, example, finding, group, run_button, spent, table
+from playwright.sync_api import Page, expect
+
+from server_fixture import RunningServer
+
+
+def test_the_paper_example_by_mouse(adult: RunningServer, visit: Visit, shoot: Shoot) -> None:
+    page = visit(adult)
+    expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+    assert spent(page) == 0
+    shoot(page, "1-first-visit")
+
+    _ask(page)
+    _compare(page, shoot)
+    _explain(page, shoot)
+    _another_why_is_free(page)
+    _drill_down(page)
+    _reopen_from_history(page, shoot)
+    _share(adult, page, visit)
+
+
+def _ask(page: Page) -> None:
+    example(page).click()
+    expect(cost(page)).to_contain_text("Costs 0.1 of 5 left.")
+    expect(cost(page)).to_contain_text(re.compile(r"expected ±[\d.]+", re.IGNORECASE))
+    expect(run_button(page)).to_have_text("Run for 0.10")
+    assert spent(page) == 0, "nothing is spent by looking"
+    expect(page.get_by_test_id("budget-words")).to_contain_text("This step 0.1")
+    run_button(page).click()
+    expect(page.get_by_role("heading", name="AVG(high_income) by marital_status")).to_be_visible()
+    expect(page.get_by_role("list", name="Groups").get_by_role("button")).to_have_count(7)
+    expect(page.get_by_test_id("budget-words")).to_contain_text("Spent 0.1")
+
+
+def _compare(page: Page, shoot: Shoot) -> None:
+    choose(page)
+    for label in PAIR:
+        expect(group(page, label)).to_have_attribute("aria-pressed", "true")
+    expect(
+        page.get_by_role("heading", name="Why is Married-civ-spouse higher than Never-married?")
+    ).to_be_visible()
+    expect(page.get_by_test_id("verdict")).to_contain_text("Real")
+    expect(finding(page)).to_contain_text(
+        re.compile(
+            r"Married-civ-spouse is higher than Never-married\. The true gap is between 0\.\d+ and 0\.\d+"
+        )
+    )
+    expect(page.get_by_test_id("verdict")).to_contain_text("privacy noise only, not of sampling")
+    expect(page.get_by_test_id("live")).to_contain_text("is higher than Never-married")
+    expect(page.get_by_test_id("verdict").locator("svg.marks, canvas.marks")).to_be_visible()
+    assert spent(page) == 0.1, "a verdict is free"
+    page.get_by_role("heading", name="AVG(high_income) by marital_status").scroll_into_view_if_needed()
+    shoot(page, "2-answer")
+
+
+def _explain(page: Page, shoot: Shoot) -> None:
+    prepare = page.get_by_role("radio", name=re.compile("Prepare once, ask freely"))
+    expect(prepare).to_be_checked()
+    expect(page.get_by_test_id("explain-cost")).to_contain_text("Costs 0.02 of 4.9 left, once.")
+    expect(page.get_by_test_id("explain-cost")).to_contain_text("Expected: ")
+    page.get_by_role("button", name="Prepare and explain for 0.02").click()
+    expect(table(page).locator("tbody tr")).to_have_count(5)
+    expect(table(page)).to_contain_text("Gap without them")
+    expect(table(page)).to_contain_text("Rank of ")
+    sentence = re.compile(r"Without .+, the gap would be .+ instead of .+ Not proof of cause\.")
+    expect(table(page).locator("tbody tr").first).to_contain_text(sentence)
+    expect(page.get_by_test_id("explanation").locator("svg.marks, canvas.marks")).to_be_visible()
+    expect(page.get_by_test_id("live")).to_contain_text("Explained by 5 predicates.")
+    assert spent(page) == 0.12
+    page.get_by_test_id("explanation").scroll_into_view_if_needed()
+    shoot(page, "3-explanation")
+
+
+def _another_why_is_free(page: Page) -> None:
+    before = table(page).inner_text()
+    group(page, "Never-married").click()
+    group(page, "Divorced").click()
+    expect(finding(page)).to_contain_text("higher than Divorced")
+    expect(page.get_by_test_id("explain")).to_contain_text("every why on it is free")
+    expect(table(page)).not_to_have_text(before)
+    expect(table(page).locator("tbody tr")).to_have_count(5)
+    assert spent(page) == 0.12
+
+
+def _drill_down(page: Page) -> None:
+    first = table(page).locator("tbody tr").first
+    predicate = first.locator(".predicate").inner_text()
+    first.get_by_role("button", name="Look inside").click()
+    editor = page.get_by_role("textbox", name="SQL query")
+    column, value = (part.strip(" '\"") for part in predicate.split("=", 1))
+    expect(editor).to_contain_text("WHERE")
+    expect(editor).to_contain_text(column)
+    expect(editor).to_contain_text(value)
+    expect(run_button(page)).to_have_text("Run for 0.10")
+    expect(page.locator("#ask-title")).to_be_in_viewport()
+    assert spent(page) == 0.12, "it has a price, and waits for the button"
+    run_button(page).click()
+    expect(page.get_by_test_id("answer")).to_contain_text("Answer 3")
+    expect(page.get_by_test_id("budget-words")).to_contain_text("Spent 0.22")
+
+
+def _reopen_from_history(page: Page, shoot: Shoot) -> None:
+    page.get_by_role("button", name="History").click()
+    dialog = page.get_by_role("dialog", name="History")
+    expect(dialog.get_by_role("listitem")).to_have_count(3)
+    lines = dialog.get_by_role("listitem")
+    expect(lines.nth(0)).to_contain_text("0.22 in all")
+    expect(lines.nth(1)).to_contain_text("Prepared")
+    expect(lines.nth(2)).to_contain_text("SELECT marital_status, AVG(high_income)")
+    shoot(page, "4-history")
+    lines.nth(2).get_by_role("button", name="Reopen").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_test_id("answer")).to_contain_text("Answer 1")
+    choose(page)
+    expect(table(page).locator("tbody tr")).to_have_count(5)
+    assert spent(page) == 0.22, "reopening is free"
+
+
+def _share(adult: RunningServer, page: Page, visit: Visit) -> None:
+    explanation = page.get_by_test_id("explanation")
+    explanation.get_by_role("button", name="Export").click()
+    explanation.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_test_id("live")).to_have_text("Link copied.")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link == page.url
+    second = visit(adult, link.removeprefix(adult.url))
+    expect(table(second)).to_have_text(table(page).inner_text(), use_inner_text=True)
+    for label in PAIR:
+        expect(group(second, label)).to_have_attribute("aria-pressed", "true")
+    assert spent(second) == 0.22
+
+
+def _records(file: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
+
+
+def test_everything_shown_can_be_taken_along(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, explained_place(adult))
+    explanation = page.get_by_test_id("explanation")
+    shown = page.get_by_test_id("answer")
+    expect(table(page)).to_be_visible()
+    answer_rows = _records(download(page, shown, "Table as CSV"))
+    assert {row["marital_status"] for row in answer_rows} >= set(PAIR)
+    rows = _records(download(page, explanation, "Table as CSV"))
+    assert len(rows) == 5
+    assert all(float(row["gap_without_low"]) <= float(row["gap_without_high"]) for row in rows)
+    for part in (shown, explanation):
+        assert download(page, part, "Chart as PNG").read_bytes().startswith(b"\x89PNG\r\n")
+        assert ET.parse(download(page, part, "Chart as SVG")).getroot().tag.endswith("svg")
+    report = download(page, explanation, "Report as HTML").read_text(encoding="utf-8")
+    assert report.lstrip().lower().startswith("<!doctype html>")
+    assert rows[0]["label"].split("=")[-1].strip(" '") in report
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", report), "the report needs no other host"
+
+    explanation.get_by_role("button", name="Export").click()
+    explanation.get_by_role("button", name="Python and command line").click()
+    python, command = page.get_by_role("dialog", name="The same in code").locator("pre").all_inner_texts()
+    texts = [node.value for node in ast.walk(ast.parse(python)) if isinstance(node, ast.Constant)]
+    sql = next(text for text in texts if isinstance(text, str) and text.startswith("SELECT"))
+    told = owner(adult).post("/datasets/adult/preview", json={"sql": sql, "rho": 0.1}).json()
+    assert told["free"], "the shown code asks what was asked here"
+    lines = [shlex.split(line) for line in command.splitlines() if line and not line.startswith("#")]
+    assert all(line[0] == "dpxplain" for line in lines)
+    page.get_by_role("button", name="Copy Python").click()
+    expect(page.get_by_test_id("live")).to_have_text("Python copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == python

@@ -1,0 +1,216 @@
+"""What may happen on the way: refusals, doubt, no budget left, waiting, and a server that goes and comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from page_servers import GENEROUS, PLACE, adult_config, asked, explained_place, owner
+from page_steps import (
+    Shoot,
+    Visit,
+    ask,
+    choose,
+    cost,
+    example,
+    finding,
+    run_button,
+    set_price,
+    sign_in,
+    spent,
+    table,
+    write_sql,
+)
+from playwright.sync_api import Page, Route, expect
+from slow_engine import slow_down
+
+from dpxplain.ledger.opening import open_ledger
+from server_fixture import SQL, RunningServer, config_of, running_server
+
+GONE = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_SOCKET_NOT_CONNECTED")
+
+
+def test_a_refusal_is_marked_at_its_position(adult: RunningServer, visit: Visit, shoot: Shoot) -> None:
+    page = visit(adult, expecting=("status of 400",))
+    expect(cost(page)).not_to_be_empty()
+    before = spent(page)
+    write_sql(page, "SELECT marital_status, MEDIAN(high_income) FROM adult GROUP BY marital_status")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("Nothing was spent.")
+    expect(page.locator(".cm-lintRange-error")).to_have_text(re.compile(r"^MEDIAN"))
+    expect(run_button(page)).to_be_disabled()
+    shoot(page, "5-refusal")
+    write_sql(page, "SELECT sex, COUNT(*) FROM adult GROUP BY sex")
+    expect(alert).to_be_hidden()
+    expect(page.locator(".cm-lintRange-error")).to_have_count(0)
+    expect(run_button(page)).to_be_enabled()
+    assert spent(page) == before
+
+
+def test_doubt_offers_another_measurement_and_still_explains(
+    adult: RunningServer, visit: Visit, shoot: Shoot
+) -> None:
+    """A level of confidence so high that noise practically never looks like a difference."""
+    answer = asked(owner(adult), rho=0.0001)
+    address = PLACE.format(answer=answer).replace("Married-civ-spouse", "Married-AF-spouse")
+    page = visit(adult, address + "&confidence=0.9999")
+    expect(finding(page)).to_contain_text("We cannot tell")
+    expect(finding(page)).to_contain_text("privacy noise alone may explain what you see")
+    expect(page.get_by_test_id("verdict")).to_contain_text("Unclear")
+    expect(page.get_by_test_id("explain")).to_contain_text("Noise alone may explain this difference.")
+    expect(page.get_by_role("button", name="Prepare and explain for 0.02")).to_be_enabled()
+    again = page.get_by_role("group", name="Measure again")
+    set_price(page, "Budget for the new answer", 0.5)
+    expect(again).to_contain_text("Costs 0.5 of")
+    page.get_by_test_id("verdict").scroll_into_view_if_needed()
+    shoot(page, "6-unclear")
+    before = spent(page)
+    again.get_by_role("button", name="Measure again for 0.50").click()
+    expect(finding(page)).to_contain_text("Married-AF-spouse is higher than Never-married")
+    expect(again).to_be_hidden()
+    assert round(spent(page) - before, 6) == 0.5
+
+
+def test_the_data_may_point_the_other_way(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, PLACE.format(answer=asked(owner(adult))))
+    expect(finding(page)).to_contain_text("is higher than")
+    page.get_by_role("button", name="Swap").click()
+    expect(
+        page.get_by_role("heading", name="Why is Never-married higher than Married-civ-spouse?")
+    ).to_be_visible()
+    expect(finding(page)).to_contain_text("The data point the other way")
+    expect(page.get_by_test_id("explain")).to_contain_text("Swap the groups")
+    page.get_by_role("button", name="Swap").click()
+    expect(finding(page)).to_contain_text("Married-civ-spouse is higher than Never-married")
+
+
+def test_an_exhausted_budget_leaves_the_past_readable(tmp_path: Path, visit: Visit, shoot: Shoot) -> None:
+    config = config_of(tmp_path, analysts={"default_rho": 0.1}, limits=GENEROUS.model_dump())
+    with running_server(config) as server:
+        page = visit(server)
+        sign_in(page, server.token("alice"))
+        ask(page, SQL, 0.1)
+        write_sql(page, "SELECT sex, COUNT(*) FROM people GROUP BY sex")
+        sentence = "The budget is used up. Past answers stay readable; ask the curator for more."
+        expect(cost(page)).to_contain_text(sentence)
+        expect(run_button(page)).to_be_disabled()
+        choose(page, ("North", "South"))
+        expect(page.get_by_test_id("explain-cost")).to_contain_text("ask the curator")
+        expect(page.get_by_role("button", name="Prepare and explain")).to_be_disabled()
+        page.evaluate("scrollTo(0, 0)")
+        shoot(page, "7-exhausted")
+        page.reload()
+        expect(finding(page)).to_contain_text("North is higher than South")
+        write_sql(page, SQL)
+        expect(run_button(page)).to_have_text("Show again for free")
+
+
+def test_a_server_that_goes_and_comes_back_loses_nothing(tmp_path: Path, visit: Visit, shoot: Shoot) -> None:
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    with running_server(adult_config(), ledger) as server:
+        page = visit(server, explained_place(server), expecting=(*GONE, "status of 403"))
+        expect(table(page)).to_be_visible()
+    set_price(page, "Budget for this answer", 0.3)
+    banner = page.get_by_test_id("gone")
+    expect(banner).to_contain_text("The server is not answering.")
+    expect(banner).to_contain_text("What you see stays here")
+    expect(table(page)).to_be_visible()
+    expect(run_button(page)).to_be_disabled()
+    page.evaluate("scrollTo(0, 0)")
+    shoot(page, "8-server-gone")
+    page.get_by_role("button", name="Swap").click()
+    expect(page.get_by_test_id("verdict").get_by_role("alert")).to_contain_text("not answering")
+    with running_server(adult_config(port=int(server.url.rstrip("/").rsplit(":", 1)[1])), ledger):
+        expect(banner).to_be_hidden()
+        expect(cost(page)).to_contain_text("Costs 0.3 of")
+        expect(finding(page)).to_contain_text("The data point the other way")
+        page.get_by_role("button", name="Swap").click()
+        expect(finding(page)).to_contain_text("Married-civ-spouse is higher")
+        expect(table(page).locator("tbody tr")).to_have_count(5)
+        assert spent(page) == 0.12
+    ledger.close()
+
+
+@contextmanager
+def _held(page: Page, address: str) -> Iterator[None]:
+    """Requests to that address wait, as on a slow network, until the block ends."""
+    waiting: list[Route] = []
+    slow = True
+
+    def hold(route: Route) -> None:
+        if slow:
+            waiting.append(route)
+        else:
+            route.continue_()
+
+    page.route(address, hold)
+    yield
+    slow = False
+    for route in waiting:
+        route.continue_()
+    page.unroute(address)
+
+
+def test_on_a_slow_network_something_stands_where_the_answer_will_be(
+    adult: RunningServer, visit: Visit
+) -> None:
+    page = visit(adult)
+    expect(cost(page)).not_to_be_empty()
+    with _held(page, "**/api/v1/**"):
+        page.reload()
+        expect(page.locator("main .wait")).to_be_visible()
+        expect(page.get_by_role("link", name="DPXPlain")).to_be_visible()
+    expect(example(page)).to_be_visible()
+    with _held(page, "**/preview"):
+        set_price(page, "Budget for this answer", 0.3)
+        write_sql(page, "SELECT sex, AVG(high_income) FROM adult GROUP BY sex")
+        expect(run_button(page)).to_be_disabled()
+    expect(run_button(page)).to_be_enabled()
+    with _held(page, "**/query"):
+        run_button(page).click()
+        expect(run_button(page)).to_have_text("Asking…")
+        expect(run_button(page)).to_be_disabled()
+    expect(page.get_by_test_id("answer")).to_be_visible()
+    with _held(page, "**/why"):
+        choose(page, ("Male", "Female"))
+        expect(page.get_by_test_id("verdict").locator(".wait")).to_be_visible()
+    expect(finding(page)).to_be_visible()
+    with _held(page, "**/history"):
+        page.get_by_role("button", name="History").click()
+        expect(page.get_by_role("dialog", name="History").locator(".wait")).to_be_visible()
+    expect(page.get_by_role("dialog", name="History").get_by_role("listitem").first).to_be_visible()
+
+
+def test_a_long_explanation_shows_progress_and_can_be_stopped(
+    tmp_path: Path, visit: Visit, shoot: Shoot
+) -> None:
+    with running_server(config_of(tmp_path, limits=GENEROUS.model_dump())) as server:
+        engine = slow_down(server)
+        engine.go.set()
+        page = visit(server)
+        sign_in(page, server.token("alice"))
+        ask(page, SQL, 0.1)
+        choose(page, ("North", "South"))
+        page.get_by_role("radio", name=re.compile("Just this explanation")).check()
+        set_price(page, "Budget for this explanation", 0.25)
+        engine.go.clear()
+        page.get_by_role("button", name="Explain for 0.25").click()
+        progress = page.get_by_test_id("explain").get_by_role("status")
+        expect(progress).to_be_visible()
+        stop = progress.get_by_role("button", name="Stop")
+        expect(stop).to_contain_text("the charge stays")
+        shoot(page, "9-progress")
+        stop.click()
+        expect(page.get_by_test_id("explain").get_by_role("alert")).to_contain_text("charge stays")
+        expect(progress).to_be_hidden()
+        expect(page.get_by_test_id("budget-words")).to_contain_text("Spent 0.35")
+
+        set_price(page, "Budget for this explanation", 0.26)
+        page.get_by_role("button", name="Explain for 0.26").click()
+        expect(stop).to_be_visible()
+        engine.go.set()
+        expect(table(page).locator("tbody tr")).to_have_count(5)
+        expect(progress).to_be_hidden()
+        assert spent(page) == 0.61
