@@ -147,6 +147,11 @@ def test_database_itself_refuses_to_change_or_delete_a_row(lived):
 
 TAMPERINGS = {
     "a changed charge": ("entries", ["UPDATE entries SET charge_units = 1 WHERE id = 2"], "entry 2 is not"),
+    "a changed total": (
+        "entries",
+        ["UPDATE entries SET total_units = 1 WHERE id = 6"],
+        "entry 6 does not add",
+    ),
     "a charge moved to another analyst": (
         "entries",
         ["UPDATE entries SET analyst = 'ben' WHERE id = 2"],
@@ -163,8 +168,9 @@ TAMPERINGS = {
     "an inserted entry": (
         "entries",
         [
-            "INSERT INTO entries (id, dataset, analyst, time, kind, key, description, charge_units, spends) "
-            "VALUES (99, 'adult', 'ann', 't', 'query', 'k', 'd', 1, '[]')"
+            "INSERT INTO entries (id, dataset, analyst, time, kind, key, description, charge_units, "
+            "total_units, own_units, spends) "
+            "VALUES (99, 'adult', 'ann', 't', 'query', 'k', 'd', 1, 450000000001, 200000000001, '[]')"
         ],
         "knows no entry 99",
     ),

@@ -65,7 +65,11 @@ def test_charge_waits_for_the_one_before_it_and_then_sees_it(ledger, postgres_ad
                 waiting.result(timeout=0.3)
             assert state.left == standing(connection, "adult").left
             row = {"dataset": "adult", "analyst": "", "time": "", "kind": "query", "key": "", "spends": "[]"}
-            audit.insert(connection, ENTRIES, row | {"description": "", "charge_units": state.left})
+            audit.insert(
+                connection,
+                ENTRIES,
+                row | {"description": "", "charge_units": state.left} | state.totals(state.left),
+            )
         with pytest.raises(BudgetExhausted):
             waiting.result(timeout=10)
 

@@ -28,8 +28,11 @@ _LINES = (
 _WITH_KEY = ENTRIES.c.key == sa.bindparam("key")
 _WITH_ID = ENTRIES.c.id == sa.bindparam("entry")
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
-_NOTICE_TO_ALL = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
-_VISIBLE = sa.or_(ENTRIES.c.analyst.in_(sa.bindparam("owners", expanding=True)), _NOTICE_TO_ALL)
+# The names first, which an index finds; a notice to all goes by no name.
+_VISIBLE = sa.and_(
+    ENTRIES.c.analyst.in_(sa.bindparam("names", expanding=True)),
+    sa.or_(ENTRIES.c.analyst.in_(sa.bindparam("owners", expanding=True)), ENTRIES.c.charge_units == 0),
+)
 
 # By whether the reader sees all.
 _ENTRIES_SEEN = {True: _OF_DATASET, False: sa.and_(_OF_DATASET, _VISIBLE)}
@@ -107,7 +110,7 @@ class Account:
             if refusal := state.refusal(dataset, self._analyst, charge):
                 raise refusal
             time = audit.now()
-            entry = audit.insert(connection, ENTRIES, row | {"time": time})
+            entry = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(charge))
             audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: entry}, time)
         number: int = entry["id"]
         return number
@@ -152,7 +155,7 @@ class Account:
         if self._sees_all:
             return {"dataset": dataset}
         owners = [self._analyst, *_shared_with(connection, dataset, self._analyst)]
-        return {"dataset": dataset, "owners": owners}
+        return {"dataset": dataset, "owners": owners, "names": [*owners, ""]}
 
 
 def _declare(connection: sa.Connection, dataset: str, declared: int, delta: float) -> None:

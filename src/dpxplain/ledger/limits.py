@@ -25,18 +25,27 @@ _LATEST_GRANT = (
     .order_by(GRANTS.c.id.desc())
     .limit(1)
 )
-_CHARGES = sa.func.sum(ENTRIES.c.charge_units)
+_LAST_LINE = (
+    sa.select(ENTRIES.c.total_units)
+    .where(ENTRIES.c.dataset == _DATASET)
+    .order_by(ENTRIES.c.id.desc())
+    .limit(1)
+)
+_LAST_OWN_LINE = (
+    sa.select(ENTRIES.c.own_units)
+    .where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.analyst == _ANALYST)
+    .order_by(ENTRIES.c.id.desc())
+    .limit(1)
+)
 
 
 def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
-    own = _CHARGES.filter(ENTRIES.c.analyst == _ANALYST)
-    spent = sa.select(_CHARGES.label("spent"), own.label("own_spent")).where(ENTRIES.c.dataset == _DATASET)
-    sums = spent.subquery()
     return sa.select(
-        *(limit.c.declared_units, limit.c.top_up_units, limit.c.delta),
-        *(grant.c.limit_units, grant.c.expires, sums.c.spent, sums.c.own_spent),
-    ).select_from(limit.outerjoin(grant, sa.true()).join(sums, sa.true()))
+        *(limit.c.declared_units, limit.c.top_up_units, limit.c.delta, grant.c.limit_units, grant.c.expires),
+        _LAST_LINE.scalar_subquery().label("spent"),
+        _LAST_OWN_LINE.scalar_subquery().label("own_spent"),
+    ).select_from(limit.outerjoin(grant, sa.true()))
 
 
 _STANDING = _standing_statement()
@@ -57,6 +66,10 @@ class Standing:
     @property
     def left(self) -> int:
         return max(0, self.limit - self.spent)
+
+    def totals(self, charge: int) -> dict[str, int]:
+        """The running totals of an entry that adds this charge."""
+        return {"total_units": self.spent + charge, "own_units": self.own_spent + charge}
 
     def budget(self) -> Budget:
         if self.own_limit is None:
@@ -94,10 +107,10 @@ def standing(
         raise unknown_dataset(dataset)
     return Standing(
         limit=row.declared_units + row.top_up_units,
-        spent=int(row.spent or 0),
+        spent=row.spent or 0,
         delta=row.delta,
         own_limit=default_limit if row.limit_units is None else row.limit_units,
-        own_spent=int(row.own_spent or 0),
+        own_spent=row.own_spent or 0,
         expires=moment(row.expires),
     )
 
@@ -121,19 +134,21 @@ def add_notice(
     connection: sa.Connection, row: dict[str, Any], kind: str, description: str, payload: dict[str, Any]
 ) -> dict[sa.Table, dict[str, Any]]:
     """Tell of a changed limit or allowance in the history, at no charge. `row` is the change."""
+    analyst = row.get("analyst", "")
     entry = insert(
         connection,
         ENTRIES,
         {
             "dataset": row["dataset"],
-            "analyst": row.get("analyst", ""),
+            "analyst": analyst,
             "time": row["time"],
             "kind": kind,
             "key": "",
             "description": description,
             "charge_units": 0,
             "spends": "[]",
-        },
+        }
+        | standing(connection, row["dataset"], analyst).totals(0),
     )
     release = insert(connection, RELEASES, {"entry": entry["id"], "payload": json.dumps(payload)})
     return {ENTRIES: entry, RELEASES: release}

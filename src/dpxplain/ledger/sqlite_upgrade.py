@@ -47,13 +47,16 @@ def _move_limits(connection: sa.Connection) -> None:
 
 
 def _move_entries(connection: sa.Connection) -> None:
+    totals: dict[str, int] = {}
     # Without the rest of the transaction in memory: payloads may be large.
     lines = "SELECT * FROM old_entries LEFT JOIN old_releases ON entry = id ORDER BY id"
     for row in connection.execution_options(yield_per=100).exec_driver_sql(lines):
         moved = row._asdict()
         payload = moved.pop("payload")
         released = moved.pop("entry") is not None
-        rows = {ENTRIES: audit.insert(connection, ENTRIES, moved | {"analyst": ""})}
+        totals[row.dataset] = total = totals.get(row.dataset, 0) + row.charge_units
+        owned = {"analyst": "", "total_units": total, "own_units": total}
+        rows = {ENTRIES: audit.insert(connection, ENTRIES, moved | owned)}
         if released:
             rows[RELEASES] = audit.insert(connection, RELEASES, {"entry": row.id, "payload": payload})
         audit.append_change(connection, "", audit.FOUND, row.dataset, rows)

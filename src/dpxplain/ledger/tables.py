@@ -57,13 +57,17 @@ ENTRIES = sa.Table(
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("charge_units", sa.BigInteger, sa.CheckConstraint("charge_units >= 0"), nullable=False),
+    # The running totals of the data set and of the analyst, this charge included: as in a bank book, the last
+    # line tells what was spent, however long the book.
+    sa.Column("total_units", sa.BigInteger, nullable=False),
+    sa.Column("own_units", sa.BigInteger, nullable=False),
     sa.Column("spends", sa.Text, nullable=False),  # JSON [[mechanism, rho], ...]: read and written as one
     sa.Column("request", sa.Text),  # JSON
     sa.Index("entries_by_key", "dataset", "key", "id"),
     sa.Index("entries_in_order", "dataset", "id"),
-    # Answers the sums of charges without visiting the entries, and repeats every amount, so that a damaged
-    # digit in either place shows when a file is opened.
-    sa.Index("entries_by_charge", "dataset", "analyst", "charge_units"),
+    # Finds an analyst's last line, and repeats every amount, so that a damaged digit in either place shows
+    # when a file is opened.
+    sa.Index("entries_by_analyst", "dataset", "analyst", "id", "charge_units", "total_units", "own_units"),
 )
 
 # Apart from the entries, so that releasing is an insert too and history never reads a payload.

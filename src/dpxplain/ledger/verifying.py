@@ -6,6 +6,7 @@ rows and records alike, leaves an intact shorter ledger: only a head noted down 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 
 from dpxplain.ledger.audit import CHANGES, GENESIS, NAMES, canonical, chained, image, parsed, sha256
 from dpxplain.ledger.base import AuditReport
-from dpxplain.ledger.tables import LOG, STATE
+from dpxplain.ledger.tables import ENTRIES, LOG, STATE
 
 _ROWS_AT_ONCE = 500
 
@@ -37,6 +38,7 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     if not head_seen:
         problems.append("The noted head is not in the log: its end was cut off, or it was rewritten.")
     problems += _rows_against(connection, sealed)
+    problems += _wrong_totals(connection)
     return AuditReport(records, previous, problems)
 
 
@@ -83,6 +85,20 @@ def _rows_against(connection: sa.Connection, sealed: _Sealed) -> list[str]:
             elif digest != sha256(canonical(shown)):
                 problems.append(f"The {kind} {shown[key.name]} is not what the log says: it was altered.")
     problems += [f"The {kind} {key} is gone, but the log tells of it." for kind, key in sealed]
+    return problems
+
+
+def _wrong_totals(connection: sa.Connection) -> list[str]:
+    """Entries whose running totals are not the sums of the charges up to them."""
+    problems, sums = [], Counter[tuple[str, ...]]()
+    columns = ("id", "dataset", "analyst", "charge_units", "total_units", "own_units")
+    for row in _stream(connection, sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)):
+        everyones, own = (row.dataset,), (row.dataset, row.analyst)
+        sums[everyones] += row.charge_units
+        sums[own] += row.charge_units
+        if (row.total_units, row.own_units) != (sums[everyones], sums[own]):
+            problems.append(f"The entry {row.id} does not add up with those before it.")
+            sums[everyones], sums[own] = row.total_units, row.own_units
     return problems
 
 
