@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from dpxplain.server.guard import Buckets
+from dpxplain.server.routes import page
 from server_fixture import SQL, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
@@ -200,7 +201,30 @@ def test_the_documentation_needs_nothing_from_elsewhere(server: RunningServer) -
                 assert {"401", "429"} <= operation["responses"].keys(), (method, path)
 
 
-def test_the_page_is_served_or_said_to_be_missing(tmp_path: Path, server: RunningServer) -> None:
-    page = httpx.get(server.url, verify=False)
-    assert page.status_code == 200
-    assert page.headers["content-type"].startswith("text/html")
+def test_the_page_is_served_and_hashed_files_may_be_kept_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    static = tmp_path / "static"
+    (static / "assets").mkdir(parents=True)
+    (static / "index.html").write_text("<!doctype html><title>built</title>")
+    (static / "assets" / "index-abc123.js").write_text("1")
+    monkeypatch.setattr(page, "STATIC", static)
+    with running_server(config_of(tmp_path / "data")) as built:
+        index = httpx.get(built.url, verify=False)
+        assert (index.text.endswith("built</title>"), index.headers["cache-control"]) == (True, "no-cache")
+        script = httpx.get(f"{built.url}assets/index-abc123.js", verify=False)
+        assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert script.headers["content-type"].startswith("text/javascript")
+        for wrong in ("assets/none.js", "..%2f..%2fapp.py", "assets/"):
+            missing = httpx.get(f"{built.url}{wrong}", verify=False)
+            assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+            assert "immutable" not in missing.headers["cache-control"]
+
+
+def test_a_page_that_was_not_built_is_said_to_be_missing(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "STATIC", tmp_path)
+    response = httpx.get(server.url, verify=False)
+    assert response.status_code == 200
+    assert "was not built" in response.text

@@ -43,8 +43,7 @@ Text = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)]
 Sql = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(_plain)]
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_name)]
 Reason = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_plain)]
-Whole = Annotated[int, BeforeValidator(_whole)]
-Id = Annotated[Whole, Field(ge=1, le=LARGEST_ID)]
+Id = Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_whole)]
 Rho = Annotated[
     float,
     Field(
@@ -55,7 +54,7 @@ Rho = Annotated[
     ),
 ]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
-ChartWidth = Annotated[Whole, Field(ge=100, le=4_000)]
+ChartWidth = Annotated[int, Field(ge=100, le=4_000), BeforeValidator(_whole)]
 Scalar = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)] | bool | int | float | None
 
 Moment = Annotated[
@@ -100,7 +99,7 @@ class Family(Body):
     """Which predicates are looked at; by default equalities on every declared attribute."""
 
     attributes: list[Text] | None = Field(default=None, max_length=1_000)
-    conjuncts: Annotated[Whole, Field(ge=1, le=100)] | None = None
+    conjuncts: Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole)] | None = None
     exclude: list[Text] = Field(default=[], max_length=1_000)
     predicates: list[Text] | None = Field(default=None, max_length=1_000)
 
@@ -127,7 +126,7 @@ class Why(Body):
 
 
 class Explain(Why):
-    k: Whole = Field(default=5, ge=1, le=1_000_000)
+    k: Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)] = 5
     rho: Rho | None = None
     explain_confidence: Confidence | None = None
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
@@ -159,7 +158,7 @@ class ShareBody(Body):
 
 
 class SchemaBody(Body):
-    toml: str = Field(max_length=500_000, examples=['[table]\nname = "people"\nsource = "people.parquet"'])
+    toml: str = Field(max_length=500_000, examples=['[table]\nname = "visits"\nsource = "visits.csv"'])
 
 
 class NewToken(Body):

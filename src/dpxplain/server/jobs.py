@@ -10,7 +10,6 @@ import asyncio
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -30,7 +29,7 @@ FINISHED = ("done", "failed", "cancelled", "lost")
 _BETWEEN_LOOKS = 0.5  # seconds until another process's wish to cancel is noticed
 _BETWEEN_SIGNS = 10.0  # of life; the ledger takes a job for lost after a minute without
 _BETWEEN_POLLS = 0.25  # of a job that another process works on
-_MOST_REMEMBERED = 64
+_MOST_REMEMBERED, _MOST_ROWS = 64, 50_000
 _MEASURING = "Working"  # all that is told when times are padded: stages would tell how long each takes
 
 
@@ -50,7 +49,7 @@ class JobRunner:
     def __init__(self, pool: Pool, jobs: Jobs) -> None:
         self._pool = pool
         self._jobs = jobs
-        self._here: OrderedDict[str, Here] = OrderedDict()
+        self._here: dict[str, Here] = {}  # oldest first
         self._lock = threading.Lock()
         self._closed = threading.Event()
         threading.Thread(target=self._watch, name="dpxplain-jobs", daemon=True).start()
@@ -161,9 +160,12 @@ class JobRunner:
                         one.task.cancel()
 
     def _forget(self) -> None:
-        finished = [id for id, one in self._here.items() if one.ended.done()]
-        for id in finished[: max(0, len(finished) - _MOST_REMEMBERED)]:
-            del self._here[id]
+        """Old results: what is asked for again comes from the ledger."""
+        jobs = rows = 0
+        for one in [one for one in reversed(self._here.values()) if one.ended.done()]:
+            jobs, rows = jobs + 1, rows + len((one.result or {}).get("rows", ()))
+            if jobs > _MOST_REMEMBERED or (rows > _MOST_ROWS and jobs > 1):
+                del self._here[one.id]
 
 
 def cancelled(task: Task) -> Problem:

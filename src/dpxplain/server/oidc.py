@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any
 
 import jwt
@@ -21,7 +22,7 @@ from dpxplain.server.config import Oidc
 LOG = logging.getLogger("dpxplain.server")
 _KEPT_SECONDS = 600.0
 _BETWEEN_FETCHES = 10.0  # however many unknown keys are shown, the issuer is asked no more often
-_FETCH_SECONDS = 5.0
+_FETCH_SECONDS = 3.0
 _MOST_BYTES = 1_000_000
 _LEEWAY_SECONDS = 30
 _KINDS = {"RS256": "RSA", "ES256": "EC"}
@@ -40,7 +41,7 @@ class Issuer:
         self._opener = urllib.request.build_opener(_NoRedirects)
         self._keys: dict[str, jwt.PyJWK] = {}
         self._fetched = self._tried = -float("inf")
-        self._lock = threading.Lock()
+        self._fetching = threading.Lock()
 
     def verify(self, token: str) -> tuple[str, str] | None:
         """Name and role, or None."""
@@ -77,21 +78,27 @@ class Issuer:
     def _key(self, kid: object) -> jwt.PyJWK | None:
         if not isinstance(kid, str):
             return None
-        with self._lock:
-            now = time.monotonic()
-            stale = now - self._fetched > _KEPT_SECONDS or kid not in self._keys
-            if stale and now - self._tried > _BETWEEN_FETCHES:
-                self._tried = now
-                self._fetch(now)
-            if now - self._fetched > 10 * _KEPT_SECONDS:  # the issuer is gone: its old keys do not live on
-                self._keys = {}
-            return self._keys.get(kid)
+        # One asks the issuer; the others go on with the keys they have, if there are any.
+        if self._is_due(kid) and self._fetching.acquire(timeout=0.0 if self._keys else 2 * _FETCH_SECONDS):
+            try:
+                if self._is_due(kid):
+                    self._tried = time.monotonic()
+                    self._fetch()
+            finally:
+                self._fetching.release()
+        gone = time.monotonic() - self._fetched > 10 * _KEPT_SECONDS  # then its old keys do not live on
+        return None if gone else self._keys.get(kid)
 
-    def _fetch(self, now: float) -> None:
+    def _is_due(self, kid: str) -> bool:
+        now = time.monotonic()
+        stale = now - self._fetched > _KEPT_SECONDS or kid not in self._keys
+        return stale and now - self._tried > _BETWEEN_FETCHES
+
+    def _fetch(self) -> None:
         try:
             address = self._settings.jwks_url or self._discovered()
             published = self._read(address).get("keys", [])
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, HTTPException, ValueError, TypeError, AttributeError, KeyError) as error:
             LOG.warning("the keys of the OIDC issuer could not be fetched: %s", type(error).__name__)
             return
         keys = {}
@@ -101,7 +108,7 @@ class Issuer:
                     keys[str(one["kid"])] = jwt.PyJWK(one, algorithm=one.get("alg"))
             except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
                 continue  # a kind of key we do not know
-        self._keys, self._fetched = keys, now
+        self._keys, self._fetched = keys, time.monotonic()
 
     def _discovered(self) -> str:
         known = self._read(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")

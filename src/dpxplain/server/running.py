@@ -76,6 +76,7 @@ def uvicorn_of(config: Config, app: FastAPI) -> uvicorn.Server:
             log_config=None,
             lifespan="on",
             server_header=False,
+            ws="none",
             proxy_headers=serving.behind_proxy,
             forwarded_allow_ips=list(serving.proxy_addresses),
             ssl_certfile=serving.tls_certificate,
