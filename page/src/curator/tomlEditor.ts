@@ -83,7 +83,7 @@ export function createTomlEditor(
         look,
         lines,
         editing.of([]),
-        EditorView.contentAttributes.of({ 'aria-label': callbacks.label, spellcheck: 'false' }),
+        EditorView.contentAttributes.of({ 'aria-label': callbacks.label, spellcheck: 'false', tabindex: '0' }),
         Prec.highest(keymap.of([{ key: 'Mod-s', run: () => (callbacks.save(), true) }])),
         // Tab is left alone: it leaves the editor, as people without a mouse expect.
         keymap.of([...defaultKeymap, ...historyKeymap]),
