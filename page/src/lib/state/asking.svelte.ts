@@ -14,9 +14,17 @@ class Asking {
   preview = $state.raw<Preview | null>(null);
   problem = $state.raw<Problem | null>(null);
   running = $state(false);
+  /** What the preview is of: while the query has moved on, it promises nothing about it. */
+  #priced = $state('');
   #request: AbortController | null = null;
 
-  readonly ready = $derived(this.preview !== null && this.problem === null && this.preview.affordable);
+  readonly current = $derived(this.preview !== null && this.#priced === this.#written);
+  readonly free = $derived(this.current && this.preview?.free === true);
+  readonly ready = $derived(this.current && this.problem === null && this.preview?.affordable === true);
+
+  get #written(): string {
+    return JSON.stringify([workspace.dataset?.name, this.sql, this.rho, this.confidence]);
+  }
 
   /** The price of what is written now. Spends nothing. */
   async price(): Promise<void> {
@@ -28,10 +36,12 @@ class Asking {
     }
     const request = (this.#request = new AbortController());
     const { sql, rho, confidence } = this;
+    const written = this.#written;
     try {
       const preview = await api.preview(dataset.name, { sql, rho, confidence }, request.signal);
       if (request.signal.aborted) return;
       this.preview = preview;
+      this.#priced = written;
       this.problem = null;
       workspace.prices.ask = preview.free ? null : preview.rho;
     } catch (error) {

@@ -26,8 +26,8 @@ class Explaining {
   /** Whether a prepared answer is to be prepared once more, with more budget. */
   more = $state(false);
   preview = $state.raw<Preview | null>(null);
-  /** Whether the present options are answered by what is prepared or stored, so that asking is free. */
-  free = $state(false);
+  /** What the preview is of: while the options have moved on, it promises nothing about them. */
+  #priced = $state.raw<ExplainRequest | null>(null);
   table = $state.raw<Explanation | null>(null);
   job = $state.raw<{ id: string; stage: string; kind: string } | null>(null);
   running = $state(false);
@@ -35,6 +35,13 @@ class Explaining {
   #request: AbortController | null = null;
   #asked = 0;
   #shown = '';
+
+  /** Whether the price that is shown is that of the present options. */
+  readonly current = $derived(
+    this.#priced !== null && identity(this.request(this.#priced.rho ?? null)) === identity(this.#priced),
+  );
+  /** Whether the present options are answered by what is prepared or stored, so that asking is free. */
+  readonly free = $derived(this.current && this.preview?.free === true);
 
   get family(): Family {
     const lines = this.predicates.split('\n').map((line) => line.trim()).filter(Boolean);
@@ -94,8 +101,8 @@ class Explaining {
     this.#request?.abort();
     this.#asked += 1;
     this.table = null;
-    this.preview = this.problem = this.job = null;
-    this.running = this.free = this.more = false;
+    this.preview = this.problem = this.job = this.#priced = null;
+    this.running = this.more = false;
   }
 
   request(rho: number | null, chartWidth?: number): ExplainRequest | null {
@@ -106,9 +113,9 @@ class Explaining {
       k: Math.min(this.k, this.most),
       rho,
       explain_confidence: this.confidence,
-      mechanism: this.way === 'prepare' ? (rho === null ? 'auto' : 'marginals') : this.mechanism,
-      split: this.split,
-      sensitivity: this.sensitivity,
+      ...(this.way === 'once'
+        ? { mechanism: this.mechanism, split: this.split, sensitivity: this.sensitivity }
+        : { mechanism: rho === null ? 'auto' : 'marginals', split: null, sensitivity: 'tight' }),
       family: this.family,
     };
   }
@@ -120,17 +127,16 @@ class Explaining {
     if (!dataset || !comparing.question) return;
     const request = (this.#request = new AbortController());
     try {
-      const preview = await this.#cheapest(dataset, request.signal);
+      const [priced, preview] = await this.#cheapest(dataset, request.signal);
       if (request.signal.aborted) return;
       this.preview = preview;
-      this.free = preview.free;
+      this.#priced = priced;
       this.problem = null;
       workspace.prices.explain = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted || isGone(error)) return;
-      this.preview = null;
-      this.free = false;
+      this.preview = this.#priced = null;
       this.problem = problem;
       workspace.prices.explain = null;
     }
@@ -141,21 +147,23 @@ class Explaining {
   }
 
   /** What is prepared answers for nothing; only where it does not, a price is asked for. */
-  async #cheapest(dataset: string, signal: AbortSignal): Promise<Preview> {
+  async #cheapest(dataset: string, signal: AbortSignal): Promise<[ExplainRequest, Preview]> {
+    const bought = this.request(this.rho)!;
     if (this.#readsPrepared) {
+      const prepared = this.request(null)!;
       try {
-        return await api.previewExplain(dataset, this.request(null)!, signal);
+        return [prepared, await api.previewExplain(dataset, prepared, signal)];
       } catch (error) {
         if (!(error instanceof ApiError) || error.status !== 400) throw error;
       }
     }
-    return api.previewExplain(dataset, this.request(this.rho)!, signal);
+    return [bought, await api.previewExplain(dataset, bought, signal)];
   }
 
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */
   async explainForFree(chartWidth: number): Promise<void> {
-    if (!this.free || !this.preview) return;
-    const body = this.request(this.#readsPrepared ? null : this.rho, chartWidth);
+    if (!this.free || !this.#priced) return;
+    const body = { ...this.#priced, chart_width: chartWidth };
     if (this.table && this.#shown === identity(body)) return;
     await this.#explain(body);
   }
@@ -196,7 +204,6 @@ class Explaining {
     if (!table) return;
     this.table = table as Explanation;
     this.#shown = identity(body);
-    this.free = true;
     // The mechanism that reads prepared cells has prepared the answer, whoever chose it.
     if (this.table.mechanism === 'marginals' && !comparing.question?.prepared) this.#prepared();
     workspace.budget = this.table.budget;
