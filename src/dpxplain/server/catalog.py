@@ -6,7 +6,8 @@ from typing import Any
 
 from dpxplain.model.budget import Budget
 from dpxplain.model.schema import Column, Schema, label
-from dpxplain.payloads import BudgetFigures, budget_payload
+from dpxplain.payload_shapes import BudgetFigures
+from dpxplain.payloads import budget_payload
 from dpxplain.server.shapes import ColumnPayload, DatasetPayload, Example, Summary
 
 _FEW, _MANY = 2, 12  # how many groups make an example easy to read

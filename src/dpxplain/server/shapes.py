@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from dpxplain.payloads import BudgetFigures, ExplanationPayload, PreparedPayload
+from dpxplain.payload_shapes import BudgetFigures, ExplanationPayload, PreparedPayload
 
 
 class Position(TypedDict):

@@ -8,17 +8,14 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.responses import JSONResponse
 
-from dpxplain.payloads import (
+from dpxplain.payload_shapes import (
     AnswerPayload,
     BudgetPayload,
     HistoryPayload,
     PreviewPayload,
     QuestionPayload,
-    budget_payload,
-    history_payload,
-    history_records,
-    preview_payload,
 )
+from dpxplain.payloads import budget_payload, history_payload, history_records, preview_payload
 from dpxplain.server import asking, catalog
 from dpxplain.server.accounts import NotStored
 from dpxplain.server.bodies import Ask, ChartQuery, ConfidenceQuery, EntryId, Why

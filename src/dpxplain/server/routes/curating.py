@@ -10,7 +10,8 @@ from starlette.responses import JSONResponse, Response
 
 from dpxplain.curator import Truth
 from dpxplain.ledger.base import Allowance
-from dpxplain.payloads import TruthPayload, truth_payload
+from dpxplain.payload_shapes import TruthPayload
+from dpxplain.payloads import truth_payload
 from dpxplain.server import asking
 from dpxplain.server.bodies import EntryId, Explain, Grant, Name, ShareBody, TopUp, WhyTruth
 from dpxplain.server.gate import Curator

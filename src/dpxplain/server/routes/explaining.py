@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dpxplain.ledger.base import Job
-from dpxplain.payloads import PreviewPayload, preview_payload
+from dpxplain.payload_shapes import PreviewPayload
+from dpxplain.payloads import preview_payload
 from dpxplain.server import asking
 from dpxplain.server.bodies import Explain, JobId, Prepare, Wait
 from dpxplain.server.failures import not_found
