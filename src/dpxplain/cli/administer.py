@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -17,6 +16,7 @@ from dpxplain.cli.desk import (
     LedgerPlace,
     Reason,
     decider,
+    details,
     in_table,
     moment,
     opened,
@@ -230,7 +230,7 @@ def show_audit(
     in_table(
         ("id", "time (UTC)", "who", "what", "data set", "details"),
         [
-            (str(one.id), short(one.time), one.actor, one.action, one.dataset or "", _details(one.details))
+            (str(one.id), short(one.time), one.actor, one.action, one.dataset or "", details(one.details))
             for one in records
         ],
         empty="There are no records.",
@@ -291,11 +291,6 @@ def _show_allowances(ledger: str, dataset: str, as_json: bool) -> None:
     )
     for one in shares:
         OUT.print(f"{one.owner or 'the local owner'} shares with {one.reader}: {one.reason} ({one.by})")
-
-
-def _details(details: object) -> str:
-    text = json.dumps(details, ensure_ascii=False)
-    return text if len(text) <= 160 else f"{text[:157]}..."
 
 
 def _help_alone(context: typer.Context) -> None:

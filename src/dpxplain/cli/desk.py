@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -115,3 +116,9 @@ def in_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: st
 
 def short(time: datetime | None, otherwise: str = "") -> str:
     return otherwise if time is None else f"{time:%Y-%m-%d %H:%M}"
+
+
+def details(of_record: object) -> str:
+    """A record's details, as much as fits into a table."""
+    text = json.dumps(of_record, ensure_ascii=False)
+    return text if len(text) <= 160 else f"{text[:157]}..."
