@@ -33,7 +33,7 @@ class BuiltFiles(StaticFiles):
         return response
 
 
-@router.get("/")
+@router.api_route("/", methods=["GET", "HEAD"])
 async def index() -> Response:
     built = STATIC / "index.html"
     return FileResponse(built) if built.is_file() else HTMLResponse(_MISSING)
