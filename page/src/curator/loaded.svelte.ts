@@ -1,6 +1,8 @@
 // Something read from the server, with what can happen on the way; the old value stays while it is read again.
+import { untrack } from 'svelte';
 import { problemFrom } from '../lib/api/client';
 import type { Problem } from '../lib/api/types';
+import { connection } from '../lib/state/connection.svelte';
 
 export class Loaded<T> {
   value = $state.raw<T | null>(null);
@@ -25,8 +27,21 @@ export class Loaded<T> {
     }
   }
 
-  /** For another subject: what is known is not about it. */
-  clear(): void {
+  /** While a component lives: read now, again when the server came back, and anew for another subject. */
+  follow(subject: () => string | null = () => ''): void {
+    let known: string | null = null;
+    $effect(() => {
+      void connection.returns;
+      const about = subject();
+      untrack(() => {
+        if (about !== known) this.#clear();
+        known = about;
+        if (about !== null) void this.load();
+      });
+    });
+  }
+
+  #clear(): void {
     this.#latest += 1;
     this.value = this.problem = null;
   }
