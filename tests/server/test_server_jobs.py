@@ -163,7 +163,7 @@ def test_a_failure_after_the_charge_says_only_that_it_failed(
 
 
 def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) -> None:
-    step = 0.4
+    step = 0.8  # and half of it to spare for a busy machine
     with running_server(config_of(tmp_path, limits={"pad_seconds": step})) as server:
         client = server.client()
         client.get("/datasets").raise_for_status()
@@ -181,7 +181,7 @@ def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) 
         failed = seconds(0.2)
         for taken in (first, failed):
             assert step <= taken
-            assert taken % step < 0.15, taken
+            assert taken % step < step / 2, taken
         assert seconds(0.1) < step  # stored: nothing is measured
         engine.fail = False
         job = begun(client)
