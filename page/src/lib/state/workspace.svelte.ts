@@ -43,6 +43,8 @@ class Workspace {
 
   async signIn(token: string): Promise<void> {
     const me = await api.signIn(token);
+    // Whatever another person left in this page goes; the address restores what this one may see.
+    if (this.dataset) location.reload();
     session.csrf = me.csrf;
     this.me = me;
     await this.enter();
@@ -50,8 +52,8 @@ class Workspace {
 
   async signOut(): Promise<void> {
     await api.signOut();
-    this.dataset = this.datasets = this.budget = null;
-    this.me = await whoAmI();
+    history.replaceState(null, '', '#/');
+    location.reload();
   }
 
   async open(name: string): Promise<void> {
