@@ -307,7 +307,7 @@ class Question(Frozen, Displayed):
         prepared = find_prepared(self.answer.statement.query, family, self._dataset)
         if prepared is None or mechanism not in ("auto", "marginals"):
             raise _needs_a_price()
-        return prepared[0].rho
+        return prepared.worth
 
 
 def _needs_a_price() -> ExplanationError:

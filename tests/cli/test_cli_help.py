@@ -19,8 +19,19 @@ COMMANDS = [
     "preview",
     "budget",
     "history",
+    "compute",
+    "ratio",
     "schema init",
     "schema check",
+    "token create",
+    "token list",
+    "token revoke",
+    "allow set",
+    "allow top-up",
+    "allow list",
+    "allow share",
+    "audit show",
+    "audit verify",
 ]
 
 

@@ -3,9 +3,14 @@
 entry       runs a command and turns whatever it raises into one sentence and an exit code
 app         all commands under one roof
 phases      query, why, explain, preview
+prepare     prepare
+further     compute, ratio
 account     budget, history
 demo        the guided tour
 declare     schema init, schema check
+serve       serve
+administer  token, allow, audit
+desk        what those three share
 options     what the commands' options are called and mean
 opening     from options to a session
 recall      a session without data: what was released before, and prices

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dpxplain.cli import account, demo, further, phases, prepare, serve
+from dpxplain.cli import account, administer, demo, further, phases, prepare, serve
+from dpxplain.cli.administer import allow_app, audit_app, token_app
 from dpxplain.cli.declare import schema_app
 
 app = typer.Typer(
@@ -27,6 +28,12 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(schema_app, name="schema")
+app.add_typer(administer.token_app, name="token")
+app.add_typer(administer.allow_app, name="allow")
+app.add_typer(administer.audit_app, name="audit")
+app.add_typer(token_app, name="token")
+app.add_typer(allow_app, name="allow")
+app.add_typer(audit_app, name="audit")
 
 
 @app.callback(invoke_without_command=True)

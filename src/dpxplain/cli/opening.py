@@ -177,4 +177,4 @@ def predicates_named(texts: Sequence[str] | None, declared: Schema) -> list[Any]
         return None
     from dpxplain.explanation.recipes import read
 
-    return [read(text, lambda columns: columns_named([columns], declared) or []) for text in texts]
+    return [read(text, declared) for text in texts]

@@ -92,17 +92,22 @@ def written(recipe: Recipe | Either) -> str:
     return f"{recipe.name}:{','.join(recipe.columns)}" if recipe.columns else recipe.name
 
 
-def read(text: str, columns_named: Callable[[str], list[str]]) -> str | Recipe | Either:
+def read(text: str, schema: Schema) -> str | Recipe | Either:
     """A recipe from its text; any other text is a SQL condition and stays one.
 
-    >>> read("ranges:age", lambda names: names.split(",")).columns
-    ('age',)
-    >>> read("age > 30", lambda names: names.split(","))
-    'age > 30'
+    >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
+    ...     "columns": {"age": {"edges": [0, 30, 60]}}})
+    >>> read("ranges:age", schema).columns, read("age > 30", schema)
+    (('age',), 'age > 30')
     """
     name, _, listed = text.partition(":")
-    columns = columns_named(listed) if listed else []
+    columns = columns_named(listed, schema) if listed else []
     return _BY_NAME[name](*columns) if name in _BY_NAME and (columns or name != "either") else text
+
+
+def columns_named(text: str, schema: Schema) -> list[str]:
+    """`a,b`; a column whose own name has a comma is taken whole."""
+    return [text] if text in schema.columns else [name.strip() for name in text.split(",")]
 
 
 def our_own(recipe: Recipe | Either) -> Recipe | Either | None:

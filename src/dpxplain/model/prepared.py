@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,20 @@ class PreparedRelease:
         ends = np.cumsum([groups * size for size in self.cells])[:-1]
         parts = np.split(values, ends)
         return [part.reshape(groups, size) for part, size in zip(parts, self.cells, strict=True)]
+
+    def only(self, parts: Sequence[int], groups: int) -> PreparedRelease:
+        """The same cells of some parts only; post-processing, so free."""
+
+        def chosen(values: FloatArray) -> FloatArray:
+            split = self.per_part(values, groups)
+            return np.concatenate([split[part].ravel() for part in parts])
+
+        return replace(
+            self,
+            cells=tuple(self.cells[part] for part in parts),
+            noisy_count=chosen(self.noisy_count),
+            noisy_total=None if self.noisy_total is None else chosen(self.noisy_total),
+        )
 
     def to_json(self) -> str:
         return json.dumps(

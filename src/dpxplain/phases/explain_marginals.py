@@ -16,7 +16,13 @@ from dpxplain.model.prepared import PreparedRelease
 from dpxplain.model.release import ExplanationLine, ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan
-from dpxplain.phases.prepare_answer import Preparation, find_prepared, plan_preparation, prepare_answer
+from dpxplain.phases.prepare_answer import (
+    Preparation,
+    StoredPreparation,
+    find_prepared,
+    plan_preparation,
+    prepare_answer,
+)
 from dpxplain.phases.request import ExplanationRequest
 from dpxplain.privacy.marginal_inference import PreparedGroups, infer
 from dpxplain.privacy.marginal_planning import MarginalForecast, predict
@@ -28,7 +34,7 @@ class MarginalsExplanation(ExplanationPlan):
 
     request: ExplanationRequest
     preparation: Preparation
-    stored: tuple[PreparedRelease, int] | None
+    stored: StoredPreparation | None
     mechanism: str = "marginals"
     reason: str = "asked for by name"
 
@@ -70,7 +76,7 @@ class MarginalsExplanation(ExplanationPlan):
             high,
             request.family.size,
             len(request.family.parts),
-            self.stored[0].rho if self.stored else plan.rho,
+            self.stored.worth if self.stored else plan.rho,
             request.confidence,
             counts,
             weights=list(request.contrast.weights),
@@ -86,7 +92,7 @@ class MarginalsExplanation(ExplanationPlan):
 
     def explain(self, dataset: OpenDataset, asked: Asked) -> tuple[ExplanationRelease, int, bool]:
         if self.stored:
-            prepared, entry, free = *self.stored, True
+            prepared, entry, free = self.stored.release, self.stored.entry, True
         else:
             preparing = asked.only("answer", "of", "rho", "family")
             prepared, entry, free = prepare_answer(self.preparation, dataset, preparing)
@@ -162,5 +168,5 @@ def plan_marginals(request: ExplanationRequest, dataset: OpenDataset) -> Margina
     preparation = plan_preparation(request.query, request.family, request.answer, dataset.schema, request.rho)
     stored = find_prepared(request.query, request.family, dataset)
     # Whoever names a higher price than was paid wants more precision than was bought.
-    usable = stored is not None and stored[0].rho >= request.rho
+    usable = stored is not None and stored.worth >= request.rho
     return MarginalsExplanation(request, preparation, stored if usable else None)

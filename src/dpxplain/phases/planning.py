@@ -54,8 +54,8 @@ def rho_for_ranks(request: ExplanationRequest, dataset: OpenDataset, width: int)
             "How wide ranks will be depends on how close influences lie, which nothing released says yet.",
             remedy="Prepare the answer with a little budget first, for example answer.prepare(rho=0.01).",
         )
-    everything = plan_marginals(replace(request, k=request.family.size, rho=found[0].rho), dataset)
-    influence = np.array([line.influence for line in everything.read(found[0]).lines])
+    everything = plan_marginals(replace(request, k=request.family.size, rho=found.worth), dataset)
+    influence = np.array([line.influence for line in everything.read(found.release).lines])
 
     def excess(plan: ExplanationPlan) -> float:
         near = np.abs(influence[: request.k, None] - influence[None, :]) <= plan.rank_resolution

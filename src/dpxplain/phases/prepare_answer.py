@@ -6,6 +6,7 @@ and the sensitivity is plain: √t rows, √t times the largest value. docs/proo
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
+from dpxplain.explanation.recipes import read
+from dpxplain.ledger.base import Entry
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho, remainder, rho_of_units, spend_units
 from dpxplain.model.groups import Groups
@@ -125,20 +128,62 @@ def prepare_answer(
     )
 
 
-def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> tuple[PreparedRelease, int] | None:
-    """The most precise stored preparation of this query and family, if there is one."""
-    entries = [
-        entry
-        for entry in dataset.ledger.history(dataset.name)
-        if entry.kind == "prepare"
-        and entry.state == "released"
-        and entry.key == preparation_key(query, family, entry.rho, dataset)
-    ]
-    if not entries:
+@dataclass(frozen=True)
+class StoredPreparation:
+    """What was prepared before, cut down to the parts that are asked about."""
+
+    release: PreparedRelease
+    entry: int
+    worth: float
+    """The ρ that preparing only these parts would have cost, for the same noise."""
+
+
+def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> StoredPreparation | None:
+    """The most precise stored preparation of this query that has all parts of the family."""
+    best: tuple[float, Entry, list[int]] | None = None
+    for entry in dataset.ledger.history(dataset.name):
+        if entry.kind != "prepare" or entry.state != "released":
+            continue
+        places = _places(query, family, entry, dataset)
+        if places is None:
+            continue
+        parts, of = places
+        # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
+        worth = entry.rho if len(parts) == of else entry.rho * len(parts) / of
+        if best is None or worth > best[0]:
+            best = worth, entry, parts
+    stored = None if best is None else dataset.ledger.get(dataset.name, best[1].id)
+    if best is None or stored is None:
         return None
-    best = max(entries, key=lambda entry: entry.rho)
-    stored = dataset.ledger.get(dataset.name, best.id)
-    return None if stored is None else (PreparedRelease.from_json(stored[1]), best.id)
+    release = PreparedRelease.from_json(stored[1]).only(best[2], Groups.of(query, dataset.schema).size)
+    return StoredPreparation(release, best[1].id, best[0])
+
+
+def _places(query: Query, family: Family, entry: Entry, dataset: OpenDataset) -> tuple[list[int], int] | None:
+    """Where the family's parts stand among those of a stored preparation, and how many that has."""
+    if entry.key == preparation_key(query, family, entry.rho, dataset):
+        return list(range(len(family.parts))), len(family.parts)
+    asked = entry.request and entry.request.get("family")
+    if not asked:  # stored before requests were
+        return None
+    predicates = asked["predicates"]
+    try:
+        prepared = dataset.family(
+            query,
+            asked["attributes"],
+            asked["conjuncts"],
+            asked["exclude"],
+            None if predicates is None else [read(text, dataset.schema) for text in predicates],
+        )
+    except ExplanationError:  # it was about another query
+        return None
+    # The key says whether it is this query's: then the family is what was prepared.
+    if entry.key != preparation_key(query, prepared, entry.rho, dataset):
+        return None
+    place = {json.dumps(part.identity()): number for number, part in enumerate(prepared.parts)}
+    found = [place.get(json.dumps(part.identity())) for part in family.parts]
+    parts = [number for number in found if number is not None]
+    return (parts, len(prepared.parts)) if len(parts) == len(found) else None
 
 
 def _measure(plan: Preparation, dataset: OpenDataset) -> PreparedRelease:

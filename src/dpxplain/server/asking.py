@@ -60,16 +60,12 @@ def question_asked(session: Session, why: Why) -> Question:
 
 def family_asked(family: Family, schema: Schema) -> dict[str, Any]:
     """The library's own arguments; it checks them."""
-
-    def columns(text: str) -> list[str]:
-        return [text] if text in schema.columns else [name.strip() for name in text.split(",")]
-
     given = family.predicates
     return {
         "attributes": family.attributes,
         "conjuncts": family.conjuncts,
         "exclude": family.exclude,
-        "predicates": None if given is None else [read(text, columns) for text in given],
+        "predicates": None if given is None else [read(text, schema) for text in given],
     }
 
 

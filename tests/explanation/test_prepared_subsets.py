@@ -1,0 +1,102 @@
+"""One preparation answers every family whose parts it has: fewer attributes cost nothing either."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpxplain as dpx
+from dpxplain.phases.prepare_answer import find_prepared
+
+SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+PAIR = ("Married-civ-spouse", "Never-married")
+
+
+@pytest.fixture
+def session() -> dpx.Session:
+    return dpx.example("adult", curator=True, insecure_seed=20)
+
+
+@pytest.fixture
+def answer(session: dpx.Session) -> dpx.Answer:
+    asked = session.query(SQL, rho=0.1)
+    assert isinstance(asked, dpx.Answer)
+    asked.prepare(rho=0.8)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("chosen", "size"),
+    [
+        ({"attributes": ["sex"]}, 2),
+        ({"attributes": ["education", "sex"]}, 18),
+        ({"exclude": ["occupation", "native_country"]}, None),
+    ],
+)
+def test_fewer_attributes_are_free_and_right(
+    session: dpx.Session, answer: dpx.Answer, chosen: dict[str, list[str]], size: int | None
+) -> None:
+    question = answer.why(*PAIR)
+    spent = session.budget.spent
+    table = question.explain(k=2, **chosen)
+    assert table.free
+    assert session.budget.spent == spent
+    assert size is None or table.family_size == size
+    for row in table.truth().rows:
+        assert row["influence_covered"]
+        assert row["gap_without_covered"]
+
+
+def test_the_order_of_the_attributes_does_not_matter(answer: dpx.Answer) -> None:
+    question = answer.why(*PAIR)
+    one = question.explain(k=3, attributes=["sex", "education"])
+    other = question.explain(k=3, attributes=["education", "sex"])
+    assert [str(row.predicate) for row in one] == [str(row.predicate) for row in other]
+    assert [row.influence for row in one] == [row.influence for row in other]
+
+
+def test_the_cells_are_those_that_were_released(session: dpx.Session, answer: dpx.Answer) -> None:
+    dataset, query = session._dataset, answer.statement.query
+    whole = find_prepared(query, dataset.family(query), dataset)
+    part = find_prepared(query, dataset.family(query, ["sex"]), dataset)
+    assert whole is not None
+    assert part is not None
+    names = [columns[0] for columns in dataset.family(query).subsets]
+    place = names.index("sex")
+    groups = answer.groups.size
+    expected = whole.release.per_part(whole.release.noisy_count, groups)[place]
+    np.testing.assert_array_equal(part.release.per_part(part.release.noisy_count, groups)[0], expected)
+    assert part.worth == pytest.approx(0.8 / len(names))
+    assert part.release.count_scale == whole.release.count_scale
+
+
+def test_other_predicates_and_other_queries_are_not_prepared(
+    session: dpx.Session, answer: dpx.Answer
+) -> None:
+    question = answer.why(*PAIR)
+    for unprepared in ({"conjuncts": 2}, {"predicates": dpx.ranges("age")}):
+        with pytest.raises(dpx.ExplanationError, match="not prepared"):
+            question.explain(k=2, **unprepared)
+    elsewhere = session.query("SELECT marital_status, COUNT(*) FROM adult GROUP BY marital_status", rho=0.1)
+    assert isinstance(elsewhere, dpx.Answer)
+    with pytest.raises(dpx.ExplanationError, match="not prepared"):
+        elsewhere.why(*PAIR).explain(k=2, attributes=["sex"])
+
+
+def test_a_preview_tells_the_noise_of_what_was_prepared(answer: dpx.Answer) -> None:
+    question = answer.why(*PAIR)
+    stored = question.preview(k=2, attributes=["sex"])
+    anew = question.preview(k=2, attributes=["sex"], rho=0.8, mechanism="marginals")
+    assert (stored.price.free, anew.price.free) == (True, False)
+    # Seven more parts shared the noise, so it is wider by about their root.
+    assert stored.influence_margin > 2 * anew.influence_margin
+
+
+def test_listed_conditions_are_found_among_those_prepared(session: dpx.Session) -> None:
+    answer = session.query(SQL, rho=0.1)
+    assert isinstance(answer, dpx.Answer)
+    answer.prepare(rho=0.5, predicates=[dpx.ranges("age"), dpx.differs("sex")])
+    question = answer.why(*PAIR)
+    assert question.explain(k=2, predicates=dpx.differs("sex")).free
+    with pytest.raises(dpx.ExplanationError, match="not prepared"):
+        question.explain(k=2, predicates="sex <> 'Male'")
