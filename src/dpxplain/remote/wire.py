@@ -166,6 +166,10 @@ def understood(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainErr
         "unauthorized": Denied,
         "forbidden": Denied,
         "busy": Unavailable,
+        "too_slow": Unavailable,
+        "cancelled": Unavailable,
+        "failed_after_charge": InternalError,
+        "lost": InternalError,
         "too_many_requests": Unavailable,
         "internal": InternalError,
     }

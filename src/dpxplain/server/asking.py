@@ -16,6 +16,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.payloads import answer_payload, explanation_payload, prepared_payload, question_payload
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.question import Question
+from dpxplain.render.code import Place
 from dpxplain.server.bodies import Explain, Family, Prepare, Why
 from dpxplain.server.failures import Problem, not_found
 from dpxplain.session import Session
@@ -104,11 +105,12 @@ def prepared(session: Session, asked: Prepare) -> Payload:
     return _plain(prepared_payload(done, answer, session.budget))
 
 
-def show_answer(session: Session, answer: Answer | Answers, chart_width: int | None) -> Payload:
-    from dpxplain.render.charts import answer_chart, answers_chart
-
-    payload = _plain(answer_payload(answer, session.budget))
+def show_answer(session: Session, answer: Answer | Answers, place: Place, chart_width: int | None) -> Payload:
+    """`place` is where the code shown beside it asks the same."""
+    payload = _plain(answer_payload(answer, session.budget, place=place))
     if chart_width is not None:
+        from dpxplain.render.charts import answer_chart, answers_chart
+
         chart = (
             answer_chart(answer, width=chart_width)
             if isinstance(answer, Answer)
@@ -119,19 +121,19 @@ def show_answer(session: Session, answer: Answer | Answers, chart_width: int | N
 
 
 def show_question(question: Question, chart_width: int | None) -> Payload:
-    from dpxplain.render.charts import question_chart
-
     payload = _plain(question_payload(question))
     if chart_width is not None:
+        from dpxplain.render.charts import question_chart
+
         payload["chart"] = question_chart(question, width=chart_width).to_dict()
     return payload
 
 
-def show_explanation(session: Session, table: Explanation, chart_width: int | None) -> Payload:
-    from dpxplain.render.charts import explanation_chart
-
-    payload = _plain(explanation_payload(table, session.budget))
+def show_explanation(session: Session, table: Explanation, place: Place, chart_width: int | None) -> Payload:
+    payload = _plain(explanation_payload(table, session.budget, place=place))
     if chart_width is not None:
+        from dpxplain.render.charts import explanation_chart
+
         payload["chart"] = explanation_chart(table, width=chart_width).to_dict()
     return payload
 

@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from dpxplain.ledger.base import Ledger
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.keeping import Turns
+from dpxplain.render.code import Place
 from dpxplain.server import accounts
 from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
@@ -98,9 +99,10 @@ Running = Annotated[Server, Depends(server_of)]
 class Desk:
     """One caller at one data set: what most routes work with."""
 
-    def __init__(self, server: Server, dataset: OpenDataset, caller: Caller) -> None:
+    def __init__(self, server: Server, dataset: OpenDataset, caller: Caller, home: str) -> None:
         self.server = server
         self.dataset = dataset
+        self.place = Place.of_server(f"{home.rstrip('/')}/{dataset.name}")
         self.caller = caller
         self.account = server.account(caller)
         self._turns = server.turns(caller)
@@ -133,8 +135,9 @@ class Desk:
             raise
 
 
-def _desk(server: Running, caller: AnyCaller, dataset: DatasetName) -> Desk:
-    return Desk(server, server.datasets.get(dataset), caller)
+def desk_of(request: Request, server: Running, caller: AnyCaller, dataset: DatasetName) -> Desk:
+    home = server.config.server.public_url or str(request.base_url)  # whose host the gate has checked
+    return Desk(server, server.datasets.get(dataset), caller, home)
 
 
-AtDesk = Annotated[Desk, Depends(_desk)]
+AtDesk = Annotated[Desk, Depends(desk_of)]

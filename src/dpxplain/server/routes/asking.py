@@ -62,7 +62,7 @@ async def query(desk: AtDesk, body: Ask) -> Any:
 
     def answered(session: Session) -> Any:
         answer = session.query(body.sql, body.rho, confidence=body.confidence)
-        return asking.show_answer(session, answer, body.chart_width)
+        return asking.show_answer(session, answer, desk.place, body.chart_width)
 
     try:
         payload = await run_sync(answered, desk.looking())  # what is stored needs no place in the queue
@@ -77,9 +77,8 @@ def answer(
 ) -> Any:
     """A stored answer, at any confidence. Free."""
     session = desk.looking()
-    return JSONResponse(
-        asking.show_answer(session, asking.answer_meant(session, entry, confidence), chart_width)
-    )
+    stored = asking.answer_meant(session, entry, confidence)
+    return JSONResponse(asking.show_answer(session, stored, desk.place, chart_width))
 
 
 @router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload))

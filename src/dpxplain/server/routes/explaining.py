@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dpxplain.ledger.base import Job
@@ -20,7 +20,7 @@ from dpxplain.server.jobs import FINISHED, lost
 from dpxplain.server.pool import Task
 from dpxplain.server.shapes import JobPayload
 from dpxplain.server.spec import answers, failures
-from dpxplain.server.state import AtDesk, Desk, Running
+from dpxplain.server.state import AtDesk, Desk, Running, desk_of
 from dpxplain.session import Session
 
 router = APIRouter(tags=["Explaining"])
@@ -102,23 +102,19 @@ OwnJob = Annotated[Job, Depends(_own_job)]
 
 
 @router.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 503), **_GOING_ON})
-async def job(server: Running, caller: AnyCaller, job: OwnJob, wait: Wait = 0.0) -> Any:
+async def job(request: Request, server: Running, caller: AnyCaller, job: OwnJob, wait: Wait = 0.0) -> Any:
     """How far a job is; with its result, once it is done."""
     if wait and job.state not in FINISHED:
         await server.jobs.wait(job.id, wait)
-    return await _told(await run_sync(_desk_of, server, caller, job.dataset), job.id)
+    return await _told(await run_sync(desk_of, request, server, caller, job.dataset), job.id)
 
 
 @router.delete("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 503), **_GOING_ON})
-async def cancel(server: Running, caller: AnyCaller, job: OwnJob) -> Any:
+async def cancel(request: Request, server: Running, caller: AnyCaller, job: OwnJob) -> Any:
     """Ask a job to stop. If its budget was reserved already, the charge stays."""
     await run_sync(server.jobs.cancel, job.id)
     await server.jobs.wait(job.id, 1.0)
-    return await _told(await run_sync(_desk_of, server, caller, job.dataset), job.id)
-
-
-def _desk_of(server: Running, caller: AnyCaller, dataset: str) -> Desk:
-    return Desk(server, server.datasets.get(dataset), caller)
+    return await _told(await run_sync(desk_of, request, server, caller, job.dataset), job.id)
 
 
 async def _started(desk: Desk, kind: str, body: Prepare | Explain, wait: float) -> Response:
@@ -126,7 +122,7 @@ async def _started(desk: Desk, kind: str, body: Prepare | Explain, wait: float) 
     request = body.model_dump(mode="json")
 
     def work(task: Task) -> asking.Payload:
-        return _done(desk.measuring(task), kind, body)
+        return _done(desk, desk.measuring(task), body)
 
     id = await run_sync(jobs.start, desk.name, desk.caller.name, kind, request, work)
     if wait:
@@ -137,10 +133,10 @@ async def _started(desk: Desk, kind: str, body: Prepare | Explain, wait: float) 
     return await _told(desk, id)
 
 
-def _done(session: Session, kind: str, body: Prepare | Explain) -> asking.Payload:
+def _done(desk: Desk, session: Session, body: Prepare | Explain) -> asking.Payload:
     if isinstance(body, Prepare):
         return asking.prepared(session, body)
-    return asking.show_explanation(session, asking.explained(session, body), body.chart_width)
+    return asking.show_explanation(session, asking.explained(session, body), desk.place, body.chart_width)
 
 
 async def _told(desk: Desk, id: str) -> Response:
@@ -177,7 +173,7 @@ async def _again(desk: Desk, job: Job, charge: float) -> asking.Payload:
     """What another process released, from the ledger; nothing of it can cost anything."""
     request: Mapping[str, Any] = job.request
     body: Prepare | Explain = (Prepare if job.kind == "prepare" else Explain).model_validate(request)
-    result = await desk.in_pool(lambda _task: _done(desk.looking(), job.kind, body))
+    result = await desk.in_pool(lambda _task: _done(desk, desk.looking(), body))
     return result | {"free": charge == 0}
 
 
