@@ -83,3 +83,13 @@ def sign_in(page: Page, token: str) -> None:
     page.get_by_label("Access token").fill(token)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+
+
+def moving(page: Page) -> list[str]:
+    """What moves by itself at this moment."""
+    found: list[str] = page.evaluate(
+        """() => document.getAnimations().filter((one) => one.playState === 'running'
+        && one.effect.getComputedTiming().activeDuration > 20)
+        .map((one) => one.animationName || 'a change')"""
+    )
+    return found

@@ -77,7 +77,7 @@ def _explain(page: Page, shoot: Shoot) -> None:
     sentence = re.compile(r"Without .+, the gap would be .+ instead of .+ Not proof of cause\.")
     expect(table(page).locator("tbody tr").first).to_contain_text(sentence)
     expect(page.get_by_test_id("explanation").locator("svg.marks, canvas.marks")).to_be_visible()
-    expect(page.get_by_test_id("live")).to_contain_text("Explained by 5 predicates.")
+    expect(page.get_by_test_id("live-progress")).to_contain_text("Explained by 5 predicates.")
     assert spent(page) == 0.12
     page.get_by_test_id("explanation").scroll_into_view_if_needed()
     shoot(page, "3-explanation")

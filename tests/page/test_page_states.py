@@ -16,6 +16,7 @@ from page_steps import (
     cost,
     example,
     finding,
+    moving,
     run_button,
     set_price,
     sign_in,
@@ -201,6 +202,10 @@ def test_a_long_explanation_shows_progress_and_can_be_stopped(
         expect(progress).to_be_visible()
         stop = progress.get_by_role("button", name="Stop")
         expect(stop).to_contain_text("the charge stays")
+        assert moving(page) == [], "nothing moves for those who asked for less motion"
+        page.emulate_media(reduced_motion="no-preference")
+        assert moving(page) != []
+        page.emulate_media(reduced_motion="reduce")
         shoot(page, "9-progress")
         stop.click()
         expect(page.get_by_test_id("explain").get_by_role("alert")).to_contain_text("charge stays")

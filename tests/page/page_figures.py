@@ -1,0 +1,170 @@
+"""How fast and how heavy the page is, measured in the browser; for tests and for benchmarks/page.py."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from page_servers import GENEROUS
+from playwright.sync_api import Browser, Page
+
+from dpxplain.model.budget import Spend
+from dpxplain.server.routes import page as served
+from dpxplain.server.running import single_user_config
+from server_fixture import RunningServer, running_server
+
+GROUPS = 500
+LINES = 1_000
+ZONES = "SELECT zone, COUNT(*) FROM trips GROUP BY zone"
+
+# The moment a person could use the example: it is there, and the page has time to answer.
+_READY = """window.ready = new Promise((resolve) => new MutationObserver((_changes, watching) => {
+  const buttons = [...document.querySelectorAll('main button')];
+  if (!buttons.some((one) => /rows by|earn more/.test(one.textContent))) return;
+  watching.disconnect();
+  requestAnimationFrame(() => setTimeout(() => resolve(performance.now())));
+}).observe(document, { childList: true, subtree: true }));"""
+_PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) =>
+  list.getEntriesByName('first-contentful-paint').forEach((entry) => resolve(entry.startTime))
+).observe({ type: 'paint', buffered: true }))"""
+_SCROLL = """async (list, [frames, step]) => {
+  const times = [];
+  let last = await new Promise(requestAnimationFrame);
+  for (let i = 0; i < frames; i += 1) {
+    list.scrollTop += step;
+    if (list.scrollHeight <= list.clientHeight) scrollBy(0, step);
+    const now = await new Promise(requestAnimationFrame);
+    times.push(now - last);
+    last = now;
+  }
+  return times;
+}"""
+_PAINTED = "() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))"
+
+
+@dataclass(frozen=True)
+class Loading:
+    """Seconds from a cold start."""
+
+    first_paint: float
+    interactive: float
+    requests: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Fluidity:
+    """Seconds until painted, and milliseconds between frames while scrolling."""
+
+    shown: float
+    changed: float
+    frame: float
+    worst_frame: float
+
+
+def loading(browser: Browser, url: str) -> Loading:
+    """With an empty cache, as on the first visit ever."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    try:
+        page = context.new_page()
+        page.add_init_script(_READY)
+        page.goto(url)
+        interactive = page.evaluate("window.ready")
+        paint = page.evaluate(_PAINT)
+        page.wait_for_load_state("networkidle")
+        sizes = page.evaluate("performance.getEntriesByType('resource').map((one) => one.transferSize)")
+        return Loading(paint / 1000, interactive / 1000, len(sizes) + 1, sum(sizes))
+    finally:
+        context.close()
+
+
+def weights() -> dict[str, tuple[int, int]]:
+    """Bytes of each built part, as they are and as a compressing proxy would send them."""
+    kinds = {
+        "editor of SQL": r"editor-.*\.js",
+        "charts (Vega)": r"vega-.*\.js",
+        "fonts": r".*\.woff2",
+        "curator's view": r"(Curator|tomlEditor|.*Truth).*\.(js|css)",
+        "styles": r".*\.css",
+        "page itself": r".*\.(js|html|svg)",
+    }
+    found = dict.fromkeys(kinds, (0, 0))
+    for file in sorted(path for path in served.STATIC.rglob("*") if path.is_file()):
+        kind = next(name for name, pattern in kinds.items() if re.fullmatch(pattern, file.name))
+        content = file.read_bytes()
+        raw, small = found[kind]
+        found[kind] = (raw + len(content), small + len(gzip.compress(content)))
+    return found
+
+
+@contextmanager
+def big_server(folder: Path) -> Iterator[RunningServer]:
+    """One user, 500 zones, and a history of 1,000 lines."""
+    names = [f"Zone {number:03d}" for number in range(GROUPS)]
+    rows = range(20 * GROUPS)
+    columns = {"zone": [names[n * n % GROUPS] for n in rows], "night": [("yes", "no")[n % 2] for n in rows]}
+    pq.write_table(pa.table(columns), folder / "trips.parquet")
+    schema = folder / "trips.toml"
+    schema.write_text(
+        f'[table]\nname = "trips"\nsource = "trips.parquet"\n[privacy]\nrho = 10.0\n'
+        f'[columns.zone]\nvalues = {names}\n[columns.night]\nvalues = ["yes", "no"]\n',
+        encoding="utf-8",
+    )
+    config = single_user_config(schema).model_copy(update={"limits": GENEROUS})
+    with running_server(config) as server:
+        for line in range(LINES):
+            said = f"SELECT night, COUNT(*) FROM trips WHERE zone = 'Zone {line % GROUPS:03d}' GROUP BY night"
+            spends = [Spend("count", 0.0001)]
+            entry = server.ledger.reserve(
+                "trips", "query", f"line {line}", said, 0.0001, spends, {"sql": said}
+            )
+            server.ledger.release(entry, "{}")
+        yield server
+
+
+def groups(page: Page) -> Fluidity:
+    """Of an answer with 500 groups: shown, one of them chosen, scrolled."""
+    rows = page.get_by_role("list", name="Groups")
+    shown = _seconds(page, page.get_by_role("button", name="Run for"), "ul[aria-label=Groups] > li", GROUPS)
+    chosen = _seconds(page, rows.get_by_role("button", name="Zone 007"), "[aria-pressed=true].row", 1)
+    return Fluidity(shown, chosen, *_frames(rows, 250))
+
+
+def history(page: Page) -> Fluidity:
+    """Of a history with 1,000 lines: shown, searched, scrolled."""
+    shown = _seconds(page, page.get_by_role("button", name="History"), "dialog li", LINES)
+    lines = page.get_by_role("dialog").get_by_role("list")
+    scrolled = _frames(lines, 500)
+    search = page.get_by_role("searchbox", name="Find in the history")
+    started = page.evaluate("performance.now()")
+    search.fill("Zone 007")
+    page.wait_for_function("document.querySelectorAll('dialog li').length < 10")
+    ended = page.evaluate(f"({_PAINTED})().then(() => performance.now())")
+    return Fluidity(shown, (ended - started) / 1000, *scrolled)
+
+
+def _seconds(page: Page, button: Any, selector: str, count: int) -> float:
+    """From a click until so many of something are there and painted."""
+    taken: float = button.evaluate(
+        """async (button, [selector, count]) => {
+        const start = performance.now();
+        button.click();
+        while (document.querySelectorAll(selector).length < count) await new Promise(requestAnimationFrame);
+        await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+        return performance.now() - start; }""",
+        [selector, count],
+    )
+    return taken / 1000
+
+
+def _frames(part: Any, step: int, frames: int = 60) -> tuple[float, float]:
+    times: list[float] = part.evaluate(_SCROLL, [frames, step])
+    return median(times), max(times)
