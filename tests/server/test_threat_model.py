@@ -17,7 +17,7 @@ def numbered_lines() -> list[int]:
     return [int(number) for number in re.findall(r"(?m)^\| T(\d+) \|", DOCUMENT.read_text("utf-8"))]
 
 
-def tests_by_number() -> dict[int, list[str]]:
+def numbers_with_tests() -> dict[int, list[str]]:
     """Of every module here that tests threats: the numbers in the names of its tests."""
     found: dict[int, list[str]] = {}
     for file in sorted(HERE.glob("test_threat_*.py")):
@@ -34,6 +34,6 @@ def test_the_lines_of_the_threat_model_are_numbered_without_a_gap() -> None:
 
 
 def test_every_line_of_the_threat_model_has_a_test_and_every_test_a_line() -> None:
-    lines, tests = set(numbered_lines()), tests_by_number()
+    lines, tests = set(numbered_lines()), numbers_with_tests()
     assert lines - tests.keys() == set(), "lines without a test"
     assert tests.keys() - lines == set(), "tests without a line"
