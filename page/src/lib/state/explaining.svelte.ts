@@ -29,7 +29,7 @@ class Explaining {
   /** What the preview is of: while the options have moved on, it promises nothing about them. */
   #priced = $state.raw<ExplainRequest | null>(null);
   table = $state.raw<Explanation | null>(null);
-  job = $state.raw<{ id: string; stage: string; kind: string } | null>(null);
+  job = $state.raw<{ id: string; stage: string; rho: number } | null>(null);
   running = $state(false);
   problem = $state.raw<Problem | null>(null);
   #request: AbortController | null = null;
@@ -221,7 +221,7 @@ class Explaining {
       let job = await begin();
       while (job.state === 'queued' || job.state === 'running') {
         if (asked !== this.#asked) return null;
-        this.job = { id: job.id, stage: job.stage, kind: job.kind };
+        this.job = { id: job.id, stage: job.stage, rho: job.rho };
         workspace.report(job.stage);
         job = await api.job<R>(job.id);
       }
