@@ -1,0 +1,133 @@
+"""The page's figures in a real browser: speed from a cold start, weight by part, and fluidity.
+
+python -m benchmarks.page            prints them and fails where a promise is broken
+python -m benchmarks.page --write    also writes them to docs/page.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from playwright.sync_api import Browser, expect, sync_playwright
+
+ROOT = Path(__file__).parent.parent
+for folder in ("tests", "tests/page"):  # the tests measure the same, with more room
+    sys.path.insert(0, str(ROOT / folder))
+
+import page_figures as figures  # noqa: E402
+from page_servers import adult_config  # noqa: E402
+from page_steps import run_button, write_sql  # noqa: E402
+
+from server_fixture import running_server  # noqa: E402
+
+ROUNDS = 5
+PAINT_SECONDS, USE_SECONDS = 1.0, 2.0
+FRAME_MILLISECONDS = 34  # two frames of a usual screen
+ANSWER_SECONDS = 1.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--write", action="store_true")
+    write = parser.parse_args().write
+    with sync_playwright() as playwright:
+        program = shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        text, kept = measured(browser)
+        version = browser.version
+        browser.close()
+    print(text)
+    if write:
+        (ROOT / "docs" / "page.md").write_text(document(text, version), encoding="utf-8")
+    return 0 if kept else 1
+
+
+def measured(browser: Browser) -> tuple[str, bool]:
+    with running_server(adult_config()) as server:
+        figures.loading(browser, server.url)  # starts what starts lazily in browser and server
+        rounds = [figures.loading(browser, server.url) for _ in range(ROUNDS)]
+    paint = median(one.first_paint for one in rounds)
+    use = median(one.interactive for one in rounds)
+    with tempfile.TemporaryDirectory() as folder, figures.big_server(Path(folder)) as server:
+        answer, past = fluidity(browser, server.url)
+    lines = [
+        "| from a cold cache, on loopback | measured | promised |",
+        "|---|---|---|",
+        f"| first contentful paint | {paint:.2f} s | under {PAINT_SECONDS:g} s |",
+        f"| the example can be clicked | {use:.2f} s | under {USE_SECONDS:g} s |",
+        f"| sent for that, in {rounds[0].requests} requests | {rounds[0].bytes / 1000:,.0f} kB | |",
+        "",
+        "| part | kB | compressed, kB | loaded |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {raw / 1000:,.0f} | {small / 1000:,.0f} | {LOADED[name]} |"
+            for name, (raw, small) in figures.weights().items()
+        ),
+        total(),
+        "",
+        f"| | {figures.GROUPS} groups | {figures.LINES:,} lines of history |",
+        "|---|---|---|",
+        f"| shown, with the server's answer | {answer.shown:.2f} s | {past.shown:.2f} s |",
+        f"| a group chosen; the history searched | {answer.changed:.2f} s | {past.changed:.2f} s |",
+        f"| between frames while scrolling | {answer.frame:.0f} ms | {past.frame:.0f} ms |",
+        f"| the longest of 60 frames | {answer.worst_frame:.0f} ms | {past.worst_frame:.0f} ms |",
+    ]
+    fluid = all(one.frame <= FRAME_MILLISECONDS and one.changed <= ANSWER_SECONDS for one in (answer, past))
+    return "\n".join(lines), paint < PAINT_SECONDS and use < USE_SECONDS and fluid
+
+
+LOADED = {
+    "page itself": "at once",
+    "styles": "at once",
+    "fonts": "those that are needed",
+    "editor of SQL": "after the first paint",
+    "charts (Vega)": "with the first chart",
+    "curator's view": "by curators only",
+}
+
+
+def total() -> str:
+    parts = figures.weights().values()
+    raw, small = (sum(part[i] for part in parts) / 1000 for i in (0, 1))
+    return f"| all | {raw:,.0f} | {small:,.0f} | |"
+
+
+def fluidity(browser: Browser, url: str) -> tuple[figures.Fluidity, figures.Fluidity]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto(url)
+    expect(page.locator(".cm-content")).to_be_visible()
+    write_sql(page, figures.ZONES)
+    expect(run_button(page)).to_have_text("Run for 0.10")
+    expect(run_button(page)).to_be_enabled()
+    found = figures.groups(page), figures.history(page)
+    context.close()
+    return found
+
+
+def document(text: str, version: str) -> str:
+    return f"""# The page, measured
+
+`make page`, then `.venv/bin/python -m benchmarks.page --write`; Chromium {version}, 1280 × 900,
+{os.cpu_count()} cores that also run the server. Times are medians of {ROUNDS} fresh browser contexts.
+The server does not compress; the compressed sizes are what a proxy in front of it would send (gzip).
+
+{text}
+
+"The example can be clicked" means that it is on the page and the page answers; its price follows with one
+more request. The browser tests hold wider limits, as they run beside others
+(`tests/page/test_page_figures.py`).
+
+Pictures of the main states, made by the tests (`.venv/bin/pytest tests/page --screenshots`), are in
+[screenshots](screenshots).
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Whether what is shown fits: nothing wider than the window, no part on another."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+# Pairs of visible parts that lie on each other without one being inside the other.
+OVERLAPS = """(selector) => {
+  const shown = { visibilityProperty: true, opacityProperty: true };
+  const parts = [...document.querySelectorAll(selector)].filter((part) => part.checkVisibility(shown)
+    && part.getClientRects().length && !part.closest('[aria-hidden=true], .unseen, .skip, dialog'));
+  const name = (part) => `${part.tagName} ${part.getAttribute('aria-label') || part.textContent.trim()}`;
+  const boxes = parts.map((part) => ({ part, box: part.getBoundingClientRect() }));
+  const found = [];
+  boxes.forEach(({ part, box }, i) => boxes.slice(i + 1).forEach(({ part: other, box: next }) => {
+    const wide = Math.min(box.right, next.right) - Math.max(box.left, next.left);
+    const high = Math.min(box.bottom, next.bottom) - Math.max(box.top, next.top);
+    if (wide > 1 && high > 1 && !part.contains(other) && !other.contains(part))
+      found.push(`${name(part).slice(0, 50)} / ${name(other).slice(0, 50)}`);
+  }));
+  return found;
+}"""
+# A part that scrolls by itself may hold what is wider.
+STICKING_OUT = """() => [...document.querySelectorAll('main *, header *, footer *')].filter((part) => {
+  const box = part.getBoundingClientRect();
+  if (!box.width || !part.checkVisibility() || part.closest('.unseen, .skip, svg')) return false;
+  for (let around = part.parentElement; around; around = around.parentElement)
+    if (/auto|scroll|hidden|clip/.test(getComputedStyle(around).overflowX)) return false;
+  return box.right > innerWidth + 1 || box.left < -1;
+}).map((part) => part.outerHTML.slice(0, 120))"""
+OPEN_ALL = "document.querySelectorAll('main details').forEach((part) => (part.open = true))"
+SECTIONS = "header, main > section, main > div, footer"
+CONTROLS = ":is(main, header) :is(button, select, input, textarea, summary, a)"
+
+
+def assert_fits(page: Page) -> None:
+    page.evaluate("scrollTo(0, 0)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth")
+    assert page.evaluate(STICKING_OUT) == []
+    assert page.evaluate(OVERLAPS, SECTIONS) == []
+    assert page.evaluate(OVERLAPS, CONTROLS) == []
