@@ -80,6 +80,7 @@ class AnswerPayload(TypedDict):
     spends: list[SpendPayload]
     budget: BudgetFigures
     code: Code
+    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
     truth: NotRequired[TruthPayload]
 
 
@@ -103,6 +104,7 @@ class QuestionPayload(TypedDict):
     finding: str
     note: str
     prepared: bool
+    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
     truth: NotRequired[TruthPayload]
 
 
@@ -144,6 +146,7 @@ class ExplanationPayload(TypedDict):
     spends: list[SpendPayload]
     budget: BudgetFigures
     code: Code
+    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
     truth: NotRequired[TruthPayload]
 
 

@@ -97,7 +97,7 @@ def plain_k(k: int, family: Family) -> int:
     if type(k) is not int or not 1 <= k <= family.size:
         raise ExplanationError(
             f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
-            remedy="Use k=5, or allow more attributes or conjuncts.",
+            remedy=f"Use k={min(5, family.size)}, or allow more attributes or conjuncts.",
         )
     return k
 

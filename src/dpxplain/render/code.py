@@ -43,7 +43,7 @@ def query_code(place: Place, sql: str, rho: float) -> Code:
     dpxplain query --data https://host/t 'SELECT COUNT(*) FROM t' --rho 0.1
     """
     python = f"import dpxplain as dpx\n\nsession = {place.connect}\n"
-    python += f"answer = session.query({sql!r}, rho={rho!r})\nprint(answer)\n"
+    python += f"answer = session.query({_text(sql)}, rho={rho!r})\nprint(answer)\n"
     return Code(python=python, cli=_line("query", *place.words, sql, "--rho", repr(rho)))
 
 
@@ -70,6 +70,17 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     if several:
         words += ["--of", request["of"]]
     return Code(python=python, cli=f"{asked['cli']}\n{_line(*words)}")
+
+
+def _text(sql: str) -> str:
+    """A Python literal that keeps its lines, as people wrote them.
+
+    >>> print(_text("SELECT 1"), _text("SELECT\\n  1"))
+    'SELECT 1' \"\"\"SELECT
+      1\"\"\"
+    """
+    plain = not any(sign in sql for sign in ('"""', "\\", "\r")) and not sql.endswith('"')
+    return f'"""{sql}"""' if "\n" in sql and plain else repr(sql)
 
 
 def _is_pair(request: Mapping[str, Any]) -> bool:

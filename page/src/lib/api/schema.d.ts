@@ -784,6 +784,10 @@ export interface components {
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
             code: components["schemas"]["Code"];
+            /** Chart */
+            chart?: {
+                [key: string]: unknown;
+            };
             truth?: components["schemas"]["TruthPayload"];
         };
         /** Ask */
@@ -1087,6 +1091,10 @@ export interface components {
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
             code: components["schemas"]["Code"];
+            /** Chart */
+            chart?: {
+                [key: string]: unknown;
+            };
             truth?: components["schemas"]["TruthPayload"];
         };
         /**
@@ -1383,6 +1391,10 @@ export interface components {
             note: string;
             /** Prepared */
             prepared: boolean;
+            /** Chart */
+            chart?: {
+                [key: string]: unknown;
+            };
             truth?: components["schemas"]["TruthPayload"];
         };
         /** ReleasePayload */
@@ -1399,8 +1411,8 @@ export interface components {
             /**
              * Toml
              * @example [table]
-             *     name = "people"
-             *     source = "people.parquet"
+             *     name = "visits"
+             *     source = "visits.csv"
              */
             toml: string;
         };
@@ -3168,7 +3180,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["Failure"];
                 };
             };
             /** @description A valid token is needed. */
@@ -3177,7 +3189,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["Failure"];
                 };
             };
             /** @description Not for this role, or a forged request. */
@@ -3186,7 +3198,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["Failure"];
                 };
             };
             /** @description There is no such thing, or it is another's. */
@@ -3195,7 +3207,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["Failure"];
                 };
             };
             /** @description The budget does not cover it, or it is not stored; nothing was charged. */
@@ -3204,7 +3216,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["Failure"];
                 };
             };
             /** @description The body is too large. */
@@ -3213,7 +3225,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["Failure"];
                 };
             };
             /** @description Too many requests; see Retry-After. */
@@ -3222,7 +3234,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["Failure"];
                 };
             };
             /** @description Busy; see Retry-After. Nothing was charged. */
@@ -3231,7 +3243,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": components["schemas"]["Failure"];
+                    "application/json": components["schemas"]["Failure"];
                 };
             };
         };

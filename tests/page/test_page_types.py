@@ -1,0 +1,31 @@
+"""The page's types are those of the server's OpenAPI document, as it is now."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from page_servers import adult_config
+
+from dpxplain.server.app import create_app
+
+PAGE = Path(__file__).parents[2] / "page"
+
+
+def test_the_generated_types_are_up_to_date(tmp_path: Path) -> None:
+    program = PAGE / "node_modules/.bin/openapi-typescript"
+    assert program.exists(), "The page's packages are not installed: run make page."
+    app = create_app(adult_config())
+    spec = tmp_path / "openapi.json"
+    spec.write_text(json.dumps(app.openapi()), encoding="utf-8")
+    app.state.server.close()
+    app.state.server.ledger.close()
+    node = shutil.which("node") or str(Path(shutil.which("python") or "").parent / "node")
+    made = tmp_path / "schema.d.ts"
+    subprocess.run(
+        [node, str(program.resolve()), str(spec), "-o", str(made)], check=True, capture_output=True
+    )
+    known = (PAGE / "src/lib/api/schema.d.ts").read_text(encoding="utf-8")
+    assert made.read_text(encoding="utf-8") == known, "Run in page/: npm run types -- openapi.json"
