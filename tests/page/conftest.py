@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,14 @@ def adult(browser: Browser) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Visit]:
+def servers() -> Iterator[ExitStack]:
+    """For servers of a single test: they end after their visitors have left."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def visit(browser: Browser, servers: ExitStack) -> Iterator[Visit]:
     """`visit(server)` opens a page in a fresh context; its end asserts that nothing went wrong unseen."""
     came: list[tuple[BrowserContext, Watch]] = []
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from page_servers import PAIR
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 Visit = Callable[..., Page]
 Shoot = Callable[[Page, str], None]
@@ -93,3 +94,23 @@ def moving(page: Page) -> list[str]:
         .map((one) => one.animationName || 'a change')"""
     )
     return found
+
+
+@contextmanager
+def held(page: Page, address: str) -> Iterator[None]:
+    """Requests to that address wait, as on a slow network, until the block ends."""
+    waiting: list[Route] = []
+    slow = True
+
+    def hold(route: Route) -> None:
+        if slow:
+            waiting.append(route)
+        else:
+            route.continue_()
+
+    page.route(address, hold)
+    yield
+    slow = False
+    for route in waiting:
+        route.continue_()
+    page.unroute(address)

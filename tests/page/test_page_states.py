@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from page_servers import GENEROUS, PLACE, adult_config, asked, explained_place, owner
@@ -16,6 +15,7 @@ from page_steps import (
     cost,
     example,
     finding,
+    held,
     moving,
     run_button,
     set_price,
@@ -24,7 +24,7 @@ from page_steps import (
     table,
     write_sql,
 )
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import expect
 from slow_engine import slow_down
 
 from dpxplain.ledger.opening import open_ledger
@@ -87,25 +87,27 @@ def test_the_data_may_point_the_other_way(adult: RunningServer, visit: Visit) ->
     expect(finding(page)).to_contain_text("Married-civ-spouse is higher than Never-married")
 
 
-def test_an_exhausted_budget_leaves_the_past_readable(tmp_path: Path, visit: Visit, shoot: Shoot) -> None:
+def test_an_exhausted_budget_leaves_the_past_readable(
+    tmp_path: Path, servers: ExitStack, visit: Visit, shoot: Shoot
+) -> None:
     config = config_of(tmp_path, analysts={"default_rho": 0.1}, limits=GENEROUS.model_dump())
-    with running_server(config) as server:
-        page = visit(server)
-        sign_in(page, server.token("alice"))
-        ask(page, SQL, 0.1)
-        write_sql(page, "SELECT sex, COUNT(*) FROM people GROUP BY sex")
-        sentence = "The budget is used up. Past answers stay readable; ask the curator for more."
-        expect(cost(page)).to_contain_text(sentence)
-        expect(run_button(page)).to_be_disabled()
-        choose(page, ("North", "South"))
-        expect(page.get_by_test_id("explain-cost")).to_contain_text("ask the curator")
-        expect(page.get_by_role("button", name="Prepare and explain")).to_be_disabled()
-        page.evaluate("scrollTo(0, 0)")
-        shoot(page, "7-exhausted")
-        page.reload()
-        expect(finding(page)).to_contain_text("North is higher than South")
-        write_sql(page, SQL)
-        expect(run_button(page)).to_have_text("Show again for free")
+    server = servers.enter_context(running_server(config))
+    page = visit(server)
+    sign_in(page, server.token("alice"))
+    ask(page, SQL, 0.1)
+    write_sql(page, "SELECT sex, COUNT(*) FROM people GROUP BY sex")
+    sentence = "The budget is used up. Past answers stay readable; ask the curator for more."
+    expect(cost(page)).to_contain_text(sentence)
+    expect(run_button(page)).to_be_disabled()
+    choose(page, ("North", "South"))
+    expect(page.get_by_test_id("explain-cost")).to_contain_text("ask the curator")
+    expect(page.get_by_role("button", name="Prepare and explain")).to_be_disabled()
+    page.evaluate("scrollTo(0, 0)")
+    shoot(page, "7-exhausted")
+    page.reload()
+    expect(finding(page)).to_contain_text("North is higher than South")
+    write_sql(page, SQL)
+    expect(run_button(page)).to_have_text("Show again for free")
 
 
 def test_a_server_that_goes_and_comes_back_loses_nothing(tmp_path: Path, visit: Visit, shoot: Shoot) -> None:
@@ -134,88 +136,68 @@ def test_a_server_that_goes_and_comes_back_loses_nothing(tmp_path: Path, visit: 
     ledger.close()
 
 
-@contextmanager
-def _held(page: Page, address: str) -> Iterator[None]:
-    """Requests to that address wait, as on a slow network, until the block ends."""
-    waiting: list[Route] = []
-    slow = True
-
-    def hold(route: Route) -> None:
-        if slow:
-            waiting.append(route)
-        else:
-            route.continue_()
-
-    page.route(address, hold)
-    yield
-    slow = False
-    for route in waiting:
-        route.continue_()
-    page.unroute(address)
-
-
 def test_on_a_slow_network_something_stands_where_the_answer_will_be(
     adult: RunningServer, visit: Visit
 ) -> None:
     page = visit(adult)
     expect(cost(page)).not_to_be_empty()
-    with _held(page, "**/api/v1/**"):
+    with held(page, "**/api/v1/**"):
         page.reload()
         expect(page.locator("main .wait")).to_be_visible()
         expect(page.get_by_role("link", name="DPXPlain")).to_be_visible()
     expect(example(page)).to_be_visible()
-    with _held(page, "**/preview"):
+    with held(page, "**/preview"):
         set_price(page, "Budget for this answer", 0.3)
         write_sql(page, "SELECT sex, AVG(high_income) FROM adult GROUP BY sex")
         expect(run_button(page)).to_be_disabled()
     expect(run_button(page)).to_be_enabled()
-    with _held(page, "**/query"):
+    with held(page, "**/query"):
         run_button(page).click()
         expect(run_button(page)).to_have_text("Asking…")
         expect(run_button(page)).to_be_disabled()
     expect(page.get_by_test_id("answer")).to_be_visible()
-    with _held(page, "**/why"):
+    with held(page, "**/why"):
         choose(page, ("Male", "Female"))
         expect(page.get_by_test_id("verdict").locator(".wait")).to_be_visible()
     expect(finding(page)).to_be_visible()
-    with _held(page, "**/history"):
+    with held(page, "**/history"):
         page.get_by_role("button", name="History").click()
         expect(page.get_by_role("dialog", name="History").locator(".wait")).to_be_visible()
     expect(page.get_by_role("dialog", name="History").get_by_role("listitem").first).to_be_visible()
 
 
 def test_a_long_explanation_shows_progress_and_can_be_stopped(
-    tmp_path: Path, visit: Visit, shoot: Shoot
+    tmp_path: Path, servers: ExitStack, visit: Visit, shoot: Shoot
 ) -> None:
-    with running_server(config_of(tmp_path, limits=GENEROUS.model_dump())) as server:
-        engine = slow_down(server)
-        engine.go.set()
-        page = visit(server)
-        sign_in(page, server.token("alice"))
-        ask(page, SQL, 0.1)
-        choose(page, ("North", "South"))
-        page.get_by_role("radio", name=re.compile("Just this explanation")).check()
-        set_price(page, "Budget for this explanation", 0.25)
-        engine.go.clear()
-        page.get_by_role("button", name="Explain for 0.25").click()
-        progress = page.get_by_test_id("explain").get_by_role("status")
-        expect(progress).to_be_visible()
-        stop = progress.get_by_role("button", name="Stop")
-        expect(stop).to_contain_text("the charge stays")
-        assert moving(page) == [], "nothing moves for those who asked for less motion"
-        page.emulate_media(reduced_motion="no-preference")
-        assert moving(page) != []
-        page.emulate_media(reduced_motion="reduce")
-        shoot(page, "9-progress")
-        stop.click()
-        expect(page.get_by_test_id("explain").get_by_role("alert")).to_contain_text("charge stays")
-        expect(progress).to_be_hidden()
-        expect(page.get_by_test_id("budget-words")).to_contain_text("Spent 0.35")
+    server = servers.enter_context(running_server(config_of(tmp_path, limits=GENEROUS.model_dump())))
+    engine = slow_down(server)
+    engine.go.set()
+    page = visit(server)
+    sign_in(page, server.token("alice"))
+    ask(page, SQL, 0.1)
+    choose(page, ("North", "South"))
+    page.get_by_role("radio", name=re.compile("Just this explanation")).check()
+    set_price(page, "Budget for this explanation", 0.25)
+    engine.go.clear()
+    page.get_by_role("button", name="Explain for 0.25").click()
+    progress = page.get_by_test_id("explain").get_by_role("status")
+    expect(progress).to_be_visible()
+    stop = progress.get_by_role("button", name="Stop")
+    expect(stop).to_contain_text("the charge stays")
+    assert moving(page) == [], "nothing moves for those who asked for less motion"
+    page.emulate_media(reduced_motion="no-preference")
+    assert moving(page) != []
+    page.emulate_media(reduced_motion="reduce")
+    shoot(page, "9-progress")
+    stop.click()
+    expect(page.get_by_test_id("explain").get_by_role("alert")).to_contain_text("charge stays")
+    expect(progress).to_be_hidden()
+    expect(page.get_by_test_id("budget-words")).to_contain_text("Spent 0.35")
 
-        set_price(page, "Budget for this explanation", 0.26)
-        page.get_by_role("button", name="Explain for 0.26").click()
-        expect(stop).to_be_visible()
-        engine.go.set()
-        expect(table(page).locator("tbody tr")).to_have_count(5)
-        expect(progress).to_be_hidden()
-        assert spent(page) == 0.61
+    set_price(page, "Budget for this explanation", 0.26)
+    page.get_by_role("button", name="Explain for 0.26").click()
+    expect(stop).to_be_visible()
+    engine.go.set()
+    expect(table(page).locator("tbody tr")).to_have_count(5)
+    expect(progress).to_be_hidden()
+    assert spent(page) == 0.61
