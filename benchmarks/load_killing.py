@@ -22,7 +22,7 @@ from dpxplain.model.budget import UNITS_PER_RHO, limit_units, spend_units
 
 AT = "api/v1/datasets/people"
 ANALYSTS = 6
-_BUDGET_OF_A_ROUND = 0.5
+_BUDGET_OF_A_ROUND = 0.3
 _WEIGHTS = [{"group": ["North"], "weight": 1}, {"group": ["South"], "weight": -1}]
 _AGGREGATES = ("COUNT(*)", "AVG(pay)", "SUM(pay)", "COUNT(*), AVG(pay)")
 _GONE = -1
