@@ -20,7 +20,7 @@ def test_the_paper_example_by_mouse(adult: RunningServer, visit: Visit, shoot: S
     page = visit(adult)
     expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
     assert spent(page) == 0
-    shoot(page, "1-first-visit")
+    shoot(page, "01-first-visit")
 
     _ask(page)
     _compare(page, shoot)
@@ -62,7 +62,7 @@ def _compare(page: Page, shoot: Shoot) -> None:
     expect(page.get_by_test_id("verdict").locator("svg.marks, canvas.marks")).to_be_visible()
     assert spent(page) == 0.1, "a verdict is free"
     page.get_by_role("heading", name="AVG(high_income) by marital_status").scroll_into_view_if_needed()
-    shoot(page, "2-answer")
+    shoot(page, "02-answer")
 
 
 def _explain(page: Page, shoot: Shoot) -> None:
@@ -80,7 +80,7 @@ def _explain(page: Page, shoot: Shoot) -> None:
     expect(page.get_by_test_id("live-progress")).to_contain_text("Explained by 5 predicates.")
     assert spent(page) == 0.12
     page.get_by_test_id("explanation").scroll_into_view_if_needed()
-    shoot(page, "3-explanation")
+    shoot(page, "03-explanation")
 
 
 def _another_why_is_free(page: Page) -> None:
@@ -119,7 +119,7 @@ def _reopen_from_history(page: Page, shoot: Shoot) -> None:
     expect(lines.nth(0)).to_contain_text("0.22 in all")
     expect(lines.nth(1)).to_contain_text("Prepared")
     expect(lines.nth(2)).to_contain_text("SELECT marital_status, AVG(high_income)")
-    shoot(page, "4-history")
+    shoot(page, "04-history")
     lines.nth(2).get_by_role("button", name="Reopen").click()
     expect(dialog).to_be_hidden()
     expect(page.get_by_test_id("answer")).to_contain_text("Answer 1")

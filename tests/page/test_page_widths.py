@@ -30,7 +30,7 @@ def test_everything_fits(adult: RunningServer, visit: Visit, shoot: Shoot, width
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
         assert (sum(paper[:3]) < 300) == (scheme == "dark")
     if width in PICTURES:
-        page.get_by_test_id("explanation").scroll_into_view_if_needed()
+        page.locator("#explanation-title").evaluate("(title) => title.scrollIntoView()")
         shoot(page, f"{PICTURES[width]}-dark")
     page.evaluate(OPEN_ALL)
     assert_fits(page)
