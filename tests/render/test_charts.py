@@ -41,6 +41,36 @@ def test_an_explanation_has_a_bold_zero_line_and_ranks_out_of_all(table):
     assert "ranks are out of 103" in texts(charts.to_svg(charts.explanation_chart(table, width=charts.PHONE)))
 
 
+def test_on_a_phone_the_zero_line_stops_where_row_names_stand(table):
+    labels = ("short", "a condition of " + 20 * "x" + " and another one")
+    long = [
+        types.SimpleNamespace(
+            influence=row.influence,
+            relative_influence=row.relative_influence,
+            estimate=row.estimate,
+            rank=row.rank,
+            predicate=types.SimpleNamespace(label=label),
+        )
+        for row, label in zip(table.rows, labels, strict=False)
+    ]
+    odd = types.SimpleNamespace(
+        rows=long, question=table.question, relative=True, family_size=table.family_size
+    )
+    chart = charts.explanation_chart(odd, width=charts.PHONE).to_dict()
+    marks = [layer["mark"] for layer in chart["layer"]]
+    assert marks[0]["type"] == "tick"
+    assert marks[0]["thickness"] >= 3
+    half = marks[0]["size"] / 2
+    lines = {"datum.lines == 1": 1, "datum.lines == 2": 2}
+    for layer in chart["layer"]:
+        if layer["mark"]["type"] == "text" and "lineHeight" in layer["mark"]:
+            mark, count = layer["mark"], lines[layer["transform"][0]["filter"]]
+            bottom = mark["dy"] + mark["lineHeight"] * (count - 1) + mark["fontSize"] / 2
+            top = mark["dy"] - mark["fontSize"] / 2
+            assert bottom < -half, "a name stands above its own piece of the line"
+            assert top > half - chart["height"]["step"], "and below the piece of the row before"
+
+
 def test_intervals_across_zero_are_hollow_and_labelled(table):
     rows = (table[0], dataclasses.replace(table[1], influence=(-50.0, 20.0), estimate=-15.0))
     odd = types.SimpleNamespace(

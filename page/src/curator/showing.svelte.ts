@@ -1,4 +1,6 @@
 // Which parts of the page show true values at this moment. Kept in memory only: never in an address, never stored.
+import { workspace } from '../lib/state/workspace.svelte';
+
 const MARK = 'NOT PRIVATE · ';
 
 class Showing {
@@ -16,7 +18,9 @@ class Showing {
 
   end(hide: () => void): void {
     this.#hiders = this.#hiders.filter((one) => one !== hide);
-    if (!this.#hiders.length) document.title = document.title.replace(MARK, '');
+    if (this.#hiders.length) return;
+    document.title = document.title.replace(MARK, '');
+    workspace.say('True values are hidden.');
   }
 
   hideAll(): void {

@@ -1,6 +1,6 @@
 // A line of the history as a place in the page, from what the ledger keeps about its request.
 import type { HistoryEntry } from './api/types';
-import { ALL, DEFAULT_CONFIDENCE, type Place } from './route';
+import { ALL, DEFAULT_CONFIDENCE, FIRST_K, type ExplainPlace, type Place } from './route';
 
 type Value = string | number | boolean | null;
 
@@ -24,13 +24,16 @@ export function placeOf(entry: HistoryEntry, dataset: string): Place | null {
     weight,
   }));
   const asked = { ...place, answer: request.answer, of: (request.of as string) ?? null, groups };
+  if (entry.kind === 'prepare') {
+    return { ...asked, groups: pairIn(entry.description), explain: prepared(request.family as object | undefined) };
+  }
   if (entry.kind !== 'explain') return asked;
   return {
     ...asked,
     confidence: typeof request.confidence === 'number' ? request.confidence : DEFAULT_CONFIDENCE,
     atLeast: Number(request.at_least ?? 0),
     explain: {
-      k: Number(request.k ?? 5),
+      k: Number(request.k ?? FIRST_K),
       rho: typeof request.rho === 'number' ? request.rho : null,
       confidence: typeof request.explain_confidence === 'number' ? request.explain_confidence : null,
       mechanism: String(request.mechanism ?? 'auto'),
@@ -39,6 +42,29 @@ export function placeOf(entry: HistoryEntry, dataset: string): Place | null {
       family: { ...ALL, ...(request.family as object | undefined) },
     },
   };
+}
+
+/** Any why about what was prepared, by the predicates it was prepared for. */
+function prepared(family: object | undefined): ExplainPlace {
+  return {
+    k: FIRST_K,
+    rho: null,
+    confidence: null,
+    mechanism: 'auto',
+    split: null,
+    sensitivity: 'tight',
+    family: { ...ALL, ...family },
+  };
+}
+
+/** Bought with a question, a preparation is described by it; labels that do not fit the answer choose nothing. */
+function pairIn(description: string): Place['groups'] {
+  const [, first, second] = /^Why is .+? of (.+) above that of (.+)\?$/.exec(description) ?? [];
+  if (!first || !second) return [];
+  return [
+    { label: first, weight: 1 },
+    { label: second, weight: -1 },
+  ];
 }
 
 /** How the server labels a declared value. */

@@ -28,6 +28,7 @@ export type Sensitivity = 'tight' | 'paper';
 
 export const CURATOR = '#/curator';
 export const DEFAULT_CONFIDENCE = 0.95;
+export const FIRST_K = 5;
 export const ALL: Family = { attributes: null, conjuncts: null, exclude: [], predicates: null };
 
 export const isCurator = (hash: string): boolean => hash === CURATOR || hash.startsWith(`${CURATOR}/`);
@@ -37,7 +38,7 @@ export function parse(hash: string): Place {
   const values = new URLSearchParams(search);
   const explain: ExplainPlace | null = values.has('explain')
     ? {
-        k: number(values.get('explain'), 5),
+        k: number(values.get('explain'), FIRST_K),
         rho: values.has('rho') ? number(values.get('rho'), 0.1) : null,
         confidence: values.has('explain_confidence') ? number(values.get('explain_confidence'), 0.95) : null,
         mechanism: values.get('mechanism') ?? 'auto',

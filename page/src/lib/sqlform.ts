@@ -132,3 +132,9 @@ function unquoted(text: string): string {
 }
 
 const squeezed = (text: string): string => text.replace(/\s+/g, '').toLowerCase();
+
+/** In the form's own lines, where it has the form's shape. */
+export function laidOut(sql: string, dataset: Dataset): string {
+  const form = read(sql, dataset);
+  return form ? write(form, dataset) : sql;
+}

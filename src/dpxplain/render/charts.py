@@ -63,8 +63,8 @@ def _dots(
         title += f" (… and {left_out:,} more groups)"
     low, high = span([row.interval for row in shown])
     x = _x(title, _padded(low, high), _x_axis())
-    zero = [_line(0.0, x)] if low < 0 < high else []
     rows_data = _Rows([row.label for row in shown], values, width)
+    zero = [rows_data.line(0.0, x)] if low < 0 < high else []
     layers = [*zero, *rows_data.whiskers(x), *rows_data.labels()]
     return alt.layer(*layers).properties(width=width, height=alt.Step(rows_data.height))
 
@@ -118,7 +118,7 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Any:
     title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
     x = _x(title, ends, _x_axis(ticks=5))
     rows = _Rows([row.predicate.label for row in shown], values, width)
-    layers = [_line(gap, x), *rows.whiskers(x), *rows.labels()]
+    layers = [rows.line(gap, x), *rows.whiskers(x), *rows.labels()]
     return _styled(alt.layer(*layers).properties(width=width, height=alt.Step(rows.height)))
 
 
@@ -166,7 +166,7 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Any:
     unclear_text = rows.base.mark_text(align="left", dx=7, fontSize=11, fontStyle="italic").encode(
         x=x("high"), text="text:N", color=_color()
     )
-    layers = [_line(0.0, x), *rows.whiskers(x), unclear_text, *rows.labels(aside=width)]
+    layers = [rows.line(0.0, x), *rows.whiskers(x), unclear_text, *rows.labels(aside=width)]
     return alt.layer(*layers).properties(width=width, height=alt.Step(rows.height))
 
 
@@ -196,8 +196,15 @@ class _Rows:
             for i, (text, value) in enumerate(zip(lines, values, strict=True))
         ]
         self.most_lines = max((len(text) for text in lines), default=1)
-        self.height = (22 + 16 * self.most_lines) if self.phone else max(28, 12 + 15 * self.most_lines)
+        self.height = (30 + 15 * self.most_lines) if self.phone else max(28, 12 + 15 * self.most_lines)
         self.base = alt.Chart(_data(data)).encode(y=alt.Y("row:N", sort=None, axis=None))
+
+    def line(self, value: float, x: Position) -> Any:
+        """The bold reference line; on a phone it stops where row names stand in its way."""
+        if not self.phone:
+            return _line(value, x)
+        pieces = self.base.transform_calculate(at=repr(value))
+        return pieces.mark_tick(size=20, thickness=3, opacity=1, color=INK).encode(x=x("at"))
 
     def whiskers(self, x: Position) -> list[Any]:
         """Interval lines with end caps, and dots: filled where clear, hollow where not."""
@@ -215,29 +222,28 @@ class _Rows:
 
     def labels(self, aside: int = 0) -> list[Any]:
         """Row names, left of the plot or, on a phone, above their rows with `aside` at the right end."""
-        if self.phone:
-            above: dict[str, Any] = {
-                "dy": -14 - 14 * (self.most_lines - 1),
-                "fontSize": 13,
-                "color": INK,
-                "lineBreak": "\n",
-            }
-            halo = above | {"stroke": PAPER, "strokeWidth": 5, "strokeJoin": "round"}  # over lines behind it
-            ends: list[tuple[Any, int, str]] = [
-                ("left", 0, "label:N"),
-                *([("right", aside, "aside:N")] if aside else []),
-            ]
-            return [
-                self.base.mark_text(align=align, **style).encode(x=alt.value(at), text=field)
-                for align, at, field in ends
-                for style in (halo, above)
-            ]
+        text: dict[str, Any] = {"fontSize": 13, "lineHeight": 15, "lineBreak": "\n", "color": INK}
         # A text of several lines hangs from its first one, so each number of lines is lifted by itself.
+        lifted = [
+            (n, self.base.transform_filter(f"datum.lines == {n}")) for n in range(1, self.most_lines + 1)
+        ]
+        if not self.phone:
+            return [
+                base.mark_text(align="right", dy=-7 * (n - 1), **text).encode(
+                    x=alt.value(-14), text="label:N"
+                )
+                for n, base in lifted
+            ]
+        halo = text | {"stroke": PAPER, "strokeWidth": 5, "strokeJoin": "round"}  # over the grid behind it
+        ends: list[tuple[Any, int, str]] = [
+            ("left", 0, "label:N"),
+            *([("right", aside, "aside:N")] if aside else []),
+        ]
         return [
-            self.base.transform_filter(f"datum.lines == {n}")
-            .mark_text(align="right", dy=-7 * (n - 1), lineBreak="\n", fontSize=13, lineHeight=15, color=INK)
-            .encode(x=alt.value(-14), text="label:N")
-            for n in range(1, self.most_lines + 1)
+            base.mark_text(align=align, dy=-18 - 15 * (n - 1), **style).encode(x=alt.value(at), text=field)
+            for n, base in lifted
+            for align, at, field in ends
+            for style in (halo, text)
         ]
 
 

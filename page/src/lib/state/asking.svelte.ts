@@ -1,8 +1,9 @@
 // Step 1: the query being written, what it would cost, and why it would be refused.
 import { api } from '../api';
 import { isGone, problemFrom } from '../api/client';
-import type { Answer, Preview, Problem } from '../api/types';
+import type { Answer, Dataset, Preview, Problem } from '../api/types';
 import { DEFAULT_CONFIDENCE } from '../route';
+import { emptyForm, laidOut, write } from '../sqlform';
 import { workspace } from './workspace.svelte';
 
 export const FIRST_PRICE = 0.1;
@@ -17,13 +18,28 @@ class Asking {
   /** What the preview is of: while the query has moved on, it promises nothing about it. */
   #priced = $state('');
   #request: AbortController | null = null;
+  #begun = '';
 
-  readonly current = $derived(this.preview !== null && this.#priced === this.#written);
+  readonly current = $derived(this.preview !== null && this.#priced === this.written);
   readonly free = $derived(this.current && this.preview?.free === true);
   readonly ready = $derived(this.current && this.problem === null && this.preview?.affordable === true);
 
-  get #written(): string {
+  /** All that a person may have changed. */
+  get written(): string {
     return JSON.stringify([workspace.dataset?.name, this.sql, this.rho, this.confidence]);
+  }
+
+  /** Where nothing was written yet about a data set, the form starts with something that can be asked. */
+  begin(dataset: Dataset): void {
+    if (this.#begun === dataset.name) return;
+    this.#begun = dataset.name;
+    this.sql = laidOut(dataset.examples[0]?.sql ?? write(emptyForm(dataset), dataset), dataset);
+    this.rho = Math.min(FIRST_PRICE, dataset.budget.rho.remaining || FIRST_PRICE);
+  }
+
+  /** As a stored answer was asked. */
+  take({ sql, rho, confidence }: Answer): void {
+    Object.assign(this, { sql, rho, confidence });
   }
 
   /** The price of what is written now. Spends nothing. */
@@ -36,7 +52,7 @@ class Asking {
     }
     const request = (this.#request = new AbortController());
     const { sql, rho, confidence } = this;
-    const written = this.#written;
+    const { written } = this;
     try {
       const preview = await api.preview(dataset.name, { sql, rho, confidence }, request.signal);
       if (request.signal.aborted) return;

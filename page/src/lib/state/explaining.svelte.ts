@@ -2,14 +2,15 @@
 import { api } from '../api';
 import { ApiError, isGone, problemFrom } from '../api/client';
 import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
-import type { ExplainPlace, Sensitivity } from '../route';
+import { FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
 import { comparing } from './comparing.svelte';
+import { preparations } from './prepared.svelte';
 import { workspace } from './workspace.svelte';
 
 export type Way = 'prepare' | 'once';
 export const FIRST_PRICES: Record<Way, number> = { prepare: 0.02, once: 0.5 };
-export const FIRST_K = 5;
 const MOST_K = 50;
+const RECIPE = /^(ranges|thresholds|differs|either):/;
 
 class Explaining {
   way = $state<Way>('prepare');
@@ -31,7 +32,10 @@ class Explaining {
   table = $state.raw<Explanation | null>(null);
   job = $state.raw<{ id: string; stage: string; rho: number } | null>(null);
   running = $state(false);
+  /** Why the present options have no price. */
   problem = $state.raw<Problem | null>(null);
+  /** How the last work ended, if not well; a new price does not make that undone. */
+  failure = $state.raw<Problem | null>(null);
   #request: AbortController | null = null;
   #asked = 0;
   #shown = '';
@@ -43,8 +47,15 @@ class Explaining {
   /** Whether the present options are answered by what is prepared or stored, so that asking is free. */
   readonly free = $derived(this.current && this.preview?.free === true);
 
+  /** Whether that is so because the answer is prepared, for any groups. */
+  readonly fromPrepared = $derived(this.free && this.#priced?.rho === null);
+
+  get #lines(): string[] {
+    return this.predicates.split('\n').map((line) => line.trim()).filter(Boolean);
+  }
+
   get family(): Family {
-    const lines = this.predicates.split('\n').map((line) => line.trim()).filter(Boolean);
+    const lines = this.#lines;
     return {
       attributes: this.attributes,
       conjuncts: this.conjuncts,
@@ -59,11 +70,13 @@ class Explaining {
     return (workspace.dataset?.columns ?? []).filter(({ name, values }) => values && !grouped.includes(name));
   }
 
-  /** No more predicates can be named than there are; of families written by hand the server knows. */
+  /** No more predicates can be named than there are; of recipes and combinations only the server knows. */
   get most(): number {
-    if (this.conjuncts !== null || this.predicates.trim()) return MOST_K;
+    const lines = this.#lines;
+    if (this.conjuncts !== null || lines.some((line) => RECIPE.test(line))) return MOST_K;
     const used = this.candidates.filter(({ name }) => this.attributes?.includes(name) ?? true);
-    return Math.min(MOST_K, used.reduce((sum, { values }) => sum + (values?.length ?? 0), 0));
+    const count = lines.length || used.reduce((sum, { values }) => sum + (values?.length ?? 0), 0);
+    return Math.max(1, Math.min(MOST_K, count));
   }
 
   get place(): ExplainPlace {
@@ -101,7 +114,7 @@ class Explaining {
     this.#request?.abort();
     this.#asked += 1;
     this.table = null;
-    this.preview = this.problem = this.job = this.#priced = null;
+    this.preview = this.problem = this.failure = this.job = this.#priced = null;
     this.running = this.more = false;
   }
 
@@ -143,7 +156,7 @@ class Explaining {
   }
 
   get #readsPrepared(): boolean {
-    return comparing.question?.prepared === true && this.way === 'prepare' && !this.more;
+    return this.way === 'prepare' && !this.more && preparations.has(this.family);
   }
 
   /** What is prepared answers for nothing; only where it does not, a price is asked for. */
@@ -190,7 +203,7 @@ class Explaining {
   #prepared(): void {
     this.way = 'prepare';
     this.more = false;
-    if (comparing.question) comparing.question = { ...comparing.question, prepared: true };
+    preparations.add(this.family);
   }
 
   async cancel(): Promise<void> {
@@ -205,7 +218,7 @@ class Explaining {
     this.table = table as Explanation;
     this.#shown = identity(body);
     // The mechanism that reads prepared cells has prepared the answer, whoever chose it.
-    if (this.table.mechanism === 'marginals' && !comparing.question?.prepared) this.#prepared();
+    if (this.table.mechanism === 'marginals' && !preparations.has(this.family)) this.#prepared();
     workspace.budget = this.table.budget;
     workspace.prices.explain = null;
     const first = this.table.rows[0];
@@ -216,7 +229,7 @@ class Explaining {
   async #work<R>(begin: () => Promise<Job<R>>): Promise<R | null> {
     const asked = (this.#asked += 1);
     this.running = true;
-    this.problem = null;
+    this.problem = this.failure = null;
     try {
       let job = await begin();
       while (job.state === 'queued' || job.state === 'running') {
@@ -227,11 +240,11 @@ class Explaining {
       }
       if (asked !== this.#asked) return null;
       if (job.state === 'done') return job.result;
-      this.problem = job.error ?? ENDED[job.state] ?? null;
+      this.failure = job.error ?? ENDED[job.state] ?? null;
       await workspace.refreshBudget();
       return null;
     } catch (error) {
-      if (asked === this.#asked) this.problem = problemFrom(error);
+      if (asked === this.#asked) this.failure = problemFrom(error);
       return null;
     } finally {
       if (asked === this.#asked) {

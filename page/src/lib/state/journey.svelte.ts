@@ -6,12 +6,14 @@ import { format, parse, type Place } from '../route';
 import { asking } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { explaining } from './explaining.svelte';
+import { preparations } from './prepared.svelte';
 import { workspace } from './workspace.svelte';
 
 class Journey {
   /** Set while a link is being followed: what it names is loaded for free as soon as it can be. */
   wanted = $state.raw<Place | null>(null);
   loadingAnswer = $state(false);
+  #loads = 0;
 
   async follow(hash: string): Promise<void> {
     const place = parse(hash);
@@ -23,6 +25,7 @@ class Journey {
     }
     await workspace.open(name);
     if (!workspace.dataset) return;
+    asking.begin(workspace.dataset);
     this.wanted = place.explain ? place : null;
     if (place.answer === null) {
       comparing.answer = null;
@@ -31,32 +34,37 @@ class Journey {
       return;
     }
     if (comparing.answer?.id !== place.answer || comparing.confidence !== place.confidence) {
+      const isOther = comparing.answer?.id !== place.answer;
+      const { written } = asking;
       explaining.reset();
       await this.load(place.answer, place.confidence);
+      // What somebody wrote while it was on the way stays.
+      if (isOther && comparing.answer?.id === place.answer && asking.written === written) asking.take(comparing.answer);
     }
     if (comparing.answer?.id !== place.answer) return;
     comparing.show(comparing.answer, place.of);
     comparing.choose(place.groups, place.atLeast);
     if (!comparing.complete) explaining.reset();
     if (place.explain) explaining.restore(place.explain);
+    const claimed = place.explain?.rho === null;
+    if (!comparing.complete || claimed) void preparations.learn(explaining.family, claimed);
   }
 
   /** A stored answer; free. */
   async load(id: number, confidence: number): Promise<void> {
     const dataset = workspace.dataset;
     if (!dataset) return;
+    const load = (this.#loads += 1);
     this.loadingAnswer = true;
     try {
       const answer = await api.answer(dataset.name, id, { confidence });
+      if (load !== this.#loads) return;
       comparing.confidence = confidence;
       comparing.show(answer);
-      asking.sql = answer.sql;
-      asking.rho = answer.rho;
-      asking.confidence = confidence;
     } catch (error) {
-      workspace.problem = problemFrom(error);
+      if (load === this.#loads) workspace.problem = problemFrom(error);
     } finally {
-      this.loadingAnswer = false;
+      if (load === this.#loads) this.loadingAnswer = false;
     }
   }
 
@@ -66,6 +74,7 @@ class Journey {
     comparing.confidence = answer.confidence;
     comparing.show(answer);
     if (keep.length) comparing.choose(keep);
+    if (answer.free && !comparing.complete) void preparations.learn(explaining.family, false);
     history.pushState(null, '', format(this.place));
     const groups = answer.parts[0]?.rows.length ?? 0;
     workspace.say(`Answer ${answer.id}: ${groups} groups. Choose two of them to ask why.`);
