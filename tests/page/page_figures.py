@@ -151,6 +151,11 @@ def history(page: Page) -> Fluidity:
     return Fluidity(shown, (ended - started) / 1000, *scrolled)
 
 
+def resting(page: Page) -> float:
+    """Milliseconds between frames while nothing happens: what the machine has to give at the moment."""
+    return _frames(page.locator("body"), 0)[0]
+
+
 def _seconds(page: Page, button: Any, selector: str, count: int) -> float:
     """From a click until so many of something are there and painted."""
     taken: float = button.evaluate(
