@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -122,26 +124,9 @@ def test_a_server_that_is_gone_is_said_to_be_gone(tmp_path: Path) -> None:
 
 
 def test_something_else_at_the_address_is_not_taken_for_a_server() -> None:
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-
-    class Elsewhere(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"<html>hello</html>")
-
-        def log_message(self, *_: object) -> None: ...
-
-    other = HTTPServer(("127.0.0.1", 0), Elsewhere)
-    thread = threading.Thread(target=other.serve_forever)
-    thread.start()
-    try:
-        with pytest.raises(dpx.Unavailable, match="not a DPXPlain server"):
-            dpx.connect(f"http://127.0.0.1:{other.server_port}/people", token="dpx_1_a")
-    finally:
-        other.shutdown()
-        other.server_close()
-        thread.join()
+    elsewhere = pretender(lambda _path: (200, b"<html>hello</html>"))
+    with elsewhere as url, pytest.raises(dpx.Unavailable, match="not a DPXPlain server"):
+        dpx.connect(url, token="dpx_1_a")
 
 
 def test_long_work_tells_its_progress(server: RunningServer) -> None:
@@ -173,3 +158,70 @@ def test_the_command_line_asks_a_server(server: RunningServer, tmp_path: Path) -
     assert run("explain", "North", "South", "--k", "2")["free"] is True
     assert run("budget")["rho"]["remaining"] == 4.0
     assert [entry["kind"] for entry in run("history")["entries"]] == ["query", "prepare"]
+
+
+@contextmanager
+def pretender(answers: Callable[[str], Any]) -> Iterator[str]:
+    """A server that is not ours, and may be hostile."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answers(self.path)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=other.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{other.server_port}/people"
+    finally:
+        other.shutdown()
+        other.server_close()
+        thread.join()
+
+
+ME = {"name": "alice", "role": "analyst", "csrf": None}
+
+
+def test_a_hostile_server_cannot_make_the_client_open_a_local_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.toml"
+    secret.write_text("[table]\nname = 'mine'\n")
+
+    def answers(path: str) -> Any:
+        return 200, ME if path.endswith("/me") else {"schema": str(secret)}
+
+    with pretender(answers) as url, pytest.raises(dpx.Unavailable, match="not a DPXPlain server"):
+        dpx.connect(url, token="dpx_1_a")
+
+
+def test_a_hostile_servers_words_cannot_command_a_terminal() -> None:
+    shape = {
+        "code": "bad_request",
+        "message": "\x1b]0;gotcha\x07Hello\x1b[2J",
+        "remedy": "",
+        "position": None,
+    }
+    with pretender(lambda _path: (400, shape)) as url, pytest.raises(dpx.BadRequest) as refused:
+        dpx.connect(url, token="dpx_1_a")
+    assert "Hello" in str(refused.value)
+    assert all(sign.isprintable() for sign in str(refused.value))
+
+
+def test_a_hostile_servers_flood_is_cut_off(monkeypatch: Any) -> None:
+    monkeypatch.setattr(wire, "MOST_BYTES", 10_000)
+    flood = pretender(lambda _path: (200, b" " * 1_000_000))
+    with flood as url, pytest.raises(dpx.Unavailable, match="more than"):
+        dpx.connect(url, token="dpx_1_a")
+
+
+def test_a_token_for_this_machine_does_not_go_through_a_proxy(
+    server: RunningServer, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with connected(server) as session:
+        assert session.budget.limit == 5.0

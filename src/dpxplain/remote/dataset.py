@@ -18,7 +18,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset, Progress, R
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.remote.ledger import RemoteLedger
-from dpxplain.remote.wire import Wire
+from dpxplain.remote.wire import Wire, not_a_server
 
 if TYPE_CHECKING:
     from dpxplain.answer import Answer
@@ -31,7 +31,10 @@ class RemoteDataset(OpenDataset):
     """Plans, prices, verdicts and tables are made here; `once`, the door to the data, is the server's."""
 
     def __init__(self, wire: Wire, progress: Progress) -> None:
-        schema = Schema.load(wire.get(wire.of_dataset())["schema"])
+        declared = wire.get(wire.of_dataset())["schema"]
+        if not isinstance(declared, dict):  # a text would be opened as a file of this machine
+            raise not_a_server()
+        schema = Schema.load(declared)
         super().__init__(schema, NoData(schema), RemoteLedger(wire), OpenDPNoise(), progress)
         self.wire = wire
 

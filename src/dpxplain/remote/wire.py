@@ -18,6 +18,7 @@ import httpx
 from dpxplain.errors import BadRequest, Denied, DPXPlainError, InternalError, QueryRefused, Unavailable
 from dpxplain.phases.dataset import Progress
 
+MOST_BYTES = 500_000_000  # a preparation of two million cells is a tenth of it
 LONGEST_PATIENCE = 60.0  # seconds spent waiting for a busy server
 _WAIT = 20  # seconds a request for a job's state stays open
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -41,7 +42,11 @@ class Wire:
         self._home = f"{parts.scheme}://{parts.netloc}"
         base = "/".join([self._home, *before, "api", "v1"])
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._client = httpx.Client(base_url=base, headers=headers, timeout=_WAIT + 70.0)
+        # A proxy for the outside world has no business with this machine's own servers and their tokens.
+        local = parts.hostname in _LOCAL
+        self._client = httpx.Client(
+            base_url=base, headers=headers, timeout=_WAIT + 70.0, trust_env=not local, follow_redirects=False
+        )
 
     def __repr__(self) -> str:
         return f"<Wire to {self.dataset} at {self._home}>"
@@ -95,7 +100,8 @@ class Wire:
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         for pause in _pauses():
             try:
-                response = self._client.request(method, path, json=body)
+                with self._client.stream(method, path, json=body) as response:
+                    content = _received(response)
             except httpx.ConnectError:
                 raise Unavailable(
                     f"{self._home} cannot be reached.", remedy="Check the address; is the server running?"
@@ -106,7 +112,7 @@ class Wire:
                     remedy="Ask the same again: if the answer was stored meanwhile, it is free.",
                 ) from None
             if response.status_code not in (429, 503) or not pause(response):
-                return _read(response, body)
+                return _read(response.status_code, content, body)
         raise AssertionError("the last pause is refused")
 
 
@@ -130,24 +136,41 @@ def _pauses() -> Iterator[Any]:
         yield pause
 
 
-def _read(response: httpx.Response, body: Mapping[str, Any] | None) -> Any:
+def _received(response: httpx.Response) -> bytes:
+    """What the server sends, up to a size that no honest server reaches."""
+    received = bytearray()
+    for part in response.iter_bytes():
+        received += part
+        if len(received) > MOST_BYTES:
+            raise Unavailable(
+                f"The server sends more than {MOST_BYTES:,} bytes.", remedy="Ask for fewer groups or cells."
+            )
+    return bytes(received)
+
+
+def _read(status: int, received: bytes, body: Mapping[str, Any] | None) -> Any:
     try:
-        content = response.json()
-    except json.JSONDecodeError:
-        content = None
-    if response.is_success and content is not None:
+        content = json.loads(received)
+    except ValueError:
+        raise not_a_server(status) from None
+    if 200 <= status < 300:
         return content
-    if isinstance(content, dict) and "code" in content:
+    if isinstance(content, dict) and {"code", "message", "remedy"} <= content.keys():
         raise understood(content, body or {})
-    raise Unavailable(
-        f"Something that is not a DPXPlain server answered (status {response.status_code}).",
+    raise not_a_server(status)
+
+
+def not_a_server(status: int | None = None) -> Unavailable:
+    shown = "" if status is None else f" (status {status})"
+    return Unavailable(
+        f"Something that is not a DPXPlain server answered{shown}.",
         remedy="Check the address: https://host/data-set.",
     )
 
 
 def understood(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainError:
     """The server's error as the exception that local use would have raised."""
-    code, message, remedy = shape["code"], shape["message"], shape["remedy"]
+    code, message, remedy = (_visible(shape[name]) for name in ("code", "message", "remedy"))
     position = shape.get("position")
     if code == QueryRefused.code():
         if not position:
@@ -175,6 +198,11 @@ def understood(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainErr
     }
     kind = (known | elsewhere).get(code, BadRequest)
     return kind(message, remedy=remedy)
+
+
+def _visible(text: object) -> str:
+    """Without control characters: a terminal would obey them."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in str(text))
 
 
 def _kinds(root: type[DPXPlainError]) -> Iterator[type[DPXPlainError]]:
