@@ -18,6 +18,12 @@ class Preparations {
     return this.#known.includes(subject(ALL));
   }
 
+  /** In words, where only some predicates were prepared. */
+  limits(family: Family): string {
+    if (comparing.question?.prepared || this.#knowsUsual) return '';
+    return family.attributes ? `, by ${family.attributes.join(', ')}` : ', by these predicates';
+  }
+
   add(family: Family): void {
     this.#known = [...this.#known, subject(family)];
   }
