@@ -190,9 +190,9 @@ def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) 
         assert (ended["state"], ended["stage"]) == ("done", "")
 
 
-def test_two_who_ask_the_same_at_once_each_pay_once(small: RunningServer) -> None:
-    client = small.client()
-    engine = slow_down(small)
+def test_two_who_ask_the_same_at_once_each_pay_once(server: RunningServer) -> None:
+    client = server.client("twice")
+    engine = slow_down(server)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         both = [threads.submit(client.post, f"{AT}/query", json=QUERY) for _ in range(2)]
         assert engine.entered.acquire(timeout=10)

@@ -51,6 +51,8 @@ class WatchedLedger:
         return self._ledger.budget(dataset)
 
     def release(self, entry: int, payload: str) -> None:
+        if self._task is not None:
+            self._task.settle()
         self._ledger.release(entry, payload)
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:

@@ -68,6 +68,16 @@ def too_many(seconds: int) -> Problem:
     )
 
 
+def too_many_at_once(seconds: int) -> Problem:
+    return Problem(
+        429,
+        "too_many_at_once",
+        "You have as many requests under way as one caller may have here. Nothing was charged.",
+        "Wait until one of them has ended.",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
 def too_large() -> Problem:
     return Problem(
         413,

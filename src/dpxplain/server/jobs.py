@@ -59,7 +59,7 @@ class JobRunner:
     ) -> str:
         """Begin soon and return the job's id, or raise `busy` and leave no trace."""
         one = Here(secrets.token_urlsafe(18), Task())
-        with self._pool.admission() as submit:
+        with self._pool.admission(owner) as submit:
             self._jobs.create(one.id, dataset, owner, kind, request)
             one.task.on_charge = lambda: self._tell(one, "running", entry=one.task.entry)
             with self._lock:

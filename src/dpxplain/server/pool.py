@@ -1,7 +1,8 @@
 """The few threads in which data is read: bounded in number, queue and time, before anything is charged.
 
 With `pad_seconds`, each piece of work takes a whole number of such steps, so that its time says little about
-the data; the thread is held that long too, or the waiting time of others would tell.
+the data; the thread is held that long too, or the waiting time of others would tell. What was measured is
+stored only when its step ends: the history, or asking again, would tell the time otherwise.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
 from dpxplain.engines.stopping import Stop, Stopped, stoppable
-from dpxplain.server.failures import LOG, Problem, busy, failed_after_charge, place
+from dpxplain.server.failures import LOG, Problem, busy, failed_after_charge, place, too_many_at_once
+from dpxplain.server.threads import Workers
 
 T = TypeVar("T")
 RETRY_SECONDS = 5
+CLOSING_SECONDS = 10.0  # in which what runs may finish, and once more in which it may stop
 _BETWEEN_LOOKS = 0.1
 
 
@@ -34,6 +38,13 @@ class Task:
         self.charged = 0.0
         self.entry: int | None = None  # what it reserved in the ledger; from then on the charge stays
         self.on_charge: Callable[[], None] = lambda: None
+        self.pad: Callable[[], None] = lambda: None  # waits for the end of the step
+        self.padded = False
+
+    def settle(self) -> None:
+        """What was measured may be told from here on, so from here on time tells nothing about the data."""
+        self.pad()
+        self.padded = True
 
     def progress(self, stage: str) -> None:
         """For the phases; the place where a wish to stop is noticed between two passes."""
@@ -41,7 +52,7 @@ class Task:
         self.stage = stage
 
     def charge(self, entry: int, rho: float) -> None:
-        self.entry, self.charged = entry, rho
+        self.entry, self.charged, self.padded = entry, rho, False
         self.on_charge()
 
     def cancel(self) -> None:
@@ -50,59 +61,76 @@ class Task:
 
 
 class Pool:
-    """Runs tasks; refuses more than it may hold."""
+    """Runs tasks; refuses more than it may hold. Each caller has half of it at most, unless it is theirs."""
 
-    def __init__(self, *, running: int, waiting: int, seconds: float, pad_seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        running: int,
+        waiting: int,
+        seconds: float,
+        pad_seconds: float = 0.0,
+        shared: bool = True,
+        name: str = "dpxplain-work",
+    ) -> None:
         self._most = running + waiting
+        self._each = max(1, self._most // 2) if shared else self._most
         self._seconds = seconds
         self.pad_seconds = pad_seconds
-        self._inside = 0
+        self._inside: Counter[str] = Counter()
         self._tasks: set[Task] = set()
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(running, thread_name_prefix="dpxplain-work")
+        self._threads = Workers(running, max(1, running // 2) if shared else running, name)
         self._closed = threading.Event()
         threading.Thread(target=self._watch, name="dpxplain-watch", daemon=True).start()
 
     @contextmanager
-    def admission(self) -> Iterator[Callable[[Task, Callable[[], T]], Future[T]]]:
+    def admission(self, who: str) -> Iterator[Callable[[Task, Callable[[], T]], Future[T]]]:
         """A place, or `busy` at once. What is submitted keeps it until it ends; otherwise the block does."""
         with self._lock:
-            if self._inside >= self._most or self._closed.is_set():
+            if self.inside >= self._most or self._closed.is_set():
                 raise busy(RETRY_SECONDS)
-            self._inside += 1
+            if self._inside[who] >= self._each:
+                raise too_many_at_once(RETRY_SECONDS)
+            self._inside[who] += 1
         taken = False
 
         def submit(task: Task, work: Callable[[], T]) -> Future[T]:
             nonlocal taken
             try:
-                future = self._threads.submit(self._run, task, work)
+                future = self._threads.submit(who, lambda: self._run(task, work))
             except RuntimeError:  # shut down in between
                 raise busy(RETRY_SECONDS) from None
             taken = True
-            future.add_done_callback(lambda _future: self._leave())
+            future.add_done_callback(lambda _future: self._leave(who))
             return future
 
         try:
             yield submit
         finally:
             if not taken:
-                self._leave()
+                self._leave(who)
 
-    def submit(self, task: Task, work: Callable[[], T]) -> Future[T]:
+    def submit(self, who: str, task: Task, work: Callable[[], T]) -> Future[T]:
         """Start soon, or raise `busy` at once."""
-        with self.admission() as submit:
+        with self.admission(who) as submit:
             return submit(task, work)
 
     @property
     def inside(self) -> int:
         """How many run or wait."""
-        return self._inside
+        return self._inside.total()
 
-    def close(self, seconds: float = 10.0) -> None:
+    @property
+    def still_runs(self) -> bool:
+        return bool(self._tasks)
+
+    def close(self) -> None:
         """Let what runs finish for a while, then stop it."""
         self._closed.set()
+        seconds = CLOSING_SECONDS
         until = time.monotonic() + seconds
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         while self._tasks and time.monotonic() < until:
             time.sleep(_BETWEEN_LOOKS / 2)
         while self._tasks and time.monotonic() < until + seconds:
@@ -110,13 +138,20 @@ class Pool:
                 task.stop.ask()
             time.sleep(_BETWEEN_LOOKS / 2)
 
-    def _leave(self) -> None:
+    def _leave(self, who: str) -> None:
         with self._lock:
-            self._inside -= 1
+            self._inside[who] -= 1
+            self._inside += Counter()  # drops those at zero
 
     def _run(self, task: Task, work: Callable[[], T]) -> T:
         started = time.monotonic()
         task.deadline = started + self._seconds
+
+        def pad() -> None:
+            self._pad(started)
+            task.deadline = time.monotonic() + self._seconds  # what follows has its own time
+
+        task.pad = pad
         with self._lock:
             self._tasks.add(task)
         try:
@@ -124,7 +159,8 @@ class Pool:
         finally:
             with self._lock:
                 self._tasks.discard(task)
-            self._pad(started)
+            if not task.padded:
+                self._pad(started)
 
     def _pad(self, started: float) -> None:
         if self.pad_seconds > 0:

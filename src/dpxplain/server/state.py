@@ -57,6 +57,7 @@ class Server:
             waiting=limits.waiting,
             seconds=limits.seconds_per_request,
             pad_seconds=limits.pad_seconds,
+            shared=not config.single_user,
         )
         self.jobs = JobRunner(self.pool, ledger.jobs)
         self.metrics = Metrics(self)
@@ -126,7 +127,7 @@ class Desk:
     async def in_pool(self, work: Callable[[Task], T]) -> T:
         """Wait for work that reads data or computes for long; refused at once if the server is busy."""
         task = Task()
-        future = self.server.pool.submit(task, lambda: work(task))
+        future = self.server.pool.submit(self.caller.name, task, lambda: work(task))
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
