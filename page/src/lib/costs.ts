@@ -1,5 +1,5 @@
 // What a preview means, in one sentence per fact; each is true of the numbers the server predicted.
-import type { Preview, PreviewRow } from './api/types';
+import type { AnswerPart, AnswerRow, Column, Preview, PreviewRow } from './api/types';
 import { amount, level, number, whole } from './words';
 
 export function costSentence(preview: Preview): string {
@@ -25,4 +25,18 @@ export function expectations(preview: Preview): string[] {
     const sizes = rows.map((row) => `±${number(row.margin ?? null)} in a group of ${whole(row.group_size ?? 0)}`);
     return `${of} ${sizes.join(', ')} rows (${sure} interval).`;
   });
+}
+
+const NARROW = 0.25; // of the declared range: wider averages do not shrink in step with the noise
+
+/** Whether an interval's width is that of the noise: one that ends at what is possible at all would be wider. */
+export function isByNoise(row: AnswerRow, part: AnswerPart, columns: Column[]): boolean {
+  const { low, high } = row;
+  if (low === null || high === null) return false;
+  if (part.aggregate === 'sum') return true;
+  if (part.aggregate === 'count') return low > 0;
+  const bounds = columns.find(({ name }) => name === part.column)?.bounds;
+  if (!bounds) return false;
+  const [least, most] = bounds;
+  return low > least && high < most && high - low < NARROW * (most - least);
 }
