@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpxplain.model.stopping import checking
 from dpxplain.payload_shapes import (
     Amounts,
     AnswerPart,
@@ -137,7 +138,7 @@ def explanation_payload(
             sentence=words.row_sentence(table, row),
             drill=narrowed(sql, str(row.predicate)),
         )
-        for record, row in zip(table.records(), table.rows, strict=True)
+        for record, row in checking(zip(table.records(), table.rows, strict=True))
     ]
     meaning = [words.gap_meaning(table)] if words.tells_gaps(table) else []
     gap, interval = table.release.gap, table.release.gap_interval

@@ -11,6 +11,7 @@ from dpxplain.model.budget import Spend
 from dpxplain.model.frozen import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import ExplanationRelease
+from dpxplain.model.stopping import checking
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
@@ -155,6 +156,6 @@ class Explanation(Frozen, Displayed, Tabular):
                 index=line.predicate,
                 gap_without=line.gap_without_interval,
             )
-            for line in self.release.lines
+            for line in checking(self.release.lines)
         ]
         return tuple(sorted(rows, key=lambda row: (-row.influence[1], row.rank[1])))

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.stopping import Stop, Stopped, interruptible, stoppable
-from dpxplain.errors import InternalError, SourceError
+from dpxplain.engines.stopping import interruptible
+from dpxplain.errors import SourceError
 from dpxplain.model.schema import Schema
+from dpxplain.model.stopping import Stop, Stopped, stoppable
 from dpxplain.sql.parse import parse
 
 SCHEMA = Schema.load(
@@ -41,7 +42,7 @@ def test_after_the_wish_to_stop_no_pass_begins() -> None:
     stop.ask()
     with pytest.raises(Stopped):
         stop.check()
-    with stoppable(stop), pytest.raises(InternalError):
+    with stoppable(stop), pytest.raises(Stopped):
         engine.grouped(query, ((),))
     assert engine.grouped(query, ((),)).reveal().count.tolist() == [1, 2]
     engine.close()

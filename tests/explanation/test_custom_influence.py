@@ -221,7 +221,7 @@ def test_envelopes_and_selection_scores_are_those_of_the_definition_with_idle_pr
         for k in range(1, SIZE):
             family = selection_scores(RATIO, cells, k, SIZE, REACH)
             whole = _scores(RATIO, cells)[k - 1]
-            assert [family.score(p) for p in range(SIZE)] == (whole - whole[-1]).tolist()
+            assert family.scores_of(range(SIZE)).tolist() == (whole - whole[-1]).tolist()
 
 
 def test_the_true_rank_lies_in_the_envelope_of_every_table_within_its_distance() -> None:
@@ -325,7 +325,8 @@ def test_ten_million_idle_predicates_are_never_listed() -> None:
     best = int(np.argmax(RATIO.influence(cells)))
     (top, idle) = rank_envelopes(RATIO, cells, [best, size - 1], size, 200)
     assert time.perf_counter() - start < 2
-    assert family.score(best) > 0 == family.score(size - 1)
+    leader, last = family.scores_of([best, size - 1])
+    assert leader > 0 == last
     assert top.highest[0] == 1
     positive = int(np.sum(RATIO.influence(cells) > 0))
     negative = int(np.sum(RATIO.influence(cells) < 0))

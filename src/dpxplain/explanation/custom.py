@@ -20,6 +20,7 @@ from dpxplain.explanation.influence import FloatArray, QuestionCells
 from dpxplain.explanation.ranges import Range
 from dpxplain.model.question import Contrast
 from dpxplain.model.schema import AggregateKind
+from dpxplain.model.stopping import checking
 
 
 def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 127) -> tuple[float, ...]:
@@ -185,7 +186,7 @@ def widening(
     """
     shape = cells.predicate_count.shape[1:]
     lowest, highest = np.full(shape, np.inf), np.full(shape, -np.inf)
-    for d in range(reach):
+    for d in checking(range(reach)):
         with np.errstate(all="ignore"):
             low, high = influence.bounds(cells, d)
         lowest = np.minimum(lowest, np.nan_to_num(low, nan=-np.inf, posinf=np.inf, neginf=-np.inf))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Generic, NoReturn, ParamSpec, TypeVar
 
 from dpxplain.errors import InternalError
+from dpxplain.model.stopping import Stopped
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -34,6 +35,8 @@ def sealed(function: Callable[P, T]) -> Callable[P, T]:
             failure = type(stop)()
         except MemoryError:
             failure = MemoryError()
+        except Stopped:
+            failure = Stopped()
         except Exception:
             failure = InternalError(
                 "A computation on confidential values failed.",

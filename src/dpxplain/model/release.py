@@ -90,7 +90,8 @@ class ExplanationRelease:
     private: bool = True
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        # Not asdict, which copies deeply: there may be a million lines.
+        return json.dumps(vars(self) | {"lines": [vars(line) for line in self.lines]})
 
     @classmethod
     def from_json(cls, text: str) -> ExplanationRelease:

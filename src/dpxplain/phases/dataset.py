@@ -26,6 +26,7 @@ from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.schema import Schema
+from dpxplain.model.stopping import check_stop
 from dpxplain.phases.keeping import Kept, Turns
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.sql.parse import parse_condition
@@ -150,6 +151,7 @@ class OpenDataset:
                 )
             entry = self.ledger.reserve(self.name, kind, key, asked.words, rho, spends, asked.request)
             release = measure()
+            check_stop()  # nobody waits for it any more; the charge stays
             self.ledger.release(entry, release.to_json())
             return release, entry, False
 

@@ -9,6 +9,7 @@ from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.model.stopping import checking
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.request import ExplanationRequest
 from dpxplain.phases.scoring import Scoring, true_scores
@@ -107,10 +108,10 @@ class ScoredPlan(ExplanationPlan):
     def measure(self, dataset: OpenDataset) -> ExplanationRelease:
         scores = true_scores(self.request, self.scoring, dataset)
         dataset.progress("Choosing and measuring explanations under privacy")
-        lines = []
-        for line in self.draw(scores, dataset.noise):
+        lines, margin = [], self.influence_margin
+        for line in checking(self.draw(scores, dataset.noise)):
             influence = line.score * self.scoring.per_score
-            interval = (influence - self.influence_margin, influence + self.influence_margin)
+            interval = (influence - margin, influence + margin)
             lines.append(ExplanationLine(line.predicate, influence, interval, line.rank))
         return ExplanationRelease(
             rho=self.rho,

@@ -17,7 +17,7 @@ from opendp import domains, measurements, metrics
 
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.privacy.calibration import gaussian_scale
-from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
+from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian
 
 _FINENESS = 2**16  # lattice points per σ, at least
 _LARGEST = 2**62  # clamping never raises a sensitivity, and keeps every draw inside 64 bits
@@ -41,8 +41,8 @@ def add_gaussian(
     measurement, fine_scale = authorise(gaussian_measurement, scale * fineness, sensitivity * fineness, rho)
     largest = _LARGEST // fineness
     exact = np.clip(secret.reveal(), -largest, largest) * fineness
-    released = noise.gaussian(measurement, exact.tolist(), fine_scale)
-    return NoisyValues(np.asarray(released, dtype=np.float64) / fineness, fine_scale / fineness)
+    released = draw_gaussian(noise, measurement, exact, fine_scale)
+    return NoisyValues(released.astype(np.float64) / fineness, fine_scale / fineness)
 
 
 def gaussian_measurement(scale: float) -> Any:

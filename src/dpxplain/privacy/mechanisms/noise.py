@@ -11,14 +11,18 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from opendp.mod import enable_features
 
 from dpxplain.errors import InternalError
 from dpxplain.model.plain import insist_on_numbers
+from dpxplain.model.stopping import check_stop
 from dpxplain.privacy.calibration import LARGEST_SCALE
 
 # Not opendp.prelude: it would import polars, sklearn and more, half a second that nobody needs.
 enable_features("contrib")
+
+DRAWS_AT_ONCE = 2048  # some 50 ms of OpenDP, which nothing can interrupt
 
 
 class NoiseSource(Protocol):
@@ -69,6 +73,22 @@ class SeededNoise:
 
     def below(self, bound: int) -> int:
         return int(self._seeded.integers(bound))
+
+
+def draw_gaussian(
+    noise: NoiseSource, measurement: Any, values: NDArray[np.int64], scale: float
+) -> NDArray[np.int64]:
+    """Values and noise, piece by piece, so that a request can be stopped in between.
+
+    The coordinates' noises are independent and of one scale, so pieces together have the law of the whole;
+    what it costs was asserted for the whole vector when the measurement was authorised.
+    """
+    released = np.empty(len(values), dtype=np.int64)
+    for start in range(0, len(values), DRAWS_AT_ONCE):
+        check_stop()
+        piece = slice(start, start + DRAWS_AT_ONCE)
+        released[piece] = noise.gaussian(measurement, values[piece].tolist(), scale)
+    return released
 
 
 def authorise(

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from dpxplain.model.budget import Spend, remainder
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.plain import insist_on_numbers
@@ -113,7 +111,7 @@ def select_and_measure(
     else:
         chosen = list(range(plan.family_size))
     measured = add_gaussian(
-        scores.map(lambda family: np.array([family.score(index) for index in chosen], dtype=np.int64)),
+        scores.map(lambda family: family.scores_of(chosen)),
         sensitivity=plan.influence_sensitivity,
         rho=plan.rho_influence,
         noise=noise,

@@ -8,12 +8,14 @@ docs/proofs/rank-bounds.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
-from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
+from dpxplain.privacy.mechanisms.noise import DRAWS_AT_ONCE, NoiseSource, authorise, draw_gaussian
 from dpxplain.privacy.mechanisms.scores import FamilyScores
 
 LOWER_SHARE = 0.1  # the paper's η: the upper bound says more, so it gets the larger share
@@ -32,8 +34,7 @@ def bound_ranks(
     """A rank interval for each chosen position, all together for `rho`."""
     family = secret.reveal()
     leads = []
-    for index in chosen:
-        score = family.score(index)
+    for score in family.scores_of(chosen).tolist():
 
         def lead(rank: int, score: int = score) -> int:
             return score - family.at_rank(rank)
@@ -68,10 +69,14 @@ def search_positions(
         return [(1, 1) for _ in leads]
     one_sided = (1.0 + confidence) / 2.0
     per_search = rho / len(leads)
-    below = _Probes(change, per_search * lower_share, probes, one_sided, len(leads), noise)
-    above = _Probes(change, per_search * (1.0 - lower_share), probes, one_sided, len(leads), noise)
+    below = _Probes(change, per_search * lower_share, probes, one_sided, noise)
+    above = _Probes(change, per_search * (1.0 - lower_share), probes, one_sided, noise)
     intervals = []
-    for behind, ahead in leads:
+    together = max(1, DRAWS_AT_ONCE // probes)
+    for number, (behind, ahead) in enumerate(leads):
+        if number % together == 0:
+            for side in (below, above):
+                side.draw(min(together, len(leads) - number))
         low, _ = _search(lambda t, lead=behind: below.look(lead(t)) >= -below.slack, size)  # type: ignore[misc]
         _, high = _search(lambda t, lead=ahead: above.look(lead(t)) >= above.slack, size)  # type: ignore[misc]
         intervals.append((min(low, high), max(low, high)))
@@ -81,18 +86,23 @@ def search_positions(
 class _Probes:
     """Noisy looks at leads, and the slack beyond which their sign can be trusted.
 
-    The noise of all looks is drawn at once, on zeros: whole numbers plus discrete Gaussian noise are the
-    same whether OpenDP or we add them up, and one call is much faster than hundreds.
+    The noise of many looks is drawn at once, on zeros: whole numbers plus discrete Gaussian noise are the
+    same whether OpenDP or we add them up, and one call is much faster than hundreds. All looks that a search
+    might make are drawn for, so that how many draws there are does not depend on the data.
     """
 
-    def __init__(
-        self, change: float, rho: float, probes: int, confidence: float, searches: int, noise: NoiseSource
-    ) -> None:
-        measurement, scale = authorise(
+    def __init__(self, change: float, rho: float, probes: int, confidence: float, noise: NoiseSource) -> None:
+        self._measurement, self._scale = authorise(
             gaussian_measurement, gaussian_scale(change, rho / probes), change, rho / probes
         )
-        self.slack = rank_slack(scale, probes, confidence)
-        self._noise = iter(noise.gaussian(measurement, [0] * (probes * searches), scale))
+        self.slack = rank_slack(self._scale, probes, confidence)
+        self._probes, self._source = probes, noise
+        self._noise: Iterator[int] = iter(())
+
+    def draw(self, searches: int) -> None:
+        """Noise for the next so many searches."""
+        zeros = np.zeros(self._probes * searches, dtype=np.int64)
+        self._noise = iter(draw_gaussian(self._source, self._measurement, zeros, self._scale).tolist())
 
     def look(self, lead: int) -> int:
         return lead + next(self._noise)

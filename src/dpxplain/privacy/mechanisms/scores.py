@@ -6,6 +6,7 @@ only the active ones are listed. A family of millions then costs what its active
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +21,7 @@ class FamilyScores:
     """`scores` of the `active` predicates (their indices, increasing); the other of `size` score 0.
 
     >>> family = FamilyScores(np.array([1, 3]), np.array([7, -2]), size=5)
-    >>> [family.score(i) for i in range(5)], [family.at_rank(t) for t in range(1, 6)]
+    >>> family.scores_of(range(5)).tolist(), [family.at_rank(t) for t in range(1, 6)]
     ([0, 7, 0, -2, 0], [7, 0, 0, 0, -2])
     """
 
@@ -33,10 +34,11 @@ class FamilyScores:
         """How many predicates are idle."""
         return self.size - len(self.active)
 
-    def score(self, index: int) -> int:
-        position = int(np.searchsorted(self.active, index))
-        found = position < len(self.active) and self.active[position] == index
-        return int(self.scores[position]) if found else 0
+    def scores_of(self, indices: Sequence[int]) -> IntArray:
+        wanted = np.asarray(indices, dtype=np.int64)
+        position = np.searchsorted(self.active, wanted)
+        found = np.append(self.active, -1)[position] == wanted
+        return np.where(found, np.append(self.scores, 0)[position], 0)
 
     def at_rank(self, rank: int) -> int:
         """The `rank`-th highest score of the whole family, counted from 1."""

@@ -17,6 +17,7 @@ import numpy as np
 from opendp import domains, measurements, measures, metrics
 
 from dpxplain.model.confidential import Confidential, sealed
+from dpxplain.model.stopping import checking
 from dpxplain.privacy.calibration import top_k_scale
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
 from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
@@ -35,7 +36,7 @@ def select_top_k(
     measurement, scale = authorise(_exponential, top_k_scale(widened, 1, rho / k), widened, rho / k)
     race = _Race(secret.reveal(), scale)
     chosen: list[int] = []
-    for _ in range(k):
+    for _ in checking(range(k)):
         buckets = race.buckets()
         bucket = list(buckets)[noise.pick(measurement, list(buckets.values()), scale)]
         if bucket == _IDLE:

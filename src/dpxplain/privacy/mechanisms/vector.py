@@ -16,6 +16,7 @@ import numpy as np
 from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.plain import insist_on_numbers
+from dpxplain.model.stopping import checking
 from dpxplain.privacy.calibration import gaussian_scale, range_quantile
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource
@@ -81,7 +82,7 @@ def release_vector(
     apart = plan.rank_resolution(confidence)
     descending = np.sort(noisy)[::-1]
     lines = []
-    for index, score in zip(chosen.tolist(), fresh.values.tolist(), strict=True):
+    for index, score in checking(zip(chosen.tolist(), fresh.values.tolist(), strict=True)):
         # Certainly above it: those more than `apart` higher. Possibly above it: all not as much lower.
         low = 1 + int(np.searchsorted(-descending, -(noisy[index] + apart), side="left"))
         high = int(np.searchsorted(-descending, -(noisy[index] - apart), side="right"))
