@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,8 @@ import sqlalchemy as sa
 from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest
+from dpxplain.ledger.limits import Standing
+from dpxplain.ledger.opening import open_ledger
 from dpxplain.ledger.tables import APPEND_ONLY
 
 WHY = {"reason": "study 7", "by": "carol"}
@@ -44,12 +47,18 @@ def change(ledger, table, *statements):
     """Change the database as somebody would who may do anything with it."""
     with ledger._store.updating() as connection:
         if connection.dialect.name == "sqlite":
-            for event in ("UPDATE", "DELETE"):
-                connection.exec_driver_sql(f"DROP TRIGGER {table}_keeps_its_rows_on_{event}")
+            found = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
+            guards = connection.exec_driver_sql(found, (table,)).all()
+            off = [f"DROP TRIGGER {guard.name}" for guard in guards]
+            on = [guard.sql for guard in guards]
         else:
-            connection.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+            off, on = ([f"ALTER TABLE {table} {how} TRIGGER ALL"] for how in ("DISABLE", "ENABLE"))
+        for statement in off:
+            connection.exec_driver_sql(statement)
         for statement in statements:
             assert connection.exec_driver_sql(statement).rowcount > 0
+        for statement in on:
+            connection.exec_driver_sql(statement)
 
 
 def test_every_change_leaves_one_record(lived):
@@ -124,8 +133,6 @@ def test_note_cannot_pass_for_a_change(ledger):
 
 
 def test_verification_counts_and_names_the_head_even_of_an_empty_log(place):
-    from dpxplain.ledger.opening import open_ledger
-
     ledger = open_ledger(place)
     report = ledger.verify_audit()
     assert (report.records, report.head, report.problems, report.intact) == (0, "0" * 64, [], True)
@@ -142,6 +149,34 @@ def test_database_itself_refuses_to_change_or_delete_a_row(lived):
             refused = pytest.raises(sa.exc.DBAPIError, match="append-only")
             with refused, lived._store._engine.connect() as connection:
                 connection.exec_driver_sql(statement)
+    assert lived.verify_audit().problems == []
+
+
+@pytest.mark.parametrize("table", APPEND_ONLY, ids=lambda table: table.name)
+def test_database_itself_refuses_to_replace_a_row(lived, table):
+    key = next(iter(table.primary_key.columns))
+    names = [f'"{column.name}"' for column in table.columns]
+    if lived._store._engine.dialect.name == "sqlite":
+        other = {f'"{key.name}"': "'another key'" if isinstance(key.type, sa.Text) else "rowid"}
+        disguised = {f'"{key.name}"': f"CAST({key.name} AS TEXT)"}
+        replacements = [
+            f"INSERT OR REPLACE INTO {table.name} SELECT * FROM {table.name}",
+            f"REPLACE INTO {table.name} ({', '.join(names)}) "
+            f"SELECT {', '.join(disguised.get(name, name) for name in names)} FROM {table.name}",
+            # By the number of the row, which is not always its key.
+            f"INSERT OR REPLACE INTO {table.name} (rowid, {', '.join(names)}) "
+            f"SELECT rowid, {', '.join(other.get(name, name) for name in names)} FROM {table.name}",
+        ]
+    else:
+        replacements = [
+            f"INSERT INTO {table.name} SELECT * FROM {table.name} "
+            f'ON CONFLICT ({key.name}) DO UPDATE SET "{column.name}" = EXCLUDED."{column.name}"'
+            for column in table.columns
+        ]
+    for statement in replacements:
+        refused = pytest.raises(sa.exc.DBAPIError, match="append-only")
+        with refused, lived._store._engine.connect() as connection:
+            connection.exec_driver_sql(statement)
     assert lived.verify_audit().problems == []
 
 
@@ -217,6 +252,104 @@ def test_verification_catches(lived, table, statements, problem):
     report = lived.verify_audit()
     assert not report.intact
     assert any(problem in each for each in report.problems), report.problems
+
+
+STRANGE = {
+    "NaN in a request": ("entries", "request = 'NaN'", "id = 2", "entry 2 is not"),
+    "infinity in the spends": ("entries", "spends = '[[\"x\", 1e999]]'", "id = 2", "entry 2 is not"),
+    "JSON too deep to read": ("entries", f"request = '{'[' * 100_000}'", "id = 2", "entry 2 is not"),
+    "an infinite delta": ("limits", "delta = {infinity}", "id = 1", "limit 1 is not"),
+    "NaN in a record": ("log", """details = '{{"entry": NaN}}'""", "id = 3", "record 3 was altered"),
+    "infinity in a record": ("log", """details = '{{"entry": {{"id": 1e999}}}}'""", "id = 3", "record 3 was"),
+    "a list for a key": ("log", """details = '{{"entry": {{"id": []}}}}'""", "id = 3", "record 3 cannot be"),
+    "a list for a limit": ("log", """details = '{{"limit": [1]}}'""", "id = 1", "record 1 cannot be read"),
+    "JSON that is no object": ("log", "details = '7'", "id = 3", "record 3 cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("table", "change_to", "where", "problem"), STRANGE.values(), ids=STRANGE)
+def test_verification_survives(lived, table, change_to, where, problem):
+    infinity = "9e999" if lived._store._engine.dialect.name == "sqlite" else "'Infinity'"
+    change(lived, table, f"UPDATE {table} SET {change_to.format(infinity=infinity)} WHERE {where}")
+    report = lived.verify_audit()
+    assert any(problem in each for each in report.problems), report.problems
+
+
+BYTES = {
+    "a payload": ("releases", "payload", "entry = 3", "release 3 is not"),
+    "spends": ("entries", "spends", "id = 2", "entry 2 is not"),
+    "a charge": ("entries", "charge_units", "id = 2", "entry 2 does not add up"),
+    "a data set": ("entries", "dataset", "id = 2", "entry 2 is not"),
+    "a limit": ("limits", "declared_units", "id = 1", "limit 1 is not"),
+    "a time": ("shares", "time", "id = 1", "share 1 is not"),
+    "a secret": ("tokens", "secret_hash", "true", "it was altered"),
+    "details": ("log", "details", "id = 3", "record 3 was altered"),
+    "a hash": ("log", "hash", "id = 3", "record 3 was altered"),
+    "a previous hash": ("log", "previous", "id = 3", "record 3 was altered"),
+    "an action": ("log", "action", "id = 3", "record 3 was altered"),
+}
+
+
+@pytest.mark.parametrize("written", ["CAST({0} AS BLOB)", "x'ff'", "CAST(x'ff80' AS TEXT)"])
+@pytest.mark.parametrize(("table", "column", "where", "problem"), BYTES.values(), ids=BYTES)
+def test_verification_survives_bytes_in_a_file(tmp_path, table, column, where, problem, written):
+    with closing(open_ledger(tmp_path / "ledger.sqlite")) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        live(ledger)
+        change(ledger, table, f"UPDATE {table} SET {column} = {written.format(column)} WHERE {where}")
+        report = ledger.verify_audit()
+        assert any(problem in each for each in report.problems), report.problems
+        assert isinstance(report.head, str)
+
+
+def test_verification_misses_a_guard(lived):
+    with lived._store.updating() as connection:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("DROP TRIGGER grants_keeps_its_rows_on_DELETE")
+            connection.exec_driver_sql("DROP TRIGGER log_keeps_its_rows_on_INSERT")
+            connection.exec_driver_sql("DROP TRIGGER limits_keeps_its_rows_on_UPDATE")
+            connection.exec_driver_sql(
+                "CREATE TRIGGER limits_keeps_its_rows_on_UPDATE BEFORE UPDATE ON limits BEGIN SELECT 1; END"
+            )
+        else:
+            connection.exec_driver_sql("DROP TRIGGER grants_keeps_its_rows ON grants")
+            connection.exec_driver_sql("ALTER TABLE log DISABLE TRIGGER ALL")
+            connection.exec_driver_sql("DROP TRIGGER limits_keeps_its_rows ON limits")
+            connection.exec_driver_sql(
+                "CREATE TRIGGER limits_keeps_its_rows BEFORE UPDATE OR DELETE OR TRUNCATE ON limits "
+                "FOR EACH STATEMENT WHEN (false) EXECUTE FUNCTION refuse_change()"
+            )
+    assert lived.verify_audit().problems == [
+        f"The table {table} is not guarded: its triggers are missing, changed or switched off."
+        for table in ("limits", "grants", "log")
+    ]
+
+
+def test_verification_misses_a_guard_whose_function_was_disarmed(postgres_address):
+    with closing(open_ledger(postgres_address)) as ledger:
+        with ledger._store.updating() as connection:
+            connection.exec_driver_sql(
+                "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN RETURN NULL; END $$"
+            )
+        assert len(ledger.verify_audit().problems) == len(APPEND_ONLY)
+
+
+def test_verification_tells_of_a_charge_beyond_the_limit_of_its_time(ledger, monkeypatch):
+    ledger.grant("adult", "ann", 0.25, **WHY)
+    reserve(ledger.account("ann"), 0.25)
+    ledger.open_dataset("adult", 0.125, 1e-6)  # lowered below what was spent: no charge is to blame
+    ledger.grant("adult", "ann", 0, **WHY)
+    assert ledger.verify_audit().problems == []
+    monkeypatch.setattr(Standing, "refusal", lambda *_: None)  # a program that checks nothing
+    entry = reserve(ledger.account("ann"), 0.25)
+    ledger.top_up("adult", 10, **WHY)  # too late
+    ledger.grant("adult", "ann", 5, **WHY)
+    reserve(ledger.account("ann"), 0.25)
+    assert ledger.verify_audit().problems == [
+        f"The entry {entry} exceeds the limit that 'adult' had then.",
+        f"The entry {entry} exceeds the allowance that 'ann' had then.",
+    ]
 
 
 def test_cut_tail_shows_only_by_a_noted_head(lived):

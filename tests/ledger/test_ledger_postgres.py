@@ -166,6 +166,18 @@ def test_database_in_another_encoding_is_refused(postgres_server):
     postgres_server.execute("DROP DATABASE latin WITH (FORCE)")
 
 
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM dpxplain.turnstile", "INSERT INTO dpxplain.turnstile VALUES (2, 2)"]
+)
+def test_nothing_is_charged_without_the_one_row_that_makes_writers_wait(ledger, postgres_address, damage):
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute(damage)
+    for attempt in (lambda: reserve(ledger, 0.1), lambda: open_ledger(postgres_address)):
+        with pytest.raises(SourceError, match="turnstile must have one row"):
+            attempt()
+    assert ledger.budget("adult").spent == 0.0
+
+
 def test_damaged_tables_are_explained(ledger, postgres_address):
     with psycopg.connect(postgres_address, autocommit=True) as connection:
         connection.execute("DROP TABLE dpxplain.entries CASCADE")

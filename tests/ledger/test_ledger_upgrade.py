@@ -101,7 +101,7 @@ def test_upgraded_ledger_looks_like_a_new_one_and_goes_on(old, tmp_path):
             shapes.append(set(connection.execute("SELECT type, name, sql FROM sqlite_master")))
             assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-            assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+            assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     assert shapes[0] == shapes[1]
 
 
@@ -127,3 +127,23 @@ def test_two_who_upgrade_together_do_it_once(old):
         assert [record.action for record in ledger.audit()].count("ledger upgraded") == 1
         assert ledger.verify_audit().problems == []
         ledger.close()
+
+
+def test_ledger_of_version_2_gets_its_missing_guards(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    with closing(SQLiteLedger(path)) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        reserve(ledger, 0.1)
+    with closing(sqlite3.connect(path)) as connection:
+        guards = "SELECT name FROM sqlite_master WHERE name LIKE '%_on_INSERT'"
+        for (name,) in connection.execute(guards).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("PRAGMA user_version = 2")
+    for _ in range(2):
+        with closing(SQLiteLedger(path)) as ledger:
+            assert ledger.budget("adult").spent == 0.1
+            assert ledger.verify_audit().problems == []
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            connection.execute("INSERT OR REPLACE INTO entries SELECT * FROM entries")

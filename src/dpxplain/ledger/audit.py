@@ -93,11 +93,13 @@ def image(row: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def parsed(text: str) -> Any:
-    """JSON that a stranger may have altered: what is none stays text."""
+def parsed(text: Any) -> Any:
+    """JSON that a stranger may have altered: what is none stays what it is."""
+    if not isinstance(text, str):
+        return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

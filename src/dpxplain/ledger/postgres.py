@@ -14,9 +14,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import SourceError
+from dpxplain.ledger.guards import create_guards
 from dpxplain.ledger.sqlledger import SQLLedger
 from dpxplain.ledger.store import BUSY_SECONDS, Store, busy, too_new
-from dpxplain.ledger.tables import create_tables
+from dpxplain.ledger.tables import METADATA
 
 try:
     import psycopg
@@ -49,6 +50,7 @@ _TURNSTILE = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("version", sa.Integer),
 )
+_PASSING = sa.select(_TURNSTILE.c.id).with_for_update()
 
 
 class PostgresLedger(SQLLedger):
@@ -93,7 +95,8 @@ class PostgresStore(Store):
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         with self.updating() as connection:
-            connection.execute(sa.select(_TURNSTILE.c.id).with_for_update())
+            if len(connection.execute(_PASSING).all()) != 1:  # nobody would wait for anybody
+                raise _no_turnstile(self.name)
             yield connection
 
     @contextmanager
@@ -141,7 +144,10 @@ class PostgresStore(Store):
                     _create(connection)
             if not connection.exec_driver_sql(_MAY_WRITE).scalar_one():
                 raise _no_rights(self.name)
-            version = connection.execute(sa.select(_TURNSTILE.c.version)).scalar_one()
+            versions = connection.execute(sa.select(_TURNSTILE.c.version)).scalars().all()
+            if len(versions) != 1:
+                raise _no_turnstile(self.name)
+            (version,) = versions
             if version > SCHEMA_VERSION:
                 raise too_new(self.name, version, SCHEMA_VERSION)
 
@@ -170,6 +176,13 @@ def _no_rights(name: str) -> SourceError:
     )
 
 
+def _no_turnstile(name: str) -> SourceError:
+    return SourceError(
+        f"{name} is damaged: its table turnstile must have one row, which writers lock.",
+        remedy="Restore it from a backup; nothing can be charged until then.",
+    )
+
+
 def _exists(connection: sa.Connection) -> bool:
     # Read from the catalogue itself: to_regclass answers from a cache, which does not notice what another
     # process has made while we waited for the advisory lock.
@@ -179,6 +192,7 @@ def _exists(connection: sa.Connection) -> bool:
 
 def _create(connection: sa.Connection) -> None:
     connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS dpxplain")
-    create_tables(connection)
+    METADATA.create_all(connection, checkfirst=False)
+    create_guards(connection)
     _TURNSTILE.create(connection, checkfirst=False)
     connection.execute(sa.insert(_TURNSTILE).values(id=1, version=SCHEMA_VERSION))

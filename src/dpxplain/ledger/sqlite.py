@@ -14,19 +14,21 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from dpxplain.errors import SourceError
 from dpxplain.ledger import store
+from dpxplain.ledger.guards import create_guards
 from dpxplain.ledger.sqlite_upgrade import upgrade
 from dpxplain.ledger.sqlledger import SQLLedger
 from dpxplain.ledger.store import Store, busy, damaged, too_new
-from dpxplain.ledger.tables import create_tables
+from dpxplain.ledger.tables import METADATA
 
 APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's SQLite files
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class SQLiteLedger(SQLLedger):
@@ -102,6 +104,9 @@ class SQLiteStore(Store):
         engine = _engine(self._file)
         try:
             with self._connection(engine) as connection:
+                # What is no UTF-8 is for the reader to judge, not for the driver to fail on.
+                driver: Any = connection.connection.driver_connection
+                driver.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
                 connection.exec_driver_sql("BEGIN")
                 yield connection
         finally:
@@ -151,8 +156,9 @@ class SQLiteStore(Store):
             raise _unwritable(self.name)
         if version < SCHEMA_VERSION:
             with self.writing() as connection:
-                if _version(connection) < SCHEMA_VERSION:  # unless another process was faster
-                    upgrade(connection)
+                version = _version(connection)
+                if version < SCHEMA_VERSION:  # unless another process was faster
+                    upgrade(connection, version)
                     _set_version(connection)
 
 
@@ -192,7 +198,8 @@ def _set_version(connection: sa.Connection) -> None:
 def _create(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN")  # or every table would be synced to disk by itself
-        create_tables(connection)
+        METADATA.create_all(connection, checkfirst=False)
+        create_guards(connection)
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         _set_version(connection)
         connection.commit()

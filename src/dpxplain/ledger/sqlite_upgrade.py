@@ -1,6 +1,7 @@
-"""Brings a SQLite ledger of version 1 up to date, within one transaction.
+"""Brings an older SQLite ledger up to date, within one transaction.
 
-It knew no analysts and no log. Its entries become the local owner's, and the log begins with what was found.
+Version 1 knew no analysts and no log: its entries become the local owner's, and the log begins with what was
+found. Version 2 had no guards against INSERT OR REPLACE.
 """
 
 from __future__ import annotations
@@ -8,18 +9,27 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from dpxplain.ledger import audit
-from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, create_tables
+from dpxplain.ledger.guards import create_guards, create_replacement_guards
+from dpxplain.ledger.tables import ENTRIES, LIMITS, METADATA, RELEASES
 
 _OLD = ("datasets", "entries", "releases")
 
 
-def upgrade(connection: sa.Connection) -> None:
+def upgrade(connection: sa.Connection, version: int) -> None:
+    if version == 1:
+        _from_version_1(connection)
+    else:
+        create_replacement_guards(connection)
+
+
+def _from_version_1(connection: sa.Connection) -> None:
     """Move all rows of version 1 into today's tables and record each of them."""
     for index in ("entries_by_key", "entries_by_charge"):
         connection.exec_driver_sql(f"DROP INDEX {index}")
     for table in _OLD:
         connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO old_{table}")
-    create_tables(connection)
+    METADATA.create_all(connection, checkfirst=False)
+    create_guards(connection)
     found = {
         table: connection.exec_driver_sql(f"SELECT count(*) FROM old_{table}").scalar_one() for table in _OLD
     }

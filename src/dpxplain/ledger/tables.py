@@ -1,7 +1,7 @@
 """The ledger's tables, the same in SQLite and PostgreSQL.
 
 All but jobs are append-only: a changed limit, allowance or share is a new row and the latest counts, so
-nothing can give budget back. Triggers in the database refuse every UPDATE and DELETE, whoever asks.
+nothing can give budget back. Triggers in the database (guards.py) refuse every change of a row, whoever asks.
 
 Times are ISO 8601 texts in UTC and JSON is text: both databases then keep, and the audit log hashes, the
 same characters.
@@ -147,31 +147,3 @@ JOBS = sa.Table(
 STATE = (LIMITS, GRANTS, ENTRIES, RELEASES, SHARES, TOKENS, REVOCATIONS)
 """What the log must account for, row by row."""
 APPEND_ONLY = (*STATE, LOG)
-
-_SQLITE_GUARD = """
-CREATE TRIGGER {table}_keeps_its_rows_on_{event} BEFORE {event} ON {table}
-BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END
-"""
-_POSTGRES_REFUSAL = """
-CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN RAISE EXCEPTION 'the ledger is append-only' USING ERRCODE = 'integrity_constraint_violation'; END $$
-"""
-_POSTGRES_GUARD = """
-CREATE TRIGGER {table}_keeps_its_rows BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
-FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()
-"""
-
-
-def create_tables(connection: sa.Connection) -> None:
-    """Make all tables and their guards, within the caller's transaction."""
-    METADATA.create_all(connection, checkfirst=False)
-    if connection.dialect.name == "sqlite":
-        guards = [_SQLITE_GUARD.format(table=table, event=event) for table, event in _guarded()]
-    else:
-        guards = [_POSTGRES_REFUSAL, *(_POSTGRES_GUARD.format(table=table.name) for table in APPEND_ONLY)]
-    for guard in guards:
-        connection.exec_driver_sql(guard)
-
-
-def _guarded() -> list[tuple[str, str]]:
-    return [(table.name, event) for table in APPEND_ONLY for event in ("UPDATE", "DELETE")]
