@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
+from dpxplain.explanation.recipes import read
 from dpxplain.phases.prepare_answer import find_prepared
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
@@ -100,3 +104,21 @@ def test_listed_conditions_are_found_among_those_prepared(session: dpx.Session) 
     assert question.explain(k=2, predicates=dpx.differs("sex")).free
     with pytest.raises(dpx.ExplanationError, match="not prepared"):
         question.explain(k=2, predicates="sex <> 'Male'")
+
+
+@pytest.mark.parametrize("predicate", ["age > 40", "ranges:age", "either:age,size"])
+def test_a_preparation_under_an_older_schema_stands_in_nobodys_way(tmp_path: Path, predicate: str) -> None:
+    def declared(name: str) -> dict[str, object]:
+        columns = {"g": {"values": ["A", "B"]}, name: {"edges": [0, 40, 80]}, "size": {"edges": [0, 40, 80]}}
+        return {"table": {"name": "t"}, "privacy": {"rho": 10.0}, "columns": columns}
+
+    sql, rows = "SELECT g, COUNT(*) FROM t GROUP BY g", {"g": ["A", "B"] * 50, "size": [10, 50] * 50}
+    with dpx.connect(pa.table(rows | {"age": [30, 50] * 50}), declared("age"), workspace=tmp_path) as session:
+        family = {"predicates": [read(predicate, session.schema)]}
+        session.query(sql, rho=0.1).prepare(rho=0.1, **family)
+    renamed = pa.table(rows | {"years": [30, 50] * 50})
+    with dpx.connect(renamed, declared("years"), workspace=tmp_path) as session:
+        question = session.query(sql, rho=0.1).why("A", "B")
+        for mechanism in ("auto", "marginals"):
+            assert question.preview(k=1, rho=0.1, mechanism=mechanism).price.rho == 0.1
+            assert len(question.explain(k=1, rho=0.1, mechanism=mechanism)) == 1

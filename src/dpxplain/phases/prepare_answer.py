@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpxplain.errors import ExplanationError
+from dpxplain.errors import BadRequest, ExplanationError
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.recipes import read
 from dpxplain.ledger.base import Entry
@@ -175,7 +175,7 @@ def _places(query: Query, family: Family, entry: Entry, dataset: OpenDataset) ->
             asked["exclude"],
             None if predicates is None else [read(text, dataset.schema) for text in predicates],
         )
-    except ExplanationError:  # it was about another query
+    except BadRequest:  # it was about another query, or the schema of that time
         return None
     # The key says whether it is this query's: then the family is what was prepared.
     if entry.key != preparation_key(query, prepared, entry.rho, dataset):
