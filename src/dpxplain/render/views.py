@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
+from itertools import accumulate
 
 from dpxplain.answer import Answer, AnswerRow
 from dpxplain.answers import Answers
@@ -11,7 +12,7 @@ from dpxplain.arithmetic import Combination
 from dpxplain.curator import Truth
 from dpxplain.custom_table import CustomExplanation
 from dpxplain.ledger.base import Entry
-from dpxplain.model.budget import Budget
+from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.schema import label
 from dpxplain.preparing import PreparationPreview, Prepared
 from dpxplain.preview import ExplanationPreview, QueriesPreview, QueryPreview
@@ -285,7 +286,8 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
 
 @view.register(list)
 def of_history(entries: list[Entry], most: int = 1_000) -> View:
-    shown = entries[-most:]
+    totals = accumulate(spend_units(e.rho) if e.rho else 0 for e in entries)
+    shown = list(zip(entries, totals, strict=True))[-most:]
     rows = tuple(
         (
             str(e.id),
@@ -293,9 +295,10 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
             e.kind,
             words.clean(e.description),
             f"{e.rho:.6g}",
+            f"{rho_of_units(total):.6g}",
             "interrupted or running" if e.state == "reserved" else e.state,
         )
-        for e in shown
+        for e, total in shown
     )
     columns = (
         Column("no.", "right"),
@@ -303,6 +306,7 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
         Column("kind"),
         Column("asked", wrap=True),
         Column("ρ", "right"),
+        Column("total", "right"),
         Column("state"),
     )
     return View(
