@@ -24,7 +24,7 @@ from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_queries import answer_queries, plan_queries
 from dpxplain.phases.answer_query import _measure
-from dpxplain.phases.assess_question import group_estimate
+from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.session import Session
@@ -274,7 +274,7 @@ def test_every_aggregate_covers_at_its_level_and_noises_are_independent(tmp_path
         for _ in range(runs):
             for part in plan.parts:
                 name, release = str(part.query.aggregate), _measure(part, dataset)
-                value, (low, high), _ = group_estimate(release, part.query, schema, 0, level)
+                value, (low, high), _ = group_estimates(release, part.query, schema, level)[0]
                 covered[name] += low <= truth["A", name] <= high
                 errors[name].append(value - truth["A", name])
     chance = 3.3 * math.sqrt(level * (1 - level) / runs)

@@ -18,7 +18,7 @@ from dpxplain.model.question import Contrast
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import DomainValue, Schema, label
 from dpxplain.phases.answer_query import plan_query
-from dpxplain.phases.assess_question import group_estimate
+from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import Preparation, plan_preparation, prepare_answer
 from dpxplain.preparing import PreparationPreview, Prepared
@@ -71,6 +71,7 @@ class Answer(Frozen, Displayed, Tabular):
         self.confidence = check_confidence(confidence)
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
+        self._every = self._rows()
         self.rows: tuple[AnswerRow, ...] = self._presented()
         self.freeze()
 
@@ -109,7 +110,7 @@ class Answer(Frozen, Displayed, Tabular):
 
     def __getitem__(self, group: object) -> AnswerRow:
         """A group's value, by name; also of a group that LIMIT does not show."""
-        return self._row(self.groups.find(group))
+        return self._every[self.groups.find(group)]
 
     def why(
         self,
@@ -239,15 +240,23 @@ class Answer(Frozen, Displayed, Tabular):
             )
         return Contrast(tuple(by_group), tuple(by_group.values()), float(at_least))
 
-    def _row(self, index: int) -> AnswerRow:
+    def _rows(self) -> tuple[AnswerRow, ...]:
+        """Every declared group, shown or not."""
         query, schema = self.statement.query, self._dataset.schema
-        estimate, interval, scale = group_estimate(self.release, query, schema, index, self.confidence)
-        name, parts = self.groups.label(index), released(self, index)
-        return AnswerRow(self.groups.key(index), name, estimate, interval, scale, released=parts)
+        estimates = group_estimates(self.release, query, schema, self.confidence)
+        return tuple(
+            AnswerRow(
+                self.groups.key(index),
+                self.groups.label(index),
+                *estimated,
+                released=released(self, index),
+            )
+            for index, estimated in enumerate(estimates)
+        )
 
     def _presented(self) -> tuple[AnswerRow, ...]:
         """ORDER BY and LIMIT act on the released answer."""
-        rows = [self._row(index) for index in range(self.groups.size)]
+        rows = self._every
         shown = self.groups.arranged(self.statement.presentation, [[row.estimate for row in rows]])
         return tuple(rows[index] for index in shown)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dpxplain.errors import QuestionError
 from dpxplain.model.query import Query
 from dpxplain.model.question import Contrast, Verdict, judge
@@ -13,8 +15,9 @@ from dpxplain.privacy.intervals import (
     METHODS,
     Interval,
     NoisyMean,
+    NoisyMeans,
     gaussian_interval,
-    mean_interval,
+    mean_intervals,
     weighted_means_interval,
     weighted_sum_interval,
 )
@@ -29,21 +32,24 @@ class Assessment:
     verdict: Verdict
 
 
-def group_estimate(
-    release: AnswerRelease, query: Query, schema: Schema, group: int, confidence: float
-) -> tuple[float, Interval, float]:
-    """One group's value, its interval and the scale of its noise.
+def group_estimates(
+    release: AnswerRelease, query: Query, schema: Schema, confidence: float
+) -> list[tuple[float, Interval, float]]:
+    """Every group's value, its interval and the scale of its noise.
 
     For an average the scale is that of its sum divided by its count, the noise of the ratio to first
     order; the interval does not rely on it.
     """
+    groups = range(len(release.noisy_sum or release.noisy_count or ()))
     if query.aggregate.kind == "avg":
-        mean = noisy_mean(release, query, schema, group)
-        offset = mean.estimate - (mean.low + mean.high) / 2
-        spread = (mean.sum_scale**2 + (offset * mean.count_scale) ** 2) ** 0.5
-        return mean.estimate, mean_interval(mean, confidence), spread / max(mean.noisy_count, 1.0)
-    value, scale = _plain_part(release, group)
-    return value, gaussian_interval(value, scale, confidence), scale
+        means = NoisyMeans.of([noisy_mean(release, query, schema, group) for group in groups])
+        estimates = means.estimates
+        spread = np.sqrt(means.sum_scale**2 + ((estimates - means.mid) * means.count_scale) ** 2)
+        scales = spread / np.maximum(means.noisy_count, 1.0)
+        intervals = mean_intervals(means, confidence)
+        return list(zip(estimates.tolist(), intervals, scales.tolist(), strict=True))
+    parts = [_plain_part(release, group) for group in groups]
+    return [(value, gaussian_interval(value, scale, confidence), scale) for value, scale in parts]
 
 
 def assess(

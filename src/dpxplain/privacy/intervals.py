@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from numbers import Real
 
 import numpy as np
@@ -132,6 +132,18 @@ def mean_interval(mean: NoisyMean, confidence: float, method: str = DEFAULT_METH
     (0.5968, 0.6032)
     """
     return weighted_means_interval([mean], [1.0], confidence, method)
+
+
+def mean_intervals(means: NoisyMeans, confidence: float) -> list[Interval]:
+    """`mean_interval` for the groups of one release at once; a thousand take no longer than ten.
+
+    >>> mean = NoisyMean(100.0, 1000.0, 1.6, 3.2, 0.0, 1.0)
+    >>> mean_intervals(NoisyMeans.of([mean, mean]), 0.95) == [mean_interval(mean, 0.95)] * 2
+    True
+    """
+    each = NoisyMeans(*(np.asarray(getattr(means, part.name))[:, None] for part in fields(means)))
+    low, high = weighted_means_intervals(each, np.ones(1), confidence)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def weighted_means_interval(
