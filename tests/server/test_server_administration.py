@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -74,7 +75,8 @@ def test_data_sets_can_be_added_and_every_process_follows(tmp_path: Path) -> Non
     with running_server(config, book) as one, running_server(config, book) as two:
         curator = one.curator()
         other = two.anonymous(dict(curator.headers))
-        more = SCHEMA.replace('"people"', '"folk"')
+        shutil.copy(tmp_path / "data" / "people.parquet", tmp_path / "data" / "folk.parquet")
+        more = SCHEMA.replace('"people"', '"folk"').replace("people.parquet", "folk.parquet")
         assert curator.post("/admin/datasets", json={"toml": more}).json()["name"] == "folk"
         assert curator.post("/admin/datasets", json={"toml": more}).status_code == 400
         assert curator.get("/datasets/folk").status_code == 200

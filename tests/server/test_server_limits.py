@@ -43,7 +43,7 @@ def test_a_body_that_promises_little_and_sends_more_is_cut_off(strict: RunningSe
         token = strict.token("sender")
         head = (
             f"POST /api/v1{AT}/preview HTTP/1.1\r\nHost: {url.host}\r\nAuthorization: Bearer {token}\r\n"
-            "Content-Type: application/json\r\nContent-Length: 99999999999999999999\r\n\r\n"
+            "Content-Type: application/json\r\nContent-Length: 999999999999999\r\n\r\n"
         )
         connection.sendall(head.encode() + b"{")
         assert b"413" in connection.recv(100)

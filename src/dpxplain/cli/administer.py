@@ -175,6 +175,26 @@ def top_up(
     _show_allowances(ledger, dataset, as_json)
 
 
+@allow_app.command("forgive")
+def forgive(
+    dataset: Dataset,
+    analyst: Analyst,
+    reason: Reason,
+    by: By = None,
+    ledger: LedgerPlace = DEFAULT_LEDGER,
+    as_json: o.Json = False,
+) -> None:
+    """Let an analyst measure again whose charged requests failed too often. The charges stay.
+
+    \b
+    Example:
+      [cyan]dpxplain allow forgive adult ann --reason "the machine was full"[/cyan]
+    """
+    with opened(ledger) as book:
+        book.failures.forgive(dataset, analyst, reason=reason, by=decider(by))
+    _show_allowances(ledger, dataset, as_json)
+
+
 @allow_app.command("list")
 def list_allowances(dataset: Dataset, ledger: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) -> None:
     """What a data set has left, who may spend how much of it, and what is shared.

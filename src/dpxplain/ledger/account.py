@@ -115,6 +115,13 @@ class Account:
         number: int = entry["id"]
         return number
 
+    def check_affordable(self, dataset: str, rho: float) -> None:
+        """The refusal that reserving would meet now, if any; nothing is charged."""
+        with self._store.reading() as connection:
+            state = standing(connection, dataset, self._analyst, self._default_limit)
+        if refusal := state.refusal(dataset, self._analyst, charge_units(rho, ())):
+            raise refusal
+
     def release(self, entry: int, payload: str) -> None:
         with self._store.writing() as connection:
             row = connection.execute(_CHARGED, {"entry": entry, "analyst": self._analyst}).one_or_none()

@@ -100,6 +100,12 @@ class Jobs:
             heard=heard,
         )
 
+    def prune(self, older: timedelta = timedelta(days=1)) -> None:
+        """Forget jobs that ended, or were last heard of, so long ago: what they released stands elsewhere."""
+        before = (datetime.now(UTC) - older).isoformat()
+        with self._store.updating() as connection:
+            connection.execute(sa.delete(JOBS).where(JOBS.c.heard < before))
+
     def _set(self, id: str, values: Mapping[str, Any]) -> None:
         unfinished = sa.update(JOBS).where(JOBS.c.id == id, JOBS.c.state.in_(UNFINISHED))
         with self._store.updating() as connection:

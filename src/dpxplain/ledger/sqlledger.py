@@ -13,6 +13,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account
 from dpxplain.ledger.base import EVERYONE, Allowance, AuditRecord, AuditReport, Share
+from dpxplain.ledger.failing import Failures
 from dpxplain.ledger.jobs import Jobs
 from dpxplain.ledger.limits import (
     add_notice,
@@ -25,6 +26,7 @@ from dpxplain.ledger.limits import (
     standing,
 )
 from dpxplain.ledger.names import check_name, check_reason, utc_text
+from dpxplain.ledger.promises import Promises
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
 from dpxplain.ledger.tokens import Tokens
@@ -39,6 +41,8 @@ class SQLLedger(Account):
         super().__init__(store)
         self.tokens = Tokens(store)
         self.jobs = Jobs(store)
+        self.failures = Failures(store)
+        self.promises = Promises(store)
 
     def __repr__(self) -> str:
         return f"<{self._store.name}>"

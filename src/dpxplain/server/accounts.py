@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from typing import Any
 
@@ -15,6 +16,8 @@ from dpxplain.phases.keeping import Turns
 from dpxplain.server.pool import Task
 from dpxplain.session import Session
 
+Admitted = Callable[[], AbstractContextManager[None]]
+
 
 class NotStored(InternalError):
     """What was asked is not stored, and this session may not measure it."""
@@ -23,9 +26,10 @@ class NotStored(InternalError):
 class WatchedLedger:
     """An account as one request uses it: the task knows what is reserved; without a task nothing can be."""
 
-    def __init__(self, ledger: Ledger, task: Task | None) -> None:
+    def __init__(self, ledger: Ledger, task: Task | None, admitted: Admitted = nullcontext) -> None:
         self._ledger = ledger
         self._task = task
+        self._admitted = admitted
 
     def reserve(
         self,
@@ -40,7 +44,8 @@ class WatchedLedger:
         if self._task is None:
             raise NotStored("A request that may not spend was about to.")
         self._task.stop.check()  # the last moment at which a cancelled request costs nothing
-        entry = self._ledger.reserve(dataset, kind, key, description, rho, spends, request)
+        with self._admitted():
+            entry = self._ledger.reserve(dataset, kind, key, description, rho, spends, request)
         self._task.charge(entry, rho)
         return entry
 
@@ -73,9 +78,12 @@ def asking_nothing_new(dataset: OpenDataset, account: Ledger) -> Session:
     return Session(replace(dataset, ledger=WatchedLedger(account, None), _turns=Turns()))
 
 
-def measuring(dataset: OpenDataset, account: Ledger, task: Task, turns: Turns) -> Session:
-    """`turns` are the caller's own: identical requests of others neither wait for theirs nor tell of them."""
-    ledger = WatchedLedger(account, task)
+def measuring(dataset: OpenDataset, account: Ledger, task: Task, turns: Turns, admitted: Admitted) -> Session:
+    """`turns` are the caller's own: identical requests of others neither wait for theirs nor tell of them.
+
+    `admitted` is held while a charge is written, or refuses it.
+    """
+    ledger = WatchedLedger(account, task, admitted)
     return Session(replace(dataset, ledger=ledger, progress=task.progress, _turns=turns))
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO
 from dpxplain.privacy.intervals import DEFAULT_METHOD
@@ -14,6 +14,8 @@ from dpxplain.server.identity import proper_name
 
 LARGEST_ID = 2**53  # what JSON readers agree on
 LONGEST_WAIT = 60.0
+MOST_PREDICATES = 1_000
+_MOST_FAMILY_TEXT = 64_000
 
 
 def _plain(text: str) -> str:
@@ -103,6 +105,13 @@ class Family(Body):
     exclude: list[Text] = Field(default=[], max_length=1_000)
     predicates: list[Text] | None = Field(default=None, max_length=1_000)
 
+    @model_validator(mode="after")
+    def _short(self) -> Family:
+        texts = (*(self.attributes or ()), *self.exclude, *(self.predicates or ()))
+        if sum(map(len, texts)) > _MOST_FAMILY_TEXT:
+            raise ValueError(f"has more than {_MOST_FAMILY_TEXT:,} characters of text")
+        return self
+
 
 class Prepare(Body):
     answer: Id
@@ -126,7 +135,7 @@ class Why(Body):
 
 
 class Explain(Why):
-    k: Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)] = 5
+    k: Annotated[int, Field(ge=1, le=MOST_PREDICATES), BeforeValidator(_whole)] = 5
     rho: Rho | None = None
     explain_confidence: Confidence | None = None
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
@@ -142,6 +151,10 @@ class WhyTruth(Why):
 class Grant(Body):
     rho: float = Field(ge=0, le=LARGEST_RHO, description="What the analyst may spend in all.", examples=[1.0])
     expires: Moment | None = None
+    reason: Reason
+
+
+class Forgive(Body):
     reason: Reason
 
 

@@ -104,6 +104,9 @@ class Limits(_Strict):
     memory: str | None = Field(default=None, pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$")
     running: int = Field(default=2, ge=1, le=256)
     waiting: int = Field(default=16, ge=0)
+    groups: int = Field(default=20_000, ge=1)
+    ranked: int = Field(default=50_000_000, ge=1)
+    failures: int = Field(default=3, ge=1)
     pad_seconds: float = Field(default=0.0, ge=0, le=600)
     session_hours: float = Field(default=12.0, gt=0, le=24 * 30)
 

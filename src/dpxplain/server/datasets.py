@@ -11,17 +11,21 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, DPXPlainError, SchemaError, SourceError
-from dpxplain.ledger.base import Ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.server.declaring import file_name, schema_of, write_whole
-from dpxplain.server.failures import not_found
+from dpxplain.server.failures import changed, not_found
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.sqlledger import SQLLedger
 
 LOG = logging.getLogger("dpxplain.server")
 _BETWEEN_LOOKS = 1.0  # seconds between two looks at the folders
@@ -38,6 +42,8 @@ class Declared:
     problem: BadRequest | None = None
     name: str = ""
     dataset: OpenDataset | None = None
+    data: frozenset[tuple[int, int]] = frozenset()
+    """Which files its source is."""
 
 
 class Registry:
@@ -46,7 +52,7 @@ class Registry:
     def __init__(
         self,
         places: tuple[Path, ...],
-        ledger: Ledger,
+        ledger: SQLLedger,
         *,
         data_folder: Path | None = None,
         memory: str | None = None,
@@ -59,6 +65,7 @@ class Registry:
         self.editable = editable
         self._known: dict[Path, Declared] = {}
         self._lock = threading.RLock()
+        self._swapping = threading.Lock()  # held while a charge is written, and while a data set is replaced
         self._looked = -float("inf")
         for file in self._files():
             declared = self._follow(file)
@@ -78,16 +85,23 @@ class Registry:
         return sorted(opened, key=lambda dataset: dataset.name)
 
     def get(self, name: str) -> OpenDataset:
-        found = self._named(name)
-        if found is None:
+        if self._named(name) is None:
             self._look(at_once=False)
-            found = self._named(name)
-        elif _mark(found.file) != found.mark:
-            self._follow(found.file)
-            found = self._named(name)
+        self._look_at(name)
+        found = self._named(name)
         if found is None or found.dataset is None:
             raise not_found("data set")
         return found.dataset
+
+    @contextmanager
+    def holding(self, dataset: OpenDataset) -> Iterator[None]:
+        """While the block runs, what is declared stays as it is; refused if it has changed already."""
+        self._look_at(dataset.name)
+        with self._swapping:
+            found = self._named(dataset.name)
+            if found is None or found.dataset is not dataset:
+                raise changed()
+            yield
 
     def declared(self) -> list[Declared]:
         self._look(at_once=True)
@@ -106,11 +120,11 @@ class Registry:
             file = self._new_file(schema.table.name) if name is None else self.file_of(name)
             after = Declared(file, (0, 0), name=schema.table.name)
             self._check_name(after, self._known.get(file))
-            dataset = after.dataset = self.open(schema, file.parent)
-            self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
+            dataset = self._opened(after, schema)
             write_whole(file, text)
             after.mark = _mark(file) or (0, 0)
-            self._known[file] = after
+            with self._swapping:
+                self._known[file] = after
             return dataset
 
     def _new_file(self, name: str) -> Path:
@@ -152,11 +166,27 @@ class Registry:
                 return
             self._looked = time.monotonic()
             files = list(self._files())
-            for gone in self._known.keys() - set(files):
-                del self._known[gone]
+            with self._swapping:
+                for gone in self._known.keys() - set(files):
+                    del self._known[gone]
             for file in files:
                 if file not in self._known or _mark(file) != self._known[file].mark:
                     self._follow(file)
+
+    def _look_at(self, name: str) -> None:
+        """Notice that this data set's file was edited."""
+        found = self._named(name)
+        if found is not None and _mark(found.file) != found.mark:
+            self._follow(found.file)
+
+    def _opened(self, after: Declared, schema: Schema) -> OpenDataset:
+        """Its data are read before anything is written down."""
+        after.data = _identities(schema, after.file.parent)
+        self._check_data(after)
+        dataset = after.dataset = self.open(schema, after.file.parent)
+        self._ledger.promises.keep(after.name, schema.privacy)
+        self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
+        return dataset
 
     def _follow(self, file: Path) -> Declared | None:
         with self._lock:
@@ -168,17 +198,26 @@ class Registry:
                 schema = Schema.load(file)
                 after.name = schema.table.name
                 self._check_name(after, before)
-                after.dataset = self.open(schema, file.parent)
-                self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
+                self._opened(after, schema)
             except DPXPlainError as error:
                 after.problem = (
                     error if isinstance(error, BadRequest) else SourceError("It cannot be opened.")
                 )
                 LOG.warning("%s is not taken over: %s", file.name, type(error).__name__)
                 if before is not None:
-                    after.name, after.dataset = before.name, before.dataset
-            self._known[file] = after
+                    after.name, after.dataset, after.data = before.name, before.dataset, before.data
+            with self._swapping:
+                self._known[file] = after
             return after
+
+    def _check_data(self, after: Declared) -> None:
+        """Two budgets on the same people would protect them by their sum, which nobody has declared."""
+        for file, other in self._known.items():
+            if file != after.file and other.dataset is not None and other.data & after.data:
+                raise SchemaError(
+                    f"table.source: the data set {other.name} has the same file, and a budget for it.",
+                    remedy="Ask both of that data set. If the two budgets may add up, copy the file.",
+                )
 
     def _check_name(self, after: Declared, before: Declared | None) -> None:
         if before is not None and before.dataset is not None and before.name != after.name:
@@ -208,6 +247,12 @@ def _source(schema: Schema, folder: Path) -> Path:
     if schema.table.source is None:
         raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
     return folder / schema.table.source
+
+
+def _identities(schema: Schema, folder: Path) -> frozenset[tuple[int, int]]:
+    """Of the files that a source names, under whichever names and links."""
+    found = (Path(name) for name in glob.glob(str(_source(schema, folder))))
+    return frozenset((status.st_dev, status.st_ino) for status in (path.stat() for path in found))
 
 
 def _mark(file: Path) -> Mark | None:

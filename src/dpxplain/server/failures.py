@@ -78,6 +78,25 @@ def too_many_at_once(seconds: int) -> Problem:
     )
 
 
+def changed() -> Problem:
+    return Problem(
+        409,
+        "declarations_changed",
+        "The curator has just changed the declarations. Nothing was charged.",
+        "Ask again.",
+    )
+
+
+def too_many_failures() -> Problem:
+    return Problem(
+        409,
+        "too_many_failures",
+        "Several of your requests failed or were cancelled after they were charged, which may tell about the "
+        "data; so nothing new is measured for you on this data set. Nothing was charged.",
+        "Stored answers stay free. Ask the curator, who can look into it and forgive the failures.",
+    )
+
+
 def too_large() -> Problem:
     return Problem(
         413,

@@ -28,6 +28,7 @@ Payload = dict[str, Any]
 FINISHED = ("done", "failed", "cancelled", "lost")
 _BETWEEN_LOOKS = 0.5  # seconds until another process's wish to cancel is noticed
 _BETWEEN_SIGNS = 10.0  # of life; the ledger takes a job for lost after a minute without
+_BETWEEN_PRUNINGS = 3600.0
 _BETWEEN_POLLS = 0.25  # of a job that another process works on
 _MOST_REMEMBERED, _MOST_ROWS = 64, 50_000
 _MEASURING = "Working"  # all that is told when times are padded: stages would tell how long each takes
@@ -148,10 +149,14 @@ class JobRunner:
 
     def _watch(self) -> None:
         """Signs of life, stages, and wishes of other processes to cancel."""
-        last = time.monotonic()
+        last, pruned = time.monotonic(), -_BETWEEN_PRUNINGS
         while not self._closed.wait(_BETWEEN_LOOKS):
             signs = time.monotonic() - last > _BETWEEN_SIGNS
             last = time.monotonic() if signs else last
+            if time.monotonic() - pruned > _BETWEEN_PRUNINGS:
+                pruned = time.monotonic()
+                with suppress(Exception):
+                    self._jobs.prune()
             for one in [one for one in list(self._here.values()) if not one.ended.done()]:
                 with suppress(Exception):  # the database may be away for a moment
                     if signs:

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
-from dpxplain.engines.stopping import Stop, Stopped, stoppable
+from dpxplain.model.stopping import Stop, Stopped, stoppable
 from dpxplain.server.failures import LOG, Problem, busy, failed_after_charge, place, too_many_at_once
 from dpxplain.server.threads import Workers
 
@@ -79,6 +79,7 @@ class Pool:
         self.pad_seconds = pad_seconds
         self._inside: Counter[str] = Counter()
         self._tasks: set[Task] = set()
+        self.failed: set[int] = set()  # entries that were charged and not released
         self._lock = threading.Lock()
         self._threads = Workers(running, max(1, running // 2) if shared else running, name)
         self._closed = threading.Event()
@@ -122,6 +123,12 @@ class Pool:
         return self._inside.total()
 
     @property
+    def entries(self) -> set[int]:
+        """What runs was charged for."""
+        with self._lock:
+            return {task.entry for task in self._tasks if task.entry is not None}
+
+    @property
     def still_runs(self) -> bool:
         return bool(self._tasks)
 
@@ -161,6 +168,8 @@ class Pool:
                 self._tasks.discard(task)
             if not task.padded:
                 self._pad(started)
+                if task.entry is not None:
+                    self.failed.add(task.entry)
 
     def _pad(self, started: float) -> None:
         if self.pad_seconds > 0:

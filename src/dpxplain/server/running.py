@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -47,6 +48,11 @@ def run(
             uvicorn_of(config, app).run(sockets=[listener])
     finally:
         book.close()
+    if app.state.server.still_works:
+        # It was asked to stop and has not: the ledger is closed, so it could charge or store nothing more.
+        logging.getLogger("dpxplain.server").warning("some work did not stop in time")
+        logging.shutdown()
+        os._exit(0)
 
 
 def address(serving: Serving, port: int) -> str:

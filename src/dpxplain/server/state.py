@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeVar
 from weakref import WeakValueDictionary
 
 from fastapi import Depends, Request
 
-from dpxplain.ledger.base import Ledger
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.keeping import Turns
 from dpxplain.render.code import Place
 from dpxplain.server import accounts
+from dpxplain.server.admitting import Sizes
 from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
 from dpxplain.server.datasets import Registry
+from dpxplain.server.failing import FailureCount
 from dpxplain.server.failures import busy
 from dpxplain.server.gate import AnyCaller
 from dpxplain.server.identity import Caller, Identifier
@@ -28,6 +30,7 @@ from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
 from dpxplain.session import Session
 
 if TYPE_CHECKING:
+    from dpxplain.ledger.account import Account
     from dpxplain.ledger.sqlledger import SQLLedger
 
 T = TypeVar("T")
@@ -59,12 +62,22 @@ class Server:
             pad_seconds=limits.pad_seconds,
             shared=not config.single_user,
         )
+        # Prices and what is stored: no data is read, so nothing waits for what reads some.
+        self.planning = Pool(
+            running=limits.running,
+            waiting=limits.waiting,
+            seconds=limits.seconds_per_request,
+            shared=not config.single_user,
+            name="dpxplain-plan",
+        )
+        self.sizes = Sizes.of(limits)
+        self.failures = FailureCount(ledger.failures, self.pool, limits)
         self.jobs = JobRunner(self.pool, ledger.jobs)
         self.metrics = Metrics(self)
         self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()
         self._lock = threading.Lock()
 
-    def account(self, caller: Caller) -> Ledger:
+    def account(self, caller: Caller) -> Account:
         """What the caller may spend and see."""
         if self.config.single_user:
             return self.ledger
@@ -84,8 +97,14 @@ class Server:
         """How the audit log names the caller."""
         return caller.name or "local owner"
 
+    @property
+    def still_works(self) -> bool:
+        """Whether some thread did not stop in time."""
+        return self.pool.still_runs or self.planning.still_runs
+
     def close(self) -> None:
         self.pool.close()
+        self.planning.close()
         self.jobs.close()
 
 
@@ -117,7 +136,7 @@ class Desk:
         return accounts.asking_nothing_new(self.dataset, self.account)
 
     def measuring(self, task: Task) -> Session:
-        return accounts.measuring(self.dataset, self.account, task, self._turns)
+        return accounts.measuring(self.dataset, self.account, task, self._turns, self._admitted)
 
     def revealing(self) -> Session:
         """The curator's."""
@@ -125,9 +144,23 @@ class Desk:
         return accounts.revealing(self.dataset, self.account)
 
     async def in_pool(self, work: Callable[[Task], T]) -> T:
-        """Wait for work that reads data or computes for long; refused at once if the server is busy."""
+        """Wait for work that reads data; refused at once if the server is busy."""
+        return await self._in(self.server.pool, work)
+
+    async def planned(self, work: Callable[[], T]) -> T:
+        """Wait for work that may take long but reads no data."""
+        return await self._in(self.server.planning, lambda _task: work())
+
+    @contextmanager
+    def _admitted(self) -> Iterator[None]:
+        if not self.caller.is_curator:  # who may see the data learns nothing from failures
+            self.server.failures.check(self.name, self.caller.name)
+        with self.server.datasets.holding(self.dataset):
+            yield
+
+    async def _in(self, pool: Pool, work: Callable[[Task], T]) -> T:
         task = Task()
-        future = self.server.pool.submit(self.caller.name, task, lambda: work(task))
+        future = pool.submit(self.caller.name, task, lambda: work(task))
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from dpxplain.payload_shapes import (
     AnswerPayload,
@@ -16,14 +17,14 @@ from dpxplain.payload_shapes import (
     QuestionPayload,
 )
 from dpxplain.payloads import budget_payload, history_payload, history_records, preview_payload
-from dpxplain.server import asking, catalog
+from dpxplain.server import admitting, asking, catalog
 from dpxplain.server.accounts import NotStored
 from dpxplain.server.bodies import Ask, ChartQuery, ConfidenceQuery, EntryId, Why
 from dpxplain.server.failures import not_found
 from dpxplain.server.gate import AnyCaller
 from dpxplain.server.shapes import DatasetPayload, Datasets, ReleasePayload
 from dpxplain.server.spec import answers
-from dpxplain.server.state import AtDesk, Running
+from dpxplain.server.state import AtDesk, Desk, Running
 from dpxplain.session import Session
 
 router = APIRouter(tags=["Asking"])
@@ -52,8 +53,7 @@ def budget(desk: AtDesk) -> Any:
 @router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload))
 def preview(desk: AtDesk, body: Ask) -> Any:
     """What a query would cost and how noisy its answer would be. Spends nothing."""
-    priced = desk.looking().preview(body.sql, body.rho, confidence=body.confidence)
-    return JSONResponse(preview_payload(priced))
+    return JSONResponse(preview_payload(admitting.priced_query(desk.looking(), body, desk.server.sizes)))
 
 
 @router.post("/datasets/{dataset}/query", responses=answers(AnswerPayload, "The answer.", 409, 500, 503))
@@ -64,21 +64,34 @@ async def query(desk: AtDesk, body: Ask) -> Any:
         answer = session.query(body.sql, body.rho, confidence=body.confidence)
         return asking.show_answer(session, answer, desk.place, body.chart_width)
 
+    schema, sizes = desk.dataset.schema, desk.server.sizes
+    groups = await run_sync(admitting.groups_asked, schema, body.sql)
     try:
-        payload = await run_sync(answered, desk.looking())  # what is stored needs no place in the queue
+        return await _shown(desk, groups, lambda: answered(desk.looking()))  # does not wait for passes
     except NotStored:
-        payload = await desk.in_pool(lambda task: answered(desk.measuring(task)))
-    return JSONResponse(payload)
+        admitting.check_query(schema, body.sql, sizes)
+    return await desk.in_pool(lambda task: JSONResponse(answered(desk.measuring(task))))
 
 
-@router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload))
-def answer(
+@router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload, "The answer.", 503))
+async def answer(
     desk: AtDesk, entry: EntryId, confidence: ConfidenceQuery = 0.95, chart_width: ChartQuery = None
 ) -> Any:
     """A stored answer, at any confidence. Free."""
     session = desk.looking()
-    stored = asking.answer_meant(session, entry, confidence)
-    return JSONResponse(asking.show_answer(session, stored, desk.place, chart_width))
+    stored = await run_sync(asking.answer_meant, session, entry, confidence)
+    return await _shown(
+        desk,
+        stored.groups.size,
+        lambda: asking.show_answer(session, stored, desk.place, chart_width),
+    )
+
+
+async def _shown(desk: Desk, groups: int, show: Callable[[], asking.Payload]) -> Response:
+    """Rendered where many groups keep nobody waiting but those who ask for many."""
+    if groups > admitting.MANY_GROUPS:
+        return await desk.planned(lambda: JSONResponse(show()))
+    return await run_sync(lambda: JSONResponse(show()))
 
 
 @router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload))

@@ -13,7 +13,7 @@ from dpxplain.ledger.base import Allowance
 from dpxplain.payload_shapes import TruthPayload
 from dpxplain.payloads import truth_payload
 from dpxplain.server import asking
-from dpxplain.server.bodies import EntryId, Explain, Grant, Name, ShareBody, TopUp, WhyTruth
+from dpxplain.server.bodies import EntryId, Explain, Forgive, Grant, Name, ShareBody, TopUp, WhyTruth
 from dpxplain.server.gate import Curator
 from dpxplain.server.pool import Task
 from dpxplain.server.shapes import AllowancePayload, Analysts, Shares
@@ -82,6 +82,18 @@ def grant(desk: AtDesk, caller: Curator, analyst: AnalystName, body: Grant) -> A
         desk.name, analyst, body.rho, expires=body.expires, reason=body.reason, by=desk.server.actor(caller)
     )
     return JSONResponse(next(_allowance(one) for one in _allowances(desk) if one.analyst == analyst))
+
+
+@router.post(
+    "/datasets/{dataset}/analysts/{analyst}/forgive",
+    status_code=204,
+    responses=failures(),
+    response_class=Response,
+)
+def forgive(desk: AtDesk, caller: Curator, analyst: AnalystName, body: Forgive) -> Response:
+    """Let an analyst measure again whose charged requests failed too often. The charges stay."""
+    desk.server.ledger.failures.forgive(desk.name, analyst, reason=body.reason, by=desk.server.actor(caller))
+    return Response(status_code=204)
 
 
 @router.post("/datasets/{dataset}/top-up", responses=answers(Analysts))

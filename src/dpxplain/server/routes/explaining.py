@@ -12,7 +12,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from dpxplain.ledger.base import Job
 from dpxplain.payload_shapes import PreviewPayload
 from dpxplain.payloads import preview_payload
-from dpxplain.server import asking
+from dpxplain.preparing import PreparationPreview
+from dpxplain.preview import ExplanationPreview
+from dpxplain.server import admitting, asking
 from dpxplain.server.bodies import Explain, JobId, Prepare, Wait
 from dpxplain.server.failures import not_found
 from dpxplain.server.gate import AnyCaller
@@ -32,19 +34,12 @@ _JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
 async def preview_prepare(desk: AtDesk, body: Prepare) -> Any:
     """What preparing an answer would cost. Spends nothing."""
 
-    def priced(_task: Task) -> Any:
-        session = desk.looking()
-        answer = asking.aggregate_meant(session, body.answer, body.of)
-        family = asking.family_asked(body.family, session.schema)
-        return preview_payload(answer.preview_prepare(body.rho, **family))
-
-    return JSONResponse(await desk.in_pool(priced))
+    return JSONResponse(await desk.planned(lambda: preview_payload(_priced(desk, body))))
 
 
 @router.post("/datasets/{dataset}/prepare", responses=_JOB)
 async def prepare(desk: AtDesk, body: Prepare, wait: Wait = 0.0) -> Any:
     """Spend rho once, and every later explanation of this answer is free."""
-    await run_sync(lambda: asking.aggregate_meant(desk.looking(), body.answer, body.of))
     return await _started(desk, "prepare", body, wait)
 
 
@@ -52,18 +47,12 @@ async def prepare(desk: AtDesk, body: Prepare, wait: Wait = 0.0) -> Any:
 async def preview_explain(desk: AtDesk, body: Explain) -> Any:
     """What an explanation would cost and how precise it would be. Spends nothing."""
 
-    def priced(_task: Task) -> Any:
-        session = desk.looking()
-        question = asking.question_asked(session, body)
-        return preview_payload(question.preview(**asking.explain_arguments(body, session.schema)))
-
-    return JSONResponse(await desk.in_pool(priced))
+    return JSONResponse(await desk.planned(lambda: preview_payload(_priced(desk, body))))
 
 
 @router.post("/datasets/{dataset}/explain", responses=_JOB)
 async def explain(desk: AtDesk, body: Explain, wait: Wait = 0.0) -> Any:
     """Phase 3: the k predicates that matter most. Without rho it must be prepared, and is free."""
-    await run_sync(lambda: asking.question_asked(desk.looking(), body))
     return await _started(desk, "explain", body, wait)
 
 
@@ -76,7 +65,7 @@ async def report(desk: AtDesk, body: Explain) -> Response:
     """The whole story as one HTML file, of an explanation that is stored or free."""
     from dpxplain.render.report import report as written
 
-    def work(_task: Task) -> str:
+    def work() -> str:
         session = desk.looking()
         asking.check_stored(session, body)
         return written(asking.explained(session, body))
@@ -87,7 +76,7 @@ async def report(desk: AtDesk, body: Explain) -> Response:
         "Content-Security-Policy": policy,
         "Content-Disposition": 'attachment; filename="dpxplain-report.html"',
     }
-    return HTMLResponse(await desk.in_pool(work), headers=headers)
+    return HTMLResponse(await desk.planned(work), headers=headers)
 
 
 def _own_job(server: Running, caller: AnyCaller, job: JobId) -> Job:
@@ -118,8 +107,10 @@ async def cancel(request: Request, server: Running, caller: AnyCaller, job: OwnJ
 
 
 async def _started(desk: Desk, kind: str, body: Prepare | Explain, wait: float) -> Response:
+    """What would be refused anyway is, before a job is written down."""
     jobs = desk.server.jobs
     request = body.model_dump(mode="json")
+    await desk.planned(lambda: _check_affordable(desk, body))
 
     def work(task: Task) -> asking.Payload:
         return _done(desk, desk.measuring(task), body)
@@ -131,6 +122,19 @@ async def _started(desk: Desk, kind: str, body: Prepare | Explain, wait: float) 
         if here is not None and here.problem is not None and here.task.entry is None:
             raise here.problem  # it never began to cost anything: a refusal like any other
     return await _told(desk, id)
+
+
+def _priced(desk: Desk, body: Prepare | Explain) -> ExplanationPreview | PreparationPreview:
+    session, sizes = desk.looking(), desk.server.sizes
+    if isinstance(body, Prepare):
+        return admitting.priced_preparation(session, desk.dataset, body, sizes)
+    return admitting.priced_explanation(session, desk.dataset, body, sizes)
+
+
+def _check_affordable(desk: Desk, body: Prepare | Explain) -> None:
+    price = _priced(desk, body).price
+    if not price.free and price.rho > 0:
+        desk.account.check_affordable(desk.name, price.rho)
 
 
 def _done(desk: Desk, session: Session, body: Prepare | Explain) -> asking.Payload:
@@ -173,7 +177,7 @@ async def _again(desk: Desk, job: Job, charge: float) -> asking.Payload:
     """What another process released, from the ledger; nothing of it can cost anything."""
     request: Mapping[str, Any] = job.request
     body: Prepare | Explain = (Prepare if job.kind == "prepare" else Explain).model_validate(request)
-    result = await desk.in_pool(lambda _task: _done(desk, desk.looking(), body))
+    result = await desk.planned(lambda: _done(desk, desk.looking(), body))
     return result | {"free": charge == 0}
 
 
