@@ -39,6 +39,7 @@ class PostgresServer:
         self.password = secrets.token_urlsafe(12)
         self._folder = folder
         self._databases = 0
+        self._empty: list[str] = []
         # initdb and postgres refuse to run as root, so root lends them another user's name.
         self._owner = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,14 +61,19 @@ class PostgresServer:
 
     @contextmanager
     def new_database(self) -> Iterator[str]:
-        """The address of an empty database; it is gone after the block."""
-        self._databases += 1
-        name = f"ledger_{self._databases}"
-        self.execute(f"CREATE DATABASE {name}")
+        """The address of an empty database; what is in it is gone after the block."""
+        if not self._empty:
+            self._databases += 1
+            self._empty.append(f"ledger_{self._databases}")
+            self.execute(f"CREATE DATABASE {self._empty[-1]}")
+        name = self._empty.pop()
         try:
             yield self.address(name)
         finally:
-            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            # Emptied and used again, which is several times faster than to make and drop databases.
+            self.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+            self.execute("DROP SCHEMA IF EXISTS dpxplain CASCADE", name)
+            self._empty.append(name)
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         """Run one statement as the server's superuser, on its own."""

@@ -279,10 +279,10 @@ class SharedLedgerContract:
         ledger.close()
 
 
-def start_worker(task: str, address: str) -> subprocess.Popen[str]:
+def start_worker(*task: str) -> subprocess.Popen[str]:
     """A fresh interpreter that says "ready" once everything is imported, and begins when told to."""
     return subprocess.Popen(
-        [sys.executable, Path(ledger_worker.__file__), task, address],
+        [sys.executable, Path(ledger_worker.__file__), *task],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

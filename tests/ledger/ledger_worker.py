@@ -1,4 +1,8 @@
-"""The other process of the ledger tests: `python ledger_worker.py attempt|loop ADDRESS`."""
+"""Other processes of the ledger tests: `python ledger_worker.py attempt ADDRESS`, or `nursery`.
+
+A nursery starts a process for each address it reads, one after the other: those begin with everything
+imported, so that many can be killed in a short time.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ LOOP_RHO = 0.0025  # about what 25 short lives spend: the last of them meet the 
 
 
 def say(*words: object) -> None:
-    sys.stdout.write(" ".join(map(str, words)) + "\n")
-    sys.stdout.flush()
+    """One line in one write, which a kill cannot cut in two."""
+    os.write(sys.stdout.fileno(), (" ".join(map(str, words)) + "\n").encode())
 
 
 def charge(ledger: Ledger, rho: float) -> int:
@@ -53,10 +57,30 @@ def loop(ledger: Ledger) -> None:
         say("released", entry)
 
 
-if __name__ == "__main__":
-    _, task, address = sys.argv
+def nurse() -> None:
+    """Let a child loop at each address read; say when it is dead."""
+    import dpxplain.ledger.postgres  # noqa: F401  # otherwise imported only by those who need it
+
+    say("ready")
+    while address := sys.stdin.readline().strip():
+        child = os.fork()
+        if child == 0:
+            say("born", os.getpid())
+            loop(open_ledger(address))
+        os.waitpid(child, 0)
+        say("dead")
+
+
+def run_attempt(address: str) -> None:
     say("ready")
     sys.stdin.readline()
     ledger = open_ledger(address)
-    {"attempt": attempt, "loop": loop}[task](ledger)
+    attempt(ledger)
     ledger.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "nursery":
+        nurse()
+    else:
+        run_attempt(sys.argv[2])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import sqlite3
+import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -17,21 +21,31 @@ from dpxplain.ledger.opening import open_ledger
 from dpxplain.ledger.sqlledger import SQLLedger
 
 
-def run_and_kill(address: str, seconds: float, *, at_work: bool = False) -> list[list[str]]:
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[subprocess.Popen[str]]:
+    with start_worker("nursery") as nursery:
+        assert nursery.stdout.readline() == "ready\n"
+        yield nursery
+        nursery.stdin.close()
+
+
+def run_and_kill(
+    nursery: subprocess.Popen[str], address: str, seconds: float, *, at_work: bool = False
+) -> list[list[str]]:
     """Let a worker charge and release for so long, kill it, and return what it had said.
 
     The time runs from its start or, if `at_work`, from its first word: a busy computer starts slowly.
     """
-    with start_worker("loop", address) as worker:
-        assert worker.stdout.readline() == "ready\n"
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-        first = worker.stdout.readline() if at_work else ""
-        time.sleep(seconds)
-        worker.kill()
-        said = worker.stdout.read()  # not communicate(), which would miss what was read ahead
-    # A line cut off by the kill was not said.
-    return [line.split() for line in (first + said).splitlines(keepends=True) if line.endswith("\n")]
+    nursery.stdin.write(f"{address}\n")
+    nursery.stdin.flush()
+    born, process = nursery.stdout.readline().split()
+    assert born == "born"
+    said = [nursery.stdout.readline().split()] if at_work else []
+    time.sleep(seconds)
+    os.kill(int(process), signal.SIGKILL)
+    while (words := nursery.stdout.readline().split()) != ["dead"]:
+        said.append(words)
+    return said
 
 
 def assert_sound(path: str) -> None:
@@ -45,14 +59,14 @@ def assert_delivered(ledger: Ledger, released: set[int]) -> None:
 
 
 @pytest.mark.parametrize("address", ["file", "postgres"], indirect=True)
-def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(address):
+def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(address, nursery):
     moments = random.Random(20221101)
     in_file = not address.startswith("postgresql:")
     reserved: set[int] = set()
     released: set[int] = set()
     for kills in range(1, 26 if in_file else 11):
         newly_released: set[int] = set()
-        for words in run_and_kill(address, moments.uniform(0.01, 0.2), at_work=kills % 3 > 0):
+        for words in run_and_kill(nursery, address, moments.uniform(0.01, 0.2), at_work=kills % 3 > 0):
             if words[0] == "reserved":
                 reserved.add(int(words[1]))
             elif words[0] == "released":
@@ -83,11 +97,11 @@ def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(address):
 
 
 @pytest.mark.parametrize("address", ["file", "postgres"], indirect=True)
-def test_ledger_killed_while_it_is_made_opens_afterwards(address):
+def test_ledger_killed_while_it_is_made_opens_afterwards(address, nursery):
     for milliseconds in range(0, 60, 10):
         # A file is made anew each time; a database is made by whoever gets that far.
         place = address if address.startswith("postgresql:") else f"{address}-{milliseconds}"
-        run_and_kill(place, milliseconds / 1000)
+        run_and_kill(nursery, place, milliseconds / 1000)
         with closing(open_ledger(place)) as ledger:
             ledger.open_dataset("adult", LIMIT, 1e-6)
             assert ledger.budget("adult").spent <= LIMIT

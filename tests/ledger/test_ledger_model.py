@@ -166,7 +166,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
 def test_ledger_agrees_with_its_model(database, request):
     place = request.getfixturevalue("postgres_address") if database == "postgres" else None
     LedgerAgainstModel.ledger = open_ledger(place)
-    examples, steps = (25, 25) if database == "sqlite" else (6, 15)
+    examples, steps = (20, 25) if database == "sqlite" else (5, 15)
     few = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     try:
         run_state_machine_as_test(LedgerAgainstModel, settings=few)
