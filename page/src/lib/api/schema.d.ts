@@ -492,6 +492,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/analysts/{analyst}/forgive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forgive
+         * @description Let an analyst measure again whose charged requests failed too often. The charges stay.
+         */
+        post: operations["forgive_api_v1_datasets__dataset__analysts__analyst__forgive_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/datasets/{dataset}/top-up": {
         parameters: {
             query?: never;
@@ -1137,6 +1157,11 @@ export interface components {
             exclude?: string[];
             /** Predicates */
             predicates?: string[] | null;
+        };
+        /** Forgive */
+        Forgive: {
+            /** Reason */
+            reason: string;
         };
         /** Grant */
         Grant: {
@@ -2427,7 +2452,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The answer. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2483,6 +2508,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy; see Retry-After. Nothing was charged. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3839,6 +3873,87 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["AllowancePayload"];
                 };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    forgive_api_v1_datasets__dataset__analysts__analyst__forgive_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The analyst's name. */
+                analyst: string;
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Forgive"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
             400: {
