@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dpxplain.model.stopping import Stop, Stopped, current_stop, stoppable
-
-__all__ = ["Stop", "Stopped", "interruptible", "stoppable"]
+from dpxplain.model.stopping import current_stop
 
 
 @contextmanager
