@@ -69,15 +69,15 @@ class DuckDBEngine:
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):
-            table: Any = cursor.sql(rendered.sql("duckdb"), params=rendered.parameters).to_arrow_table()
+            found = cursor.execute(rendered.sql("duckdb"), rendered.parameters).fetchnumpy()
 
         def numbers(name: str) -> NDArray[np.int64]:
-            return np.asarray(table.column(name).fill_null(0).to_numpy(), dtype=np.int64)
+            return np.asarray(np.ma.filled(found[name], 0), dtype=np.int64)
 
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
         codes = {name: numbers(code_column(self.schema, name)) for name in (*query.group_by, *attributes)}
         count = numbers("count")
-        total = numbers("total") if "total" in table.column_names else np.zeros_like(count)
+        total = numbers("total") if "total" in found else np.zeros_like(count)
         subset = np.zeros_like(count)
         if len(subsets) > 1:
             masks = [numbers(f"missing_{i}") for i in range(len(grouping_parts(attributes)))]
@@ -140,8 +140,9 @@ class DuckDBEngine:
 
 
 def _limits(memory: str | None) -> dict[str, str | bool | int | float | list[str]]:
-    """With a limit, a pass that needs more fails instead of writing rows to a temporary file."""
-    return {} if memory is None else {"memory_limit": memory, "temp_directory": ""}
+    """A pass that needs more than there is fails instead of writing rows to a temporary file."""
+    nothing_spills: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
+    return nothing_spills if memory is None else nothing_spills | {"memory_limit": memory}
 
 
 def _subset_numbers(

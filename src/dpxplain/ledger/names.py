@@ -8,6 +8,10 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger.base import EVERYONE
 
 LONGEST_NAME = 200
+FOREIGN = "oidc:"
+"""How names begin that an OIDC issuer vouches for; no token of ours has one."""
+LOCAL_OWNER = "local owner"
+"""What the audit log calls the one user of a server without a login."""
 
 
 def check_name(name: str) -> str:
@@ -16,7 +20,7 @@ def check_name(name: str) -> str:
     >>> check_name("ann@example.org")
     'ann@example.org'
     """
-    if not name or name == EVERYONE or len(name) > LONGEST_NAME or name != name.strip():
+    if not name or name in (EVERYONE, LOCAL_OWNER) or len(name) > LONGEST_NAME or name != name.strip():
         raise BadRequest(
             f"{name[:LONGEST_NAME]!r} cannot be an analyst's name.",
             remedy=f"Use up to {LONGEST_NAME} characters, not '*' alone, no spaces around.",

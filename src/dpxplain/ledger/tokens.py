@@ -22,7 +22,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.base import Identity, Token
 from dpxplain.ledger.limits import moment
-from dpxplain.ledger.names import check_name, utc_text
+from dpxplain.ledger.names import FOREIGN, check_name, utc_text
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import REVOCATIONS, TOKENS
 
@@ -58,7 +58,10 @@ class Tokens:
 
     def create(self, name: str, role: str, *, expires: datetime, by: str) -> tuple[str, str]:
         """A new token's id and its text, which cannot be shown again."""
-        check_name(name)
+        if check_name(name).startswith(FOREIGN):
+            raise BadRequest(
+                f"Names that begin with {FOREIGN!r} are the OIDC issuer's.", remedy="Choose another name."
+            )
         if role not in ROLES:
             raise BadRequest(f"There is no role {role!r}.", remedy="Use 'analyst' or 'curator'.")
         if datetime.fromisoformat(utc_text(expires)) <= datetime.now(UTC):

@@ -12,11 +12,15 @@ from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.model.schema import Schema
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_MOST_DEPTH, _MOST_TABLES = 32, 5_000
+_NOT_PART_OF_KEYS = str.maketrans("", "", " \t\"'")
+_WORD = re.compile(r"[\w.-]+")
 _WHERE = re.compile(r"\(at (line \d+, column \d+|end of document)\)")
 
 
 def schema_of(text: str) -> Schema:
     """The declared schema, or a refusal that names the keys to mend."""
+    _check_plain(text)
     try:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -25,6 +29,18 @@ def schema_of(text: str) -> Schema:
             f"The schema is not valid TOML{f' at {where[1]}' if where else ''}.", remedy="Mend it there."
         ) from None
     return Schema.load(raw)
+
+
+def _check_plain(text: str) -> None:
+    """Reading TOML takes time that grows with the square of its depth and of its number of tables."""
+    squeezed = text.translate(_NOT_PART_OF_KEYS)
+    deep = any(sum(map(bool, word.split("."))) > _MOST_DEPTH for word in _WORD.findall(squeezed))
+    nested = "[" * _MOST_DEPTH in squeezed or squeezed.count("{") > _MOST_TABLES
+    if deep or nested or text.count("\n[") > _MOST_TABLES:
+        raise SchemaError(
+            f"The schema is deeper than {_MOST_DEPTH} levels, or has more than {_MOST_TABLES:,} tables.",
+            remedy="A schema has [table], [privacy] and one [columns.NAME] for each column.",
+        )
 
 
 def file_name(table: str) -> str:

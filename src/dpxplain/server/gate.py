@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections import OrderedDict
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpxplain.server.failures import Problem, respond, too_many
 from dpxplain.server.guard import Buckets, address_of
@@ -37,6 +37,8 @@ _NAMELESS = (f"{PREFIX}/health", f"{PREFIX}/openapi.json", f"{PREFIX}/docs")  # 
 _READING = ("GET", "HEAD", "OPTIONS")
 _MOST_KNOWN = 4_096
 _MOST_FOREIGN = 8
+_SIGN_IN = ("POST", f"{PREFIX}/session")
+_HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 class Gate:
@@ -68,7 +70,19 @@ class Gate:
             except Problem as problem:
                 await respond(problem)(scope, receive, send)
                 return
+            if (scope["method"], scope["path"]) == _SIGN_IN:
+                send = self._forgiving(address_of(scope), send)
         await self._app(scope, receive, send)
+
+    def _forgiving(self, address: str, send: Send) -> Send:
+        """Signing in with a good token was no guess."""
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                self._strangers.give_back(address)
+            await send(message)
+
+        return noted
 
     async def _admit(self, scope: Scope) -> None:
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
@@ -100,17 +114,22 @@ class Gate:
             _hold_back(self._strangers.take(address))
             raise unauthorized()
         mark = hashlib.sha256((shown or "").encode()).digest()
-        # Guessing is slowed down per address, without locking out who is known to be good there.
-        if mark not in self._welcome:
-            _hold_back(self._strangers.wait(address))
-        limiter = None if _is_ours(shown) else self._slow
-        caller = await run_sync(self._identifier.identify, headers, limiter=limiter)
-        if caller is None:
-            self._welcome.pop(mark, None)
+        # Guessing is slowed down per address, without locking out who is known to be good there. What is
+        # not known to be good is paid for before it is looked at: a crowd of guesses comes all at once.
+        known = mark in self._welcome
+        if not known:
             _hold_back(self._strangers.take(address))
+        unproven = self._identifier.unproven if _is_ours(shown) else self._slow
+        caller = await run_sync(self._identifier.identify, headers, limiter=None if known else unproven)
+        if caller is None:
+            if known:
+                self._welcome.pop(mark, None)
+                _hold_back(self._strangers.take(address))
             if public:
                 return None
             raise unauthorized()
+        if not known:
+            self._strangers.give_back(address)
         self._welcome[mark] = None
         while len(self._welcome) > _MOST_KNOWN:
             self._welcome.popitem(last=False)
@@ -118,8 +137,8 @@ class Gate:
 
     def _check_host(self, headers: Headers) -> None:
         """Against DNS rebinding: a page of another name that resolves to us does not reach us."""
-        host = headers.get("host", "")
-        if (urlsplit(f"//{host}").hostname if _plain(host) else None) not in self._hosts:
+        host = _HOST.fullmatch(headers.get("host", ""))
+        if host is None or host[1].lower().strip("[]") not in self._hosts:
             raise Problem(
                 400,
                 "host_refused",
@@ -142,10 +161,6 @@ class Gate:
 def _is_ours(shown: str | None) -> bool:
     """Whether the ledger alone can tell who it is."""
     return shown is None or shown.removeprefix("Bearer ").startswith("dpx_")
-
-
-def _plain(host: str) -> bool:
-    return host.isascii() and host.isprintable() and not set(host) & set("/@?# ")
 
 
 def _hold_back(seconds: int) -> None:

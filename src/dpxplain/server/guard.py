@@ -46,11 +46,10 @@ class Buckets:
             self._levels[key] = (level - 1, self._clock())
             return 0
 
-    def wait(self, key: str) -> int:
-        """As `take`, without taking."""
+    def give_back(self, key: str) -> None:
+        """What was taken for somebody who need not have been counted."""
         with self._lock:
-            level = self._level(key)
-            return 0 if level >= 1 else max(1, math.ceil((1 - level) / self._rate))
+            self._levels[key] = (min(self._size, self._level(key) + 1), self._clock())
 
     def _level(self, key: str) -> float:
         level, seen = self._levels.get(key, (self._size, 0.0))

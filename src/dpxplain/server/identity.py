@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter
 from starlette.datastructures import Headers
 
+from dpxplain.ledger.names import FOREIGN, LOCAL_OWNER
 from dpxplain.server.failures import Problem
 from dpxplain.server.oidc import Issuer
 
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 ANALYST, CURATOR = "analyst", "curator"
 _MOST_CHARACTERS = 8_000
 _LONGEST_NAME = 200
+_MOST_UNPROVEN = 2
+_PORT = re.compile(r":([0-9]{1,5})$")
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,13 @@ def unauthorized() -> Problem:
 
 
 def proper_name(name: str) -> bool:
-    """Whether someone may be called that. Nobody may be called "", which is the local owner, or "*".
+    """Whether someone may be called that. Nobody may be called "" or "local owner", or "*".
 
     >>> proper_name("alice@example.org"), proper_name(""), proper_name("*")
     (True, False, False)
     """
-    return 0 < len(name) <= _LONGEST_NAME and name.strip() == name and name.isprintable() and name != "*"
+    reserved = name in ("*", LOCAL_OWNER)
+    return 0 < len(name) <= _LONGEST_NAME and name.strip() == name and name.isprintable() and not reserved
 
 
 class Identifier:
@@ -72,12 +78,20 @@ class Identifier:
     def __init__(self, tokens: Tokens | None, issuer: Issuer | None, *, secure: bool) -> None:
         self._tokens = tokens  # None: the one local user
         self._issuer = issuer
-        self.cookie = "__Host-dpxplain" if secure else "dpxplain"
+        self._secure = secure
+        self.unproven = CapacityLimiter(_MOST_UNPROVEN)  # a crowd of guesses leaves the other threads alone
         self._local_csrf = secrets.token_urlsafe(32)
 
     @property
     def single_user(self) -> bool:
         return self._tokens is None
+
+    def cookie(self, headers: Headers) -> str:
+        """Its name. Browsers tell servers of one machine apart by name only, whatever their ports."""
+        if self._secure:
+            return "__Host-dpxplain"
+        port = _PORT.search(headers.get("host", ""))
+        return f"dpxplain-{port[1]}" if port is not None else "dpxplain"
 
     def shown(self, headers: Headers) -> str | None:
         """What the request shows as its credential, if anything."""
@@ -111,13 +125,17 @@ class Identifier:
                 return None
             return Caller(identity.name, identity.role, identity.token)
         verified = self._issuer.verify(text) if self._issuer is not None else None
-        if verified is None or not proper_name(verified[0]):
+        if verified is None:
             return None
-        return Caller(*verified, id=f"oidc:{verified[0]}")
+        said, role = verified
+        name = f"{FOREIGN}{said}"  # an issuer's names are not ours: its "carol" is not our curator
+        if not (proper_name(said) and proper_name(name)):
+            return None
+        return Caller(name, role, id=name)
 
     def _cookie(self, headers: Headers) -> str | None:
         try:
-            morsel = SimpleCookie(headers.get("cookie", "")[:_MOST_CHARACTERS]).get(self.cookie)
+            morsel = SimpleCookie(headers.get("cookie", "")[:_MOST_CHARACTERS]).get(self.cookie(headers))
         except CookieError:
             return None
         return morsel.value or None if morsel is not None else None

@@ -14,10 +14,11 @@ import urllib.request
 from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any
+from urllib.parse import urlsplit
 
 import jwt
 
-from dpxplain.server.config import Oidc
+from dpxplain.server.config import Oidc, is_loopback
 
 LOG = logging.getLogger("dpxplain.server")
 _KEPT_SECONDS = 600.0
@@ -114,12 +115,14 @@ class Issuer:
         known = self._read(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")
         if known.get("issuer") != self._settings.issuer:
             raise ValueError
-        return (
-            Oidc.model_validate(
-                {"issuer": self._settings.issuer, "audience": "-", "jwks_url": known["jwks_uri"]}
-            ).jwks_url
-            or ""
-        )
+        address = str(known["jwks_uri"])
+        # Only an issuer on this machine may name an address in the clear, or one of this machine.
+        if not (
+            address.startswith("https://") or is_loopback(urlsplit(self._settings.issuer).hostname or "")
+        ):
+            raise ValueError
+        Oidc(issuer=self._settings.issuer, audience="-", jwks_url=address)
+        return address
 
     def _read(self, address: str) -> dict[str, Any]:
         with self._opener.open(address, timeout=_FETCH_SECONDS) as response:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from fastapi import Depends, Request
 
+from dpxplain.ledger.names import LOCAL_OWNER
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.keeping import Turns
 from dpxplain.render.code import Place
@@ -95,7 +96,7 @@ class Server:
 
     def actor(self, caller: Caller) -> str:
         """How the audit log names the caller."""
-        return caller.name or "local owner"
+        return caller.name or LOCAL_OWNER
 
     @property
     def still_works(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,7 +17,7 @@ from dpxplain.server.identity import Caller, csrf_of, unauthorized
 from dpxplain.server.metrics import CONTENT_TYPE
 from dpxplain.server.shapes import Health, Me
 from dpxplain.server.spec import answers, failures
-from dpxplain.server.state import Running
+from dpxplain.server.state import Running, Server
 
 router = APIRouter(tags=["Entering"])
 
@@ -34,10 +35,10 @@ async def me(request: Request, server: Running) -> Any:
 
 
 @router.post("/session", responses=answers(Me, "Signed in; a cookie comes along."))
-def sign_in(body: SignIn, server: Running) -> Any:
+async def sign_in(request: Request, body: SignIn, server: Running) -> Any:
     """Sign a browser in with a token."""
-    tokens = server.ledger.tokens
-    caller = server.identifier.bearer(body.token.strip())
+    identifier = server.identifier
+    caller = await run_sync(identifier.bearer, body.token.strip(), limiter=identifier.unproven)
     if caller is None:
         raise unauthorized()
     if caller.id.startswith("oidc:"):
@@ -47,23 +48,27 @@ def sign_in(body: SignIn, server: Running) -> Any:
             "A token of the OIDC issuer is for programs; it cannot open a browser session.",
             "Sign in with a token that the curator made.",
         )
-    session, text = tokens.create_session(
-        caller.id, lifetime=timedelta(hours=server.config.limits.session_hours)
-    )
-    server.ledger.note(caller.name, "signed in", None, {"session": session})
+    session, text = await run_sync(_session, server, caller, limiter=identifier.unproven)
     signed_in = Caller(caller.name, caller.role, caller.id, csrf_of(text), session, caller.id)
     response = JSONResponse(_me(signed_in, single_user=False))
-    _set_cookie(response, server, text)
+    _set_cookie(request, response, server, text)
     return response
 
 
+def _session(server: Server, caller: Caller) -> tuple[str, str]:
+    lifetime = timedelta(hours=server.config.limits.session_hours)
+    session, text = server.ledger.tokens.create_session(caller.id, lifetime=lifetime)
+    server.ledger.note(caller.name, "signed in", None, {"session": session})
+    return session, text
+
+
 @router.delete("/session", status_code=204, responses=failures(), response_class=Response)
-def sign_out(caller: AnyCaller, server: Running) -> Response:
+def sign_out(request: Request, caller: AnyCaller, server: Running) -> Response:
     """End the browser's session."""
     if caller.session is not None:
         server.ledger.tokens.revoke(caller.session, caller.name)
     response = Response(status_code=204)
-    _set_cookie(response, server, "", max_age=0)
+    _set_cookie(request, response, server, "", max_age=0)
     return response
 
 
@@ -85,9 +90,11 @@ def _me(caller: Caller | None, *, single_user: bool) -> Me:
     return Me(name=name, role=role, csrf=caller.csrf, single_user=single_user, signed_in=True)
 
 
-def _set_cookie(response: Response, server: Any, text: str, max_age: int | None = None) -> None:
+def _set_cookie(
+    request: Request, response: Response, server: Server, text: str, max_age: int | None = None
+) -> None:
     response.set_cookie(
-        server.identifier.cookie,
+        server.identifier.cookie(request.headers),
         text,
         max_age=max_age,
         path="/",

@@ -1,0 +1,165 @@
+"""Guesses in crowds, names of two kinds, odd hosts and schemas: what a review found at the doors."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from oidc_issuer import AUDIENCE, running_issuer
+
+from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.errors import BadRequest
+from dpxplain.ledger.opening import open_ledger
+from dpxplain.model.schema import Schema
+from dpxplain.server.config import Oidc
+from dpxplain.server.oidc import Issuer
+from server_fixture import SCHEMA, RunningServer, config_of, running_server, soon, write_people
+
+
+def test_a_crowd_of_wrong_secrets_is_slowed_down_before_it_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_server(config_of(tmp_path, limits={"anonymous_per_minute": 10})) as server:
+        known = server.client("known")
+        known.get("/datasets").raise_for_status()
+        server.token("victim")
+        verified, at_once, most = [], threading.Semaphore(0), []
+        hashed = server.ledger.tokens._hashed
+
+        def counted(text: str, salt: bytes) -> str:
+            at_once.release()
+            most.append(at_once._value)
+            verified.append(text)
+            time.sleep(0.05)
+            try:
+                return hashed(text, salt)
+            finally:
+                at_once.acquire()
+
+        monkeypatch.setattr(server.ledger.tokens, "_hashed", counted)
+
+        def guess(number: int) -> int:
+            text = f"dpx_{server.ids['victim']}_{number:043d}"
+            headers = {"Authorization": f"Bearer {text}"}
+            return httpx.get(f"{server.url}api/v1/datasets", headers=headers, timeout=30).status_code
+
+        with ThreadPoolExecutor(40) as threads:
+            told = Counter(threads.map(guess, range(40)))
+        assert told[401] == len(verified)
+        assert 10 <= len(verified) <= 12  # one or two flow in meanwhile
+        assert told[429] == 40 - told[401]
+        assert max(most) <= 2
+        assert known.get("/datasets").status_code == 200
+
+
+def test_good_sign_ins_are_not_counted_as_guesses(tmp_path: Path) -> None:
+    with running_server(config_of(tmp_path, limits={"anonymous_per_minute": 3})) as server:
+        token = server.token("alice")
+        statuses = [server.anonymous().post("/session", json={"token": token}).status_code for _ in range(8)]
+        assert statuses == [200] * 8
+        clients = [server.client(f"new-{n}") for n in range(8)]
+        assert [client.get("/datasets").status_code for client in clients] == [200] * 8
+        wrong = [server.anonymous().post("/session", json={"token": "x"}).status_code for _ in range(5)]
+        assert (wrong[0], wrong[-1]) == (401, 429)
+
+
+def test_a_name_of_the_issuer_is_nobody_of_ours(tmp_path: Path) -> None:
+    with running_issuer() as issuer:
+        oidc = {"issuer": issuer.url, "audience": AUDIENCE}
+        limits = {"anonymous_per_minute": 10_000}
+        with running_server(config_of(tmp_path, oidc=oidc, limits=limits)) as server:
+            ours = server.client("alice")
+            ours.post(
+                "/datasets/people/query",
+                json={"sql": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "rho": 0.1},
+            ).raise_for_status()
+            theirs = server.anonymous({"Authorization": f"Bearer {issuer.token(sub='alice')}"})
+            assert theirs.get("/me").json()["name"] == "oidc:alice"
+            assert theirs.get("/datasets/people/history").json()["entries"] == []
+            grant = {"rho": 1.0, "reason": "a study"}
+            curator = server.curator()
+            put = curator.put("/datasets/people/analysts/oidc:alice", json=grant)
+            assert put.status_code == 200
+            for name in ("oidc:alice", "local owner", "*"):
+                made = curator.post("/admin/tokens", json={"name": name, "expires": soon().isoformat()})
+                assert made.status_code == 400, name
+            odd = [issuer.token(sub=sub) for sub in ("", "*", " x", "local owner", "x" * 200)]
+            for token in odd:
+                assert (
+                    server.anonymous({"Authorization": f"Bearer {token}"}).get("/datasets").status_code == 401
+                )
+    book = open_ledger(None)
+    with pytest.raises(BadRequest, match="issuer"):
+        book.tokens.create("oidc:alice", "analyst", expires=soon(), by="test")
+    book.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *(
+            (host, 400)
+            for host in ("[::1", "[", "localhost:abc", 'localhost:80"', "localhost.", "[v1.x]", "")
+        ),
+        *((host, 400) for host in ("127.0.0.1:", "localhost:99999999", "user@localhost", "localhost/x")),
+        *((host, 200) for host in ("localhost", "LOCALHOST:1", "127.0.0.1:80", "[::1]:80", "[::1]")),
+    ],
+)
+def test_only_a_plain_host_and_port_is_read(server: RunningServer, host: str, status: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", httpx.URL(server.url).port)
+    connection.putrequest("GET", "/api/v1/health", skip_host=True)
+    connection.putheader("Host", host)
+    connection.endheaders()
+    assert connection.getresponse().status == status
+    connection.close()
+
+
+def test_odd_schemas_are_refused_at_once(server: RunningServer) -> None:
+    curator = server.curator()
+    odd = {
+        "deep": "a=" + "[" * 200_000,
+        "dotted": "a" + ".a" * 100_000 + "=1",
+        "spaced": "a" + " . 'a'" * 60_000 + "=1",
+        "many": "\n".join(f"[a{n}]" for n in range(40_000)),
+        "inline": "a = [" + "{}," * 100_000 + "]",
+        "nul": SCHEMA.replace('"people.parquet"', json.dumps("people.parquet\x00")),
+    }
+    for name, toml in odd.items():
+        started = time.monotonic()
+        told = curator.post("/admin/schema/check", json={"toml": toml})
+        assert (told.status_code, told.json()["code"]) == (400, "schema_error"), name
+        assert time.monotonic() - started < 2, name
+    dots = SCHEMA.replace("step = 1", f'step = 1\ndescription = "{"." * 60} 1.5, 2.5, e.g. www.example.org"')
+    assert curator.post("/admin/schema/check", json={"toml": dots}).status_code == 200
+
+
+def test_nothing_is_ever_written_to_a_temporary_file(tmp_path: Path) -> None:
+    folder = write_people(tmp_path)
+    engine = DuckDBEngine(folder / "people.parquet", Schema.load(folder / "people.toml"))
+    asked = engine._connection.execute("SELECT current_setting('temp_directory')").fetchone()
+    assert asked == ("",)
+    engine.close()
+
+
+@pytest.mark.parametrize("named", ["http://127.0.0.1/keys", "http://issuer.example/keys", "file:///keys"])
+def test_discovery_leads_to_https_only(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    issuer = Issuer(Oidc(issuer="https://issuer.example", audience="a"))
+    document = {"issuer": "https://issuer.example", "jwks_uri": named}
+    monkeypatch.setattr(issuer, "_read", lambda _address: document)
+    with pytest.raises(ValueError) as refused:
+        issuer._discovered()
+    assert "keys" not in str(refused.value)
+    document["jwks_uri"] = "https://keys.example/keys"
+    assert issuer._discovered() == "https://keys.example/keys"
+
+
+def test_servers_of_one_machine_do_not_take_each_others_cookies(server: RunningServer) -> None:
+    port = httpx.URL(server.url).port
+    assert list(server.browser("alice").cookies) == [f"dpxplain-{port}"]
