@@ -8,7 +8,8 @@ answer nobody can read.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 
 from sqlglot import exp
@@ -42,6 +43,28 @@ def parse(sql: str, schema: Schema) -> Statement:
     dpxplain.errors.QueryRefused: line 1, column 13: The function MAX is not answered. Only COUNT, SUM and \
 AVG are answered; the declared bounds or edges say where values lie.
     """
+    read_once = (
+        _parsed if isinstance(sql, str) else _parsed.__wrapped__
+    )  # what is no text is refused in words
+    return read_once(sql, _Same(schema))
+
+
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A schema by identity: it is frozen, and comparing whole domains would take longer than parsing."""
+
+    schema: Schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.schema is self.schema
+
+
+@lru_cache(maxsize=256)  # a request is read when it is admitted, priced, measured and shown
+def _parsed(sql: str, declared: _Same) -> Statement:
+    schema = declared.schema
     source = read(sql)
     tree = admit(source)
     scope = _from(tree, Scope(source, schema))
