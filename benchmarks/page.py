@@ -50,12 +50,12 @@ def main() -> int:
 
 def measured(browser: Browser) -> tuple[str, bool]:
     with running_server(adult_config()) as server:
-        figures.loading(browser, server.url)  # starts what starts lazily in browser and server
-        rounds = [figures.loading(browser, server.url) for _ in range(ROUNDS)]
+        figures.loading(browser, server.door)  # starts what starts lazily in browser and server
+        rounds = [figures.loading(browser, server.door) for _ in range(ROUNDS)]
     paint = median(one.first_paint for one in rounds)
     use = median(one.interactive for one in rounds)
     with tempfile.TemporaryDirectory() as folder, figures.big_server(Path(folder)) as server:
-        answer, past = fluidity(browser, server.url)
+        answer, past = fluidity(browser, server.door)
     lines = [
         "| from a cold cache, on loopback | measured | promised |",
         "|---|---|---|",

@@ -64,6 +64,15 @@ def write_people(folder: Path, rows: int = 3000) -> Path:
     return folder
 
 
+def add_dataset(folder: Path, name: str) -> None:
+    """Another data set beside people, with its own copy of the file."""
+    (folder / f"{name}.parquet").write_bytes((folder / "people.parquet").read_bytes())
+    schema = SCHEMA.replace('name = "people"', f'name = "{name}"').replace(
+        "people.parquet", f"{name}.parquet"
+    )
+    (folder / f"{name}.toml").write_text(schema, encoding="utf-8")
+
+
 def config_of(folder: Path, **sections: Mapping[str, Any]) -> Config:
     """A configuration on people, with sections of the TOML file replaced in part."""
     server: dict[str, Any] = {"datasets": str(write_people(folder)), "port": 0}
@@ -88,6 +97,21 @@ class RunningServer:
     @property
     def state(self) -> Any:
         return self.app.state.server
+
+    @property
+    def key(self) -> str | None:
+        """Of a single user's server."""
+        identifier = self.state.identifier
+        return str(identifier.key) if identifier.single_user else None
+
+    @property
+    def door(self) -> str:
+        """The address as it is printed."""
+        return self.url if self.key is None else f"{self.url}?key={self.key}"
+
+    def owner(self) -> httpx.Client:
+        """The one user of a single-user server, without a browser."""
+        return self.anonymous({"Authorization": f"Bearer {self.key}"})
 
     def token(self, name: str, role: str = "analyst") -> str:
         """A token for somebody, made when first needed."""

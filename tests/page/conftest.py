@@ -85,7 +85,7 @@ def visit(browser: Browser, servers: ExitStack) -> Iterator[Visit]:
         came.append((context, Watch(context, server.url, expecting)))
         page = context.new_page()
         before(page)
-        page.goto(server.url + address)
+        page.goto(server.door + address)
         return page
 
     yield come

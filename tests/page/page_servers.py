@@ -24,9 +24,7 @@ def adult_config(port: int = 0) -> Config:
 
 def owner(server: RunningServer) -> httpx.Client:
     """The one user of a single-user server, without a browser."""
-    client = server.anonymous()
-    client.headers["X-CSRF-Token"] = client.get("/me").json()["csrf"]
-    return client
+    return server.owner()
 
 
 def asked(client: httpx.Client, sql: str = EXAMPLE, rho: float = 0.1, dataset: str = "adult") -> int:

@@ -13,7 +13,7 @@ from page_servers import GENEROUS, asked, prepared
 from page_steps import Visit, sign_in, table
 from playwright.sync_api import Browser, Page, expect
 
-from server_fixture import SQL, RunningServer, config_of, running_server
+from server_fixture import SQL, RunningServer, add_dataset, config_of, running_server
 
 LOOKS = {
     "desktop": {"viewport": {"width": 1280, "height": 900}},
@@ -26,10 +26,7 @@ def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Two data sets, one of them asked about by alice, whose history everybody may read."""
     folder: Path = tmp_path_factory.mktemp("looks")
     config = config_of(folder, limits=GENEROUS.model_dump())
-    second = (
-        (folder / "people.toml").read_text(encoding="utf-8").replace('name = "people"', 'name = "others"')
-    )
-    (folder / "others.toml").write_text(second, encoding="utf-8")
+    add_dataset(folder, "others")
     with running_server(config) as running:
         client = running.client("alice")
         prepared(client, asked(client, SQL, 0.1, "people"), "people")

@@ -11,7 +11,7 @@ from page_servers import EXAMPLE, GENEROUS, PLACE, asked, owner
 from page_steps import Visit, ask, choose, cost, held, run_button, set_price, sign_in, write_sql
 from playwright.sync_api import expect
 
-from server_fixture import SCHEMA, SQL, RunningServer, config_of, running_server
+from server_fixture import SCHEMA, SQL, RunningServer, add_dataset, config_of, running_server
 
 OTHER = "SELECT sex, COUNT(*) FROM adult GROUP BY sex"
 
@@ -72,8 +72,7 @@ def test_a_curator_of_several_data_sets_has_a_bar_that_fits_a_phone(
     tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:
     config = config_of(tmp_path, limits=GENEROUS.model_dump())
-    second = SCHEMA.replace('name = "people"', 'name = "others"')
-    (tmp_path / "others.toml").write_text(second, encoding="utf-8")
+    add_dataset(tmp_path, "others")
     server = servers.enter_context(running_server(config))
     page = visit(server, "#/people", **PHONE)
     sign_in(page, server.token("carol", "curator"))

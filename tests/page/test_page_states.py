@@ -6,6 +6,7 @@ import re
 from contextlib import ExitStack
 from pathlib import Path
 
+from fastapi import FastAPI
 from page_servers import GENEROUS, PLACE, adult_config, asked, explained_place, owner
 from page_steps import (
     Shoot,
@@ -125,7 +126,12 @@ def test_a_server_that_goes_and_comes_back_loses_nothing(tmp_path: Path, visit: 
     shoot(page, "08-server-gone")
     page.get_by_role("button", name="Swap").click()
     expect(finding(page)).to_be_hidden()
-    with running_server(adult_config(port=int(server.url.rstrip("/").rsplit(":", 1)[1])), ledger):
+    port, key = int(server.url.rstrip("/").rsplit(":", 1)[1]), server.key
+
+    def same_key(app: FastAPI) -> None:
+        app.state.server.identifier.key = key
+
+    with running_server(adult_config(port=port), ledger, before=same_key):
         expect(banner).to_be_hidden()
         expect(cost(page)).to_contain_text("Costs 0.3 of")
         expect(finding(page)).to_contain_text("The data point the other way")

@@ -116,10 +116,12 @@ def test_with_a_certificate_everything_is_https_and_cookies_are_bound_to_it(tmp_
             httpx.get(running.url.replace("https", "http"))
 
 
-def test_a_single_user_needs_no_login_but_the_csrf_value(tmp_path: Path) -> None:
+def test_a_single_user_needs_the_key_and_the_csrf_value(tmp_path: Path) -> None:
     config = single_user_config(write_people(tmp_path) / "people.toml")
     with running_server(config) as running:
         client = running.anonymous()
+        entered = client.get(running.door)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/")
         me = client.get("/me").json()
         assert (me["single_user"], me["signed_in"], me["role"]) == (True, True, "curator")
         query = {"sql": SQL, "rho": 0.1}
@@ -149,10 +151,10 @@ def test_the_command_prints_its_address_and_ends_in_order(tmp_path: Path) -> Non
     try:
         assert process.stderr is not None
         line = process.stderr.readline()
-        url = line.split()[-1]
+        url, key = line.split()[-1].split("?key=")
         assert line.startswith("DPXPlain is at http://127.0.0.1:")
-        with httpx.Client(base_url=f"{url}api/v1", verify=False, timeout=20) as client:
-            client.headers["X-CSRF-Token"] = client.get("/me").json()["csrf"]
+        signed_in = {"Authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=f"{url}api/v1", headers=signed_in, timeout=20) as client:
             client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).raise_for_status()
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=20)

@@ -1,4 +1,4 @@
-"""T12 to T21: nobody sees what is not theirs, or comes in by a door that is not theirs."""
+"""T12 to T21, T29 and T30: nobody sees what is not theirs, or comes in by a door that is not theirs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from oidc_issuer import AUDIENCE, running_issuer
 from truth_search import stored_rows
 
+import dpxplain as dpx
 from dpxplain.errors import SchemaError
 from dpxplain.ledger.opening import open_ledger
 from dpxplain.server.config import Config
+from dpxplain.server.failures import Problem
 from dpxplain.server.running import single_user_config
-from server_fixture import SCHEMA, SQL, WEIGHTS, RunningServer, config_of, running_server
+from server_fixture import SCHEMA, SQL, WEIGHTS, RunningServer, config_of, running_server, write_people
 
 AT = "/datasets/people"
 MANY = {"requests_per_minute": 10**6, "anonymous_per_minute": 10**6}
@@ -222,6 +224,39 @@ def test_t18_only_the_servers_own_names_reach_it(server: RunningServer, tmp_path
             Config.load({"server": {"datasets": "x", "host": host}})
 
 
+def test_t29_another_user_of_the_machine_does_not_enter_a_single_users_server(tmp_path: Path) -> None:
+    write_people(tmp_path)
+    with running_server(single_user_config(tmp_path / "people.toml")) as server:
+        stranger = server.anonymous()
+        assert stranger.get("/me").json()["signed_in"] is False
+        for path in ("/datasets", f"{AT}/history", "/admin/tokens", "/admin/audit"):
+            assert stranger.get(path).status_code == 401
+        locked = stranger.get(server.url)
+        assert (locked.status_code, "with its key" in locked.text) == (401, True)
+        wrong = stranger.get(f"{server.url}?key={'x' * 43}")
+        assert (wrong.status_code, "set-cookie" in wrong.headers) == (303, False)
+        assert stranger.post("/session", json={"token": "x" * 43}).status_code == 401
+
+        browser = server.anonymous()
+        entered = browser.get(server.door)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/")  # the key is in no address
+        assert all(part in entered.headers["set-cookie"].lower() for part in ("httponly", "samesite=strict"))
+        assert browser.get(server.url).status_code == 200
+        me = browser.get("/me").json()
+        assert (me["signed_in"], me["role"], me["single_user"]) == (True, "curator", True)
+        asked = browser.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1})
+        assert (asked.status_code, asked.json()["code"]) == (403, "csrf")
+        browser.headers["X-CSRF-Token"] = me["csrf"]
+        assert ask(browser)["free"] is False
+
+        assert ask(server.owner())["free"]  # programs send it as a token
+        with dpx.connect(f"{server.url}people?key={server.key}") as session:
+            assert len(session.history) == 1
+            assert "key" not in repr(session)
+        with dpx.connect(f"{server.url}people", token=server.key, curator=True) as session:
+            assert session.budget.spent == 0.1
+
+
 def test_t19_a_script_in_a_label_does_not_run(tmp_path: Path) -> None:
     script = "<script>alert(1)</script><img src=x onerror=alert(1)>"
     config = config_of(tmp_path, limits=MANY)
@@ -326,3 +361,21 @@ def test_t21_secrets_are_neither_logged_nor_echoed(tmp_path: Path, caplog: pytes
     for record in logged:
         line = f"{record.getMessage()} {record.exc_text or ''}"
         assert not any(secret in line for secret in secrets), line
+
+
+def test_t30_declarations_hold_while_a_charge_is_written_and_promise_no_more_than_was_paid_for(
+    tmp_path: Path,
+) -> None:
+    with running_server(config_of(tmp_path, limits=MANY)) as server:
+        client, curator = server.client(), server.curator()
+        before = server.state.datasets.get("people")
+        wider = SCHEMA.replace("[0, 1000]", "[0, 5000]")
+        assert curator.put("/admin/datasets/people", json={"toml": wider}).status_code == 200
+        with pytest.raises(Problem), server.state.datasets.holding(before):
+            raise AssertionError("a charge would have been written")
+        ask(client)
+        bounded = wider.replace("rho = 10.0", 'rho = 10.0\nneighbours = "bounded"')
+        refused = curator.put("/admin/datasets/people", json={"toml": bounded})
+        assert (refused.status_code, "cannot promise more" in refused.json()["message"]) == (400, True)
+        twin = curator.post("/admin/datasets", json={"toml": SCHEMA.replace('"people"', '"twin"')})
+        assert (twin.status_code, "same file" in twin.json()["message"]) == (400, True)

@@ -47,7 +47,7 @@ def serve(
 
     \b
     Examples:
-      [cyan]dpxplain serve --example adult[/cyan]      # try it, no login, this machine only
+      [cyan]dpxplain serve --example adult[/cyan]      # try it: open the address it prints
       [cyan]dpxplain serve --schema people.toml[/cyan]  # your own data, the same way
       [cyan]dpxplain serve server.toml[/cyan]          # analysts and curators with tokens
     """
@@ -75,5 +75,10 @@ def serve(
         assert schema is not None
         settings = single_user_config(schema, host=host, port=port)
         ledger = (workspace or Path(DEFAULT_WORKSPACE)) / "ledger.sqlite"
-    run(settings, ledger=ledger, said=lambda address: ERR.print(f"DPXPlain is at {address}"))
+    # Not wrapped: a single user's address ends in a key, and is copied whole.
+    run(
+        settings,
+        ledger=ledger,
+        said=lambda address: ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False),
+    )
     note("The server has ended.")

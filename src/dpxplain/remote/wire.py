@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 
@@ -34,7 +34,9 @@ class Wire:
             raise BadRequest("The address names no data set.", remedy="Write it as https://host/data-set.")
         if parts.username or parts.password:
             raise BadRequest("An address is no place for a secret.", remedy="Pass token=..., without user@.")
-        token = token or os.environ.get("DPXPLAIN_TOKEN")
+        # As a single user's server prints it; its key is worth nothing anywhere else.
+        [key] = parse_qs(parts.query).get("key", [None])[:1]
+        token = token or key or os.environ.get("DPXPLAIN_TOKEN")
         if token and parts.scheme == "http" and parts.hostname not in _LOCAL:
             raise BadRequest(
                 "A token is not sent over plain http.", remedy="Use https://, as tokens open the data set."

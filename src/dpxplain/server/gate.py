@@ -108,12 +108,12 @@ class Gate:
     async def _identify(self, headers: Headers, address: str, *, public: bool) -> Caller | None:
         """The caller; a stranger only where strangers are welcome, and not too often."""
         shown = self._identifier.shown(headers)
-        if shown is None and not self._identifier.single_user:
+        if shown is None:
             if public:
                 return None
             _hold_back(self._strangers.take(address))
             raise unauthorized()
-        mark = hashlib.sha256((shown or "").encode()).digest()
+        mark = hashlib.sha256(shown.encode()).digest()
         # Guessing is slowed down per address, without locking out who is known to be good there. What is
         # not known to be good is paid for before it is looked at: a crowd of guesses comes all at once.
         known = mark in self._welcome
@@ -158,9 +158,9 @@ class Gate:
             )
 
 
-def _is_ours(shown: str | None) -> bool:
+def _is_ours(shown: str) -> bool:
     """Whether the ledger alone can tell who it is."""
-    return shown is None or shown.removeprefix("Bearer ").startswith("dpx_")
+    return shown.removeprefix("Bearer ").startswith("dpx_")
 
 
 def _hold_back(seconds: int) -> None:

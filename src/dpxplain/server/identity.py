@@ -80,7 +80,7 @@ class Identifier:
         self._issuer = issuer
         self._secure = secure
         self.unproven = CapacityLimiter(_MOST_UNPROVEN)  # a crowd of guesses leaves the other threads alone
-        self._local_csrf = secrets.token_urlsafe(32)
+        self.key = secrets.token_urlsafe(32)  # lets the one local user in: other local users have none
 
     @property
     def single_user(self) -> bool:
@@ -93,6 +93,10 @@ class Identifier:
         port = _PORT.search(headers.get("host", ""))
         return f"dpxplain-{port[1]}" if port is not None else "dpxplain"
 
+    def fits(self, text: str) -> bool:
+        """Whether it is the key of a single user's server."""
+        return self.single_user and hmac.compare_digest(text.encode(), self.key.encode())
+
     def shown(self, headers: Headers) -> str | None:
         """What the request shows as its credential, if anything."""
         if "authorization" in headers:
@@ -101,14 +105,14 @@ class Identifier:
 
     def identify(self, headers: Headers) -> Caller | None:
         """The caller, or None if nothing valid is shown."""
-        if self._tokens is None:
-            return Caller("", CURATOR, "local", csrf=self._local_csrf)
         if "authorization" in headers:
             kind, _, text = headers["authorization"].partition(" ")
             return self.bearer(text.strip()) if kind.lower() == "bearer" else None
         cookie = self._cookie(headers)
         if cookie is None:
             return None
+        if self._tokens is None:
+            return Caller("", CURATOR, "local", csrf_of(cookie)) if self.fits(cookie) else None
         identity = self._tokens.authenticate(cookie)
         if identity is None or identity.parent is None:  # a token itself does not belong into a cookie
             return None
@@ -117,8 +121,10 @@ class Identifier:
         )
 
     def bearer(self, text: str) -> Caller | None:
-        if self._tokens is None or not 0 < len(text) <= _MOST_CHARACTERS:
+        if not 0 < len(text) <= _MOST_CHARACTERS:
             return None
+        if self._tokens is None:
+            return Caller("", CURATOR, "local") if self.fits(text) else None
         if text.startswith("dpx_"):
             identity = self._tokens.authenticate(text)
             if identity is None or identity.parent is not None:  # a session serves its browser only

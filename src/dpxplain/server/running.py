@@ -44,7 +44,8 @@ def run(
     try:
         app = create_app(config, book)
         with listening(config.server) as listener:
-            said(address(config.server, listener.getsockname()[1]))
+            key = f"?key={app.state.server.identifier.key}" if config.single_user else ""
+            said(address(config.server, listener.getsockname()[1]) + key)
             uvicorn_of(config, app).run(sockets=[listener])
     finally:
         book.close()

@@ -41,6 +41,11 @@ async def sign_in(request: Request, body: SignIn, server: Running) -> Any:
     caller = await run_sync(identifier.bearer, body.token.strip(), limiter=identifier.unproven)
     if caller is None:
         raise unauthorized()
+    if identifier.single_user:
+        cookie = Caller(caller.name, caller.role, caller.id, csrf_of(identifier.key))
+        response = JSONResponse(_me(cookie, single_user=True))
+        set_cookie(request, response, server, identifier.key)
+        return response
     if caller.id.startswith("oidc:"):
         raise Problem(
             400,
@@ -51,7 +56,7 @@ async def sign_in(request: Request, body: SignIn, server: Running) -> Any:
     session, text = await run_sync(_session, server, caller, limiter=identifier.unproven)
     signed_in = Caller(caller.name, caller.role, caller.id, csrf_of(text), session, caller.id)
     response = JSONResponse(_me(signed_in, single_user=False))
-    _set_cookie(request, response, server, text)
+    set_cookie(request, response, server, text)
     return response
 
 
@@ -68,7 +73,7 @@ def sign_out(request: Request, caller: AnyCaller, server: Running) -> Response:
     if caller.session is not None:
         server.ledger.tokens.revoke(caller.session, caller.name)
     response = Response(status_code=204)
-    _set_cookie(request, response, server, "", max_age=0)
+    set_cookie(request, response, server, "", max_age=0)
     return response
 
 
@@ -90,7 +95,7 @@ def _me(caller: Caller | None, *, single_user: bool) -> Me:
     return Me(name=name, role=role, csrf=caller.csrf, single_user=single_user, signed_in=True)
 
 
-def _set_cookie(
+def set_cookie(
     request: Request, response: Response, server: Server, text: str, max_age: int | None = None
 ) -> None:
     response.set_cookie(

@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from dpxplain.server.documentation import page
 from dpxplain.server.gate import PREFIX
+from dpxplain.server.routes.entering import set_cookie
+from dpxplain.server.state import Running
 
 STATIC = Path(str(files("dpxplain.server"))) / "static"
 _FOR_GOOD = "public, max-age=31536000, immutable"
 _MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>DPXPlain</title>
 <p>The server runs, but its page was not built. Build it with <code>make page</code>, or use
 <a href="/api/v1/docs">the API</a>.</p></html>"""
+
+_LOCKED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>DPXPlain</title>
+<p>This server is for the person who started it. Open the address that it printed, with its key.</p></html>"""
 
 router = APIRouter(include_in_schema=False)
 
@@ -34,7 +39,16 @@ class BuiltFiles(StaticFiles):
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
-async def index() -> Response:
+async def index(request: Request, server: Running) -> Response:
+    """The page. A single user's server shows it to who has its key, which then moves into a cookie."""
+    identifier = server.identifier
+    if identifier.single_user and "key" in request.query_params:
+        response: Response = RedirectResponse("/", 303)
+        if identifier.fits(request.query_params["key"]):
+            set_cookie(request, response, server, identifier.key)
+        return response
+    if identifier.single_user and identifier.identify(request.headers) is None:
+        return HTMLResponse(_LOCKED, 401)
     built = STATIC / "index.html"
     return FileResponse(built) if built.is_file() else HTMLResponse(_MISSING)
 
