@@ -203,13 +203,6 @@ class Table(Declared):
     source: str | None = None
     version: str = ""  # change it when the data change: stored releases belong to one version
 
-    @field_validator("source")
-    @classmethod
-    def _a_path(cls, source: str | None) -> str | None:
-        if source is not None and "\x00" in source:
-            raise ValueError("must not contain a NUL character")
-        return source
-
 
 class Privacy(Declared):
     rho: float = Field(gt=0, allow_inf_nan=False)

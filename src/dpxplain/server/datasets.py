@@ -21,7 +21,7 @@ from dpxplain.errors import BadRequest, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
-from dpxplain.server.declaring import file_name, schema_of, write_whole
+from dpxplain.server.declaring import check_source, file_name, schema_of, write_whole
 from dpxplain.server.failures import changed, not_found
 
 if TYPE_CHECKING:
@@ -246,6 +246,7 @@ def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
 def _source(schema: Schema, folder: Path) -> Path:
     if schema.table.source is None:
         raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
+    check_source(schema)
     return folder / schema.table.source
 
 

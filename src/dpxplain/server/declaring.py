@@ -28,7 +28,14 @@ def schema_of(text: str) -> Schema:
         raise SchemaError(
             f"The schema is not valid TOML{f' at {where[1]}' if where else ''}.", remedy="Mend it there."
         ) from None
-    return Schema.load(raw)
+    schema = Schema.load(raw)
+    check_source(schema)
+    return schema
+
+
+def check_source(schema: Schema) -> None:
+    if "\x00" in (schema.table.source or ""):  # no path has it, and asking the system would fail
+        raise SchemaError("table.source: must not contain a NUL character.", remedy="Leave it out.")
 
 
 def _check_plain(text: str) -> None:
