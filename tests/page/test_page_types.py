@@ -10,6 +10,7 @@ from pathlib import Path
 
 from page_servers import adult_config
 
+from dpxplain.ledger.opening import open_ledger
 from dpxplain.server.app import create_app
 
 PAGE = Path(__file__).parents[2] / "page"
@@ -18,11 +19,12 @@ PAGE = Path(__file__).parents[2] / "page"
 def test_the_generated_types_are_up_to_date(tmp_path: Path) -> None:
     program = PAGE / "node_modules/.bin/openapi-typescript"
     assert program.exists(), "The page's packages are not installed: run make page."
-    app = create_app(adult_config())
+    ledger = open_ledger(None)
+    app = create_app(adult_config(), ledger)
     spec = tmp_path / "openapi.json"
     spec.write_text(json.dumps(app.openapi()), encoding="utf-8")
     app.state.server.close()
-    app.state.server.ledger.close()
+    ledger.close()
     # The machine's Node, or the one that was installed from PyPI to build the page.
     node = shutil.which("node") or str(Path(sys.executable).parent / "node")
     made = tmp_path / "schema.d.ts"
