@@ -33,7 +33,8 @@ serve: setup page
 # A real database and a real browser, installed when missing.
 test: setup page
 	@tools/machine
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --ignore=tests/page
+	$(BIN)/pytest -n 2 tests/page  # apart: Playwright keeps an event loop and greenlets in its process
 
 check: setup
 	$(BIN)/ruff format --check .
