@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from dpxplain.answer import Answer
+from dpxplain.answers import Answers
 from dpxplain.payload_shapes import (
     AnswerPayload,
     BudgetPayload,
@@ -24,7 +25,7 @@ from dpxplain.server.failures import not_found
 from dpxplain.server.gate import AnyCaller
 from dpxplain.server.shapes import DatasetPayload, Datasets, ReleasePayload
 from dpxplain.server.spec import answers
-from dpxplain.server.state import AtDesk, Desk, Running
+from dpxplain.server.state import AtDesk, Running
 from dpxplain.session import Session
 
 router = APIRouter(tags=["Asking"])
@@ -86,19 +87,19 @@ async def answer(
 ) -> Any:
     """A stored answer, at any confidence. Free."""
     session = desk.looking()
-    stored = await run_sync(asking.answer_meant, session, entry, confidence)
-    return await _shown(
-        desk,
-        stored.groups.size,
-        lambda: asking.show_answer(session, stored, desk.place, chart_width),
-    )
 
+    def show(stored: Answer | Answers) -> Response:
+        return JSONResponse(asking.show_answer(session, stored, desk.place, chart_width))
 
-async def _shown(desk: Desk, groups: int, show: Callable[[], asking.Payload]) -> Response:
-    """Rendered where many groups keep nobody waiting but those who ask for many."""
-    if groups > admitting.MANY_GROUPS:
-        return await desk.planned(lambda: JSONResponse(show()))
-    return await run_sync(lambda: JSONResponse(show()))
+    def found() -> Response | Answer | Answers:
+        """Rendered at once, unless its many groups would keep others waiting."""
+        stored = asking.answer_meant(session, entry, confidence)
+        return stored if stored.groups.size > admitting.MANY_GROUPS else show(stored)
+
+    shown = await run_sync(found)
+    if isinstance(shown, Response):
+        return shown
+    return await desk.planned(lambda: show(shown))
 
 
 @router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload))
