@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as parquet_files
 
 from benchmarks.report import Line, alternate, at_most, faster
-from dpxplain.answer import Answer
 from dpxplain.datasets import census
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.ledger.sqlite import SQLiteLedger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.results.answer import Answer
 from dpxplain.session import Session
 from dpxplain.sql.render import ENCODED, code_column, units_column
 

@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 from pyarrow import parquet
 
-from dpxplain.privacy import marginal_inference
-from dpxplain.privacy.marginal_boxes import simultaneous_quantile
-from dpxplain.privacy.marginal_estimates import FloatArray, IntArray, Kind, PreparedGroups, estimate
-from dpxplain.privacy.marginal_gradient import smooth_interval
-from dpxplain.privacy.marginal_inference import infer_arrays
-from dpxplain.privacy.marginal_planning import scales, split_rho
+from dpxplain.privacy.marginals import inference as marginal_inference
+from dpxplain.privacy.marginals.boxes import simultaneous_quantile
+from dpxplain.privacy.marginals.estimates import FloatArray, IntArray, Kind, PreparedGroups, estimate
+from dpxplain.privacy.marginals.forecast import scales, split_rho
+from dpxplain.privacy.marginals.gradient import smooth_interval
+from dpxplain.privacy.marginals.inference import infer_arrays
 
 RUNS = 2_000
 RETEST_RUNS = 20_000
@@ -467,7 +467,7 @@ def main() -> None:
 INTRODUCTION = """# Coverage of the marginals mechanism
 
 Measured by `.venv/bin/python experiments/marginal_coverage.py` (seed {seed}), which writes this page. The
-subject is `src/dpxplain/privacy/marginal_inference.py`; why it should hold is in `docs/proofs/marginals.md`.
+subject is `src/dpxplain/privacy/marginals/inference.py`; why it should hold is in `docs/proofs/marginals.md`.
 
 {situations} situations, {runs:,} runs each: COUNT, SUM (on [0, 1] and on [−1, 1]) and AVG; one group,
 two with weights (1, −1) and three with (1, −0.5, −2), of 5 to 100,000 rows; ρ of the marginals from 0.001 to

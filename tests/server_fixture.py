@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fastapi import FastAPI
 
+from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.opening import open_ledger
-from dpxplain.ledger.sqlledger import SQLLedger
 from dpxplain.server.app import create_app
 from dpxplain.server.config import Config
-from dpxplain.server.running import address, listening, uvicorn_of
+from dpxplain.server.run import address, listening, uvicorn_of
 
 SQL = "SELECT region, AVG(pay) FROM people GROUP BY region"
 COUNT = "SELECT sex, COUNT(*) FROM people GROUP BY sex"

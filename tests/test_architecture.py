@@ -80,7 +80,7 @@ def test_phases_use_the_protocols_of_engines_and_ledgers(path: Path) -> None:
     if not _place(path).startswith("phases/"):
         return
     reached = {name for name in _imports(path) if name.startswith(("dpxplain.engines", "dpxplain.ledger"))}
-    assert reached <= {"dpxplain.engines.base", "dpxplain.ledger.base"}
+    assert reached <= {"dpxplain.engines.engine", "dpxplain.ledger.protocol"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_place)

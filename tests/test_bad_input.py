@@ -13,9 +13,9 @@ import pyarrow.parquet
 import pytest
 
 import dpxplain as dpx
-from dpxplain.answer import Answer
 from dpxplain.errors import DPXPlainError
-from dpxplain.question import Question
+from dpxplain.results.answer import Answer
+from dpxplain.results.question import Question
 from dpxplain.session import Session
 
 SCHEMA: dict[str, Any] = {

@@ -14,8 +14,6 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.answer import Answer
-from dpxplain.answers import Answers
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.ledger.sqlite import SQLiteLedger
 from dpxplain.model.asked import Asked
@@ -27,6 +25,8 @@ from dpxplain.phases.answer_query import _measure
 from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse
 

@@ -18,18 +18,18 @@ from dpxplain.errors import (
     SourceError,
     Unavailable,
 )
-from dpxplain.model.question import Verdict
+from dpxplain.model.contrast import Verdict
 
 if TYPE_CHECKING:
-    from dpxplain.answer import Answer
-    from dpxplain.answers import Answers
-    from dpxplain.arithmetic import Combination, exp, log
     from dpxplain.explanation.custom import CustomInfluence, FormulaInfluence, RatioInfluence
     from dpxplain.explanation.recipes import differs, either, ranges, thresholds
     from dpxplain.model.schema import Schema
-    from dpxplain.question import Question
+    from dpxplain.results.answer import Answer
+    from dpxplain.results.answers import Answers
+    from dpxplain.results.combination import Combination, exp, log
+    from dpxplain.results.explanation import Explanation
+    from dpxplain.results.question import Question
     from dpxplain.session import Session, connect, example
-    from dpxplain.table import Explanation
 
 __version__ = "0.1.0"
 
@@ -69,13 +69,13 @@ __all__ = [
 
 # OpenDP, DuckDB and friends take most of a second to import, so they wait until they are needed.
 _HOMES = {
-    "Answer": "dpxplain.answer",
-    "Answers": "dpxplain.answers",
-    "Combination": "dpxplain.arithmetic",
+    "Answer": "dpxplain.results.answer",
+    "Answers": "dpxplain.results.answers",
+    "Combination": "dpxplain.results.combination",
     "CustomInfluence": "dpxplain.explanation.custom",
-    "Explanation": "dpxplain.table",
+    "Explanation": "dpxplain.results.explanation",
     "FormulaInfluence": "dpxplain.explanation.custom",
-    "Question": "dpxplain.question",
+    "Question": "dpxplain.results.question",
     "RatioInfluence": "dpxplain.explanation.custom",
     "Schema": "dpxplain.model.schema",
     "Session": "dpxplain.session",
@@ -83,8 +83,8 @@ _HOMES = {
     "differs": "dpxplain.explanation.recipes",
     "either": "dpxplain.explanation.recipes",
     "example": "dpxplain.session",
-    "exp": "dpxplain.arithmetic",
-    "log": "dpxplain.arithmetic",
+    "exp": "dpxplain.results.combination",
+    "log": "dpxplain.results.combination",
     "ranges": "dpxplain.explanation.recipes",
     "thresholds": "dpxplain.explanation.recipes",
 }

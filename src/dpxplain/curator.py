@@ -22,10 +22,10 @@ from dpxplain.render.display import Displayed
 from dpxplain.render.tabular import Record, Tabular
 
 if TYPE_CHECKING:
-    from dpxplain.answer import Answer
-    from dpxplain.answers import Answers
-    from dpxplain.question import Question
-    from dpxplain.table import Explanation, ExplanationRow
+    from dpxplain.results.answer import Answer
+    from dpxplain.results.answers import Answers
+    from dpxplain.results.explanation import Explanation, ExplanationRow
+    from dpxplain.results.question import Question
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CuratorDataset(OpenDataset):
 
     def answers_truth(self, answers: Answers) -> Truth:
         """The same for several aggregates, one line per group and aggregate."""
-        from dpxplain.answers import unused
+        from dpxplain.results.answers import unused
 
         true = {answer.value_name: self._true_values(answer.statement.query) for answer in answers.answers}
         rows = []

@@ -11,28 +11,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dpxplain.answer import Answer
-from dpxplain.answers import Answers
-from dpxplain.asking import query_asked
 from dpxplain.curator import CuratorDataset, TruthTeller
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
-from dpxplain.ledger.base import Entry, Ledger
+from dpxplain.ledger.protocol import Entry, Ledger
 from dpxplain.ledger.sqlite import SQLiteLedger
 from dpxplain.model.budget import Budget, check_rho
 from dpxplain.model.groups import Groups
-from dpxplain.model.plain import plain
+from dpxplain.model.hardening import plain
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_queries import answer_queries, plan_queries, queries_key
 from dpxplain.phases.answer_query import answer_query, query_key
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
-from dpxplain.preview import Price, QueriesPreview, QueryPreview
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, SeededNoise
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers
+from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
 from dpxplain.sql.parse import parse
+from dpxplain.wire.requests import query_asked
 
 WORKSPACE = ".dpxplain"
 SchemaSource = Schema | Mapping[str, Any] | str | Path
@@ -65,7 +65,7 @@ def connect(
                 "A data set at a server comes with the server's schema, budget and noise.",
                 remedy="Pass the address and token=... only.",
             )
-        from dpxplain.remote.dataset import open_remote
+        from dpxplain.remote.client import open_remote
 
         return Session(open_remote(str(source), token, curator=curator, progress=progress))
     if token is not None:

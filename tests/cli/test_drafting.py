@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpxplain.cli.schema_draft import Draft, draft_schema, round_edges, source_for
 from dpxplain.datasets import path as bundled
-from dpxplain.drafting import Draft, draft_schema, round_edges, source_for
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_profile import ColumnProfile, profile
 from dpxplain.errors import SourceError

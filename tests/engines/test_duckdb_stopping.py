@@ -12,8 +12,8 @@ import pytest
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.stopping import interruptible
 from dpxplain.errors import SourceError
+from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.schema import Schema
-from dpxplain.model.stopping import Stop, Stopped, stoppable
 from dpxplain.sql.parse import parse
 
 SCHEMA = Schema.load(

@@ -13,8 +13,8 @@ from engine_oracle import Row, answered, expected
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpxplain.engines.base import Engine
 from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.engines.engine import Engine
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import (
     Aggregate,

@@ -15,9 +15,7 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.custom_table import explain_by
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.audit import audit
 from dpxplain.explanation.custom import (
     Counts,
     CustomInfluence,
@@ -29,13 +27,15 @@ from dpxplain.explanation.custom import (
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.influence import FloatArray, QuestionCells
 from dpxplain.explanation.ranges import Range
+from dpxplain.explanation.trial import audit
 from dpxplain.model.asked import Asked
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.question import Contrast
+from dpxplain.model.contrast import Contrast
 from dpxplain.phases.explain_custom import CustomRelease, explain_custom, plan_custom
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.stable_rank import Envelope, bound_positions
-from dpxplain.render.custom import custom_view
+from dpxplain.render.custom_views import custom_view
+from dpxplain.results.custom_explanation import explain_by
 
 RATIO = RatioInfluence()
 REACH = 12

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.opening import open_ledger
-from dpxplain.ledger.sqlledger import SQLLedger
 
 
 def _address(database: str, request: pytest.FixtureRequest, folder: Path) -> str | None:

@@ -15,8 +15,8 @@ import ledger_worker
 import pytest
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
-from dpxplain.ledger.base import Ledger
 from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.budget import Spend, spend_units
 
 

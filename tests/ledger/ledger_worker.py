@@ -10,9 +10,9 @@ import os
 import sys
 
 from dpxplain.errors import BudgetExhausted
-from dpxplain.ledger.base import Ledger
+from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.opening import open_ledger
-from dpxplain.ledger.sqlledger import SQLLedger
+from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.budget import Spend
 
 ALLOWED = 40

@@ -13,8 +13,8 @@ from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import tokens
-from dpxplain.ledger.limits import Standing
 from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.standing import Standing
 from dpxplain.ledger.tables import APPEND_ONLY
 
 WHY = {"reason": "study 7", "by": "carol"}

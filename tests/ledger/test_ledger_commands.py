@@ -13,7 +13,7 @@ import typer
 from ledger_contract import reserve
 
 from dpxplain.cli import run
-from dpxplain.cli.administer import allow_app, audit_app, token_app
+from dpxplain.cli.admin_commands import allow_app, audit_app, token_app
 from dpxplain.ledger.opening import open_ledger
 
 
@@ -23,7 +23,7 @@ def dpxplain(address, capfd, monkeypatch):
     app = typer.Typer()
     for name, commands in (("token", token_app), ("allow", allow_app), ("audit", audit_app)):
         app.add_typer(commands, name=name)
-    monkeypatch.setattr("dpxplain.cli.app.app", app)
+    monkeypatch.setattr("dpxplain.cli.main.app", app)
     monkeypatch.setenv("DPXPLAIN_LEDGER", address)
     with closing(open_ledger(address)) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)

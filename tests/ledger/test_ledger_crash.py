@@ -16,9 +16,9 @@ from ledger_contract import start_worker
 from ledger_worker import LIMIT, LOOP_RHO, charge
 
 from dpxplain.errors import BudgetExhausted
-from dpxplain.ledger.base import Ledger
+from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.opening import open_ledger
-from dpxplain.ledger.sqlledger import SQLLedger
+from dpxplain.ledger.protocol import Ledger
 
 
 @pytest.fixture(scope="module")

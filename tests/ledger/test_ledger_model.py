@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 )
 
 from dpxplain.errors import BudgetExhausted
+from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.opening import open_ledger
-from dpxplain.ledger.sqlledger import SQLLedger
 from dpxplain.model.budget import Spend, limit_units, rho_of_units, spend_units
 
 AMOUNTS = st.integers(1, 10**6) | st.integers(1, 10**13)

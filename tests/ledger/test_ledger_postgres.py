@@ -14,9 +14,9 @@ from ledger_contract import reserve
 
 from dpxplain.errors import BudgetExhausted, InternalError, SourceError
 from dpxplain.ledger import audit, postgres, store
-from dpxplain.ledger.limits import standing
 from dpxplain.ledger.opening import open_ledger
 from dpxplain.ledger.postgres import PostgresLedger
+from dpxplain.ledger.standing import standing
 from dpxplain.ledger.tables import ENTRIES
 from postgres_server import running_server
 

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page
 
 from dpxplain.model.budget import Spend
 from dpxplain.server.routes import page as served
-from dpxplain.server.running import single_user_config
+from dpxplain.server.run import single_user_config
 from server_fixture import RunningServer, running_server
 
 GROUPS = 500

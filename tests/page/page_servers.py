@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from dpxplain.server.config import Config, Limits
-from dpxplain.server.running import example_config
+from dpxplain.server.run import example_config
 from server_fixture import RunningServer
 
 PAIR = ("Married-civ-spouse", "Never-married")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpxplain.errors import BadRequest
-from dpxplain.privacy.arithmetic import METHODS, estimate, interval
-from dpxplain.privacy.expressions import Constant, Expression, Leaf, NoisyPart, Operation, fold, reduce
+from dpxplain.privacy.formula_intervals import METHODS, estimate, interval
+from dpxplain.privacy.formulas import Constant, Expression, Leaf, NoisyPart, Operation, fold, reduce
 from dpxplain.privacy.intervals import NoisyMean, gaussian_interval, mean_interval, weighted_means_interval
 
 RUNS = 2000

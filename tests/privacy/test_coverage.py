@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.model.question import Contrast
+from dpxplain.model.contrast import Contrast
 from dpxplain.phases.answer_query import _measure as measure_answer
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import assess

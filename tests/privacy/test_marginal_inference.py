@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 
 from dpxplain.explanation.influence import QuestionCells, influences
-from dpxplain.privacy.marginal_boxes import boxes, provable, simultaneous_quantile, tie_allowance
-from dpxplain.privacy.marginal_estimates import Estimates, PreparedGroups, UnionOfCells, estimate
-from dpxplain.privacy.marginal_gradient import (
+from dpxplain.privacy.marginals.boxes import boxes, provable, simultaneous_quantile, tie_allowance
+from dpxplain.privacy.marginals.estimates import Estimates, PreparedGroups, UnionOfCells, estimate
+from dpxplain.privacy.marginals.forecast import predict, scales, split_rho
+from dpxplain.privacy.marginals.gradient import (
     Parts,
     difference_variances,
     estimated,
@@ -29,8 +30,7 @@ from dpxplain.privacy.marginal_gradient import (
     smooth_interval,
     variances,
 )
-from dpxplain.privacy.marginal_inference import infer, infer_arrays
-from dpxplain.privacy.marginal_planning import predict, scales, split_rho
+from dpxplain.privacy.marginals.inference import infer, infer_arrays
 
 
 def _experiment() -> ModuleType:

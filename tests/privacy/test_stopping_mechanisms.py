@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 import dpxplain as dpx
+from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.stopping import Stop, Stopped, stoppable
 from dpxplain.privacy.mechanisms import noise as noises
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import DRAWS_AT_ONCE, NoiseSource, OpenDPNoise, SeededNoise

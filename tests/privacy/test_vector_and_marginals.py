@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import dpxplain as dpx
-from dpxplain.explanation.choosing import choose, chosen_family
+from dpxplain.explanation.choice import choose, chosen_family
 from dpxplain.model.groups import Groups
 from dpxplain.phases.prepare_answer import _measure as measure_cells
 from dpxplain.phases.prepare_answer import plan_preparation

@@ -15,7 +15,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from dpxplain.server import routes
-from dpxplain.server.gate import PREFIX, PUBLIC, any_caller, curator_only
+from dpxplain.server.authenticate import PREFIX, PUBLIC, any_caller, curator_only
 from server_fixture import COUNT, SQL, WEIGHTS, RunningServer, soon
 
 MODULES = [

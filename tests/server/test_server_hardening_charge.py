@@ -277,7 +277,8 @@ sys.path[:0] = sys.argv[2:]
 from pathlib import Path
 from server_fixture import config_of
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.server import pool, running
+from dpxplain.server import pool
+from dpxplain.server import run as running
 pool.CLOSING_SECONDS = 0.3
 running.GRACE_SECONDS = 1
 

@@ -16,7 +16,7 @@ import pytest
 from slow_engine import slow_down
 
 from dpxplain.cli import run
-from dpxplain.cli.administer import BROKEN
+from dpxplain.cli.admin_commands import BROKEN
 from dpxplain.ledger.opening import open_ledger
 from dpxplain.model.budget import limit_units, spend_units
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, RunningServer, config_of, running_server

@@ -21,8 +21,8 @@ import dpxplain as dpx
 from dpxplain.errors import SchemaError
 from dpxplain.ledger.opening import open_ledger
 from dpxplain.server.config import Config
-from dpxplain.server.failures import Problem
-from dpxplain.server.running import single_user_config
+from dpxplain.server.problems import Problem
+from dpxplain.server.run import single_user_config
 from server_fixture import SCHEMA, SQL, WEIGHTS, RunningServer, config_of, running_server, write_people
 
 AT = "/datasets/people"

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import dpxplain as dpx
-from dpxplain.remote import wire
+from dpxplain.remote import http as wire
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
 GENEROUS = {"requests_per_minute": 100_000, "anonymous_per_minute": 100_000}

@@ -44,10 +44,10 @@ def demo(
     Example:
       [cyan]dpxplain demo --report why.html[/cyan]
     """
-    from dpxplain.cli.asking import one_aggregate
-    from dpxplain.cli.phases import check_writable
-    from dpxplain.payloads import answer_payload, explanation_payload, prepared_payload
+    from dpxplain.cli.ask_commands import check_writable
+    from dpxplain.cli.group_names import one_aggregate
     from dpxplain.render.words import row_sentence
+    from dpxplain.wire.payloads import answer_payload, explanation_payload, prepared_payload
 
     check_writable(Path(report))
     tour, progress = _Tour(silent=as_json, pauses=not fast), Progress()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NoReturn
 
-from dpxplain.cli.failures import INTERNAL, INTERRUPTED, PIPE_CLOSED, PipeClosed, report
+from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, PipeClosed, report
 from dpxplain.errors import BadRequest
 
 
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Nothing that a command raises gets past here."""
     from typer.main import get_command
 
-    from dpxplain.cli.app import app
+    from dpxplain.cli.main import app
 
     # Taken out wherever it stands, because people add it at the end of a command that just failed.
     debug = "--debug" in arguments

@@ -24,7 +24,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from dpxplain.preview import Price
+    from dpxplain.results.preview import Price
 
 
 class PipeClosed(Exception):
@@ -142,7 +142,7 @@ def approve(price: Price, *, yes: bool, format: Format) -> None:
 
     A request that is too dear is the ledger's to refuse.
     """
-    from dpxplain.cli.failures import Declined
+    from dpxplain.cli.exits import Declined
 
     ERR.print(price_in_words(price))
     settled = price.free or not price.affordable or yes or format is Format.JSON

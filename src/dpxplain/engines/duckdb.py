@@ -13,9 +13,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.engines.base import Grouped
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, quote
 from dpxplain.engines.duckdb_source import open_source, quiet
+from dpxplain.engines.engine import Grouped
 from dpxplain.engines.stopping import interruptible
 from dpxplain.errors import SourceError
 from dpxplain.model.confidential import Confidential, sealed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpxplain.engines.base import Grouped
+from dpxplain.engines.engine import Grouped
 from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Query

@@ -1,11 +1,11 @@
-"""Stopping a pass over the data: an engine wraps each pass in `interruptible` (see model/stopping.py)."""
+"""Stopping a pass over the data: an engine wraps each pass in `interruptible` (see model/cancellation.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dpxplain.model.stopping import current_stop
+from dpxplain.model.cancellation import current_stop
 
 
 @contextmanager

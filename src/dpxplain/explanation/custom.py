@@ -15,12 +15,12 @@ from typing import Protocol
 import numpy as np
 
 from dpxplain.explanation.cells import IntArray
-from dpxplain.explanation.code import code_identity
+from dpxplain.explanation.code_identity import code_identity
 from dpxplain.explanation.influence import FloatArray, QuestionCells
 from dpxplain.explanation.ranges import Range
-from dpxplain.model.question import Contrast
+from dpxplain.model.cancellation import checking
+from dpxplain.model.contrast import Contrast
 from dpxplain.model.schema import AggregateKind
-from dpxplain.model.stopping import checking
 
 
 def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 127) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.truth import Truth
+from dpxplain.explanation.truth_table import Truth
 from dpxplain.model.grouped import IntArray
 from dpxplain.model.predicate import Condition, FilterPredicate, Predicate
 from dpxplain.model.query import Filter, identity

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.plain import plain, plain_texts
+from dpxplain.model.hardening import plain, plain_texts
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Or
 from dpxplain.model.schema import Bin, DomainValue, Schema
 

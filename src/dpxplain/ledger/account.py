@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger import audit
 from dpxplain.ledger.amounts import charge_units, rho_text
-from dpxplain.ledger.base import EVERYONE, Entry
-from dpxplain.ledger.limits import add_notice, known_limit, latest_limit, rho_number, standing
+from dpxplain.ledger.protocol import EVERYONE, Entry
+from dpxplain.ledger.standing import add_notice, known_limit, latest_limit, rho_number, standing
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, SHARES
 from dpxplain.model.budget import Budget, Spend, check_rho, limit_units, rho_of_units

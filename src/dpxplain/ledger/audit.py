@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.base import AuditRecord
+from dpxplain.ledger.protocol import AuditRecord
 from dpxplain.ledger.tables import (
     ENTRIES,
     GRANTS,

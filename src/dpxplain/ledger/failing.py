@@ -12,10 +12,10 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from dpxplain.ledger import audit
-from dpxplain.ledger.limits import known_limit
-from dpxplain.ledger.names import check_name, check_reason
+from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LOG, RELEASES
+from dpxplain.ledger.validation import check_name, check_reason
 
 FORGIVEN = "failures forgiven"
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.base import Job
+from dpxplain.ledger.protocol import Job
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import JOBS
 

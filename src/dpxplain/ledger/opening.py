@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.sqlite import SQLiteLedger
-from dpxplain.ledger.sqlledger import SQLLedger
 
 _POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://")
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import SourceError
 from dpxplain.ledger.guards import create_guards
-from dpxplain.ledger.sqlledger import SQLLedger
+from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.store import BUSY_SECONDS, Store, busy, too_new
 from dpxplain.ledger.tables import METADATA
 

@@ -22,8 +22,8 @@ from sqlalchemy.pool import StaticPool
 from dpxplain.errors import SourceError
 from dpxplain.ledger import store
 from dpxplain.ledger.guards import create_guards
-from dpxplain.ledger.sqlite_upgrade import upgrade
-from dpxplain.ledger.sqlledger import SQLLedger
+from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.ledger.migrations import upgrade
 from dpxplain.ledger.store import Store, busy, damaged, too_new
 from dpxplain.ledger.tables import METADATA
 

@@ -20,11 +20,11 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.base import Identity, Token
-from dpxplain.ledger.limits import moment
-from dpxplain.ledger.names import FOREIGN, check_name, utc_text
+from dpxplain.ledger.protocol import Identity, Token
+from dpxplain.ledger.standing import moment
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import REVOCATIONS, TOKENS
+from dpxplain.ledger.validation import FOREIGN, check_name, utc_text
 
 ROLES = ("analyst", "curator")
 SESSION_LIFETIME = timedelta(hours=12)

@@ -14,8 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.ledger.audit import CHANGES, GENESIS, NAMES, RESERVED, canonical, chained, image, parsed, sha256
-from dpxplain.ledger.base import AuditReport
 from dpxplain.ledger.guards import unguarded
+from dpxplain.ledger.protocol import AuditReport
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, STATE
 
 _ROWS_AT_ONCE = 500

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Generic, NoReturn, ParamSpec, TypeVar
 
 from dpxplain.errors import InternalError
-from dpxplain.model.stopping import Stopped
+from dpxplain.model.cancellation import Stopped
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpxplain.errors import QuestionError
+from dpxplain.model.contrast import Contrast, Verdict, judge
 from dpxplain.model.query import Query
-from dpxplain.model.question import Contrast, Verdict, judge
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.intervals import (

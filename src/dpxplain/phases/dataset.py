@@ -12,22 +12,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from dpxplain.engines.base import Engine
+from dpxplain.engines.engine import Engine
 from dpxplain.errors import InternalError
 from dpxplain.explanation.cells import Cells, Totals, cells, totals
-from dpxplain.explanation.choosing import Predicates, choose, chosen_family
+from dpxplain.explanation.choice import Predicates, choose, chosen_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.marginals import marginals
-from dpxplain.ledger.base import Ledger
+from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend
+from dpxplain.model.cancellation import check_stop
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.schema import Schema
-from dpxplain.model.stopping import check_stop
-from dpxplain.phases.keeping import Kept, Turns
+from dpxplain.phases.concurrency import Kept, Turns
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.sql.parse import parse_condition
 

@@ -13,16 +13,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.audit import audit
 from dpxplain.explanation.custom import CustomInfluence, RatioInfluence, code_of, is_our_own
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import of_question
+from dpxplain.explanation.trial import audit
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho
-from dpxplain.model.plain import plain, plain_numbers
+from dpxplain.model.contrast import Contrast
+from dpxplain.model.hardening import plain, plain_numbers
 from dpxplain.model.query import Query
-from dpxplain.model.question import Contrast
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.request import plain_contrast, plain_k

@@ -24,8 +24,8 @@ from dpxplain.phases.prepare_answer import (
     prepare_answer,
 )
 from dpxplain.phases.request import ExplanationRequest
-from dpxplain.privacy.marginal_inference import PreparedGroups, infer
-from dpxplain.privacy.marginal_planning import MarginalForecast, predict
+from dpxplain.privacy.marginals.forecast import MarginalForecast, predict
+from dpxplain.privacy.marginals.inference import PreparedGroups, infer
 
 
 @dataclass(frozen=True)

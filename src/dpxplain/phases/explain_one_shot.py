@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpxplain.errors import ExplanationError
 from dpxplain.model.budget import Spend
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.plain import plain_numbers
+from dpxplain.model.hardening import plain_numbers
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ScoredPlan
 from dpxplain.phases.request import ExplanationRequest

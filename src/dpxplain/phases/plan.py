@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from dpxplain.explanation.family import Family
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend
+from dpxplain.model.cancellation import checking
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.release import ExplanationLine, ExplanationRelease
-from dpxplain.model.stopping import checking
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.request import ExplanationRequest
 from dpxplain.phases.scoring import Scoring, true_scores

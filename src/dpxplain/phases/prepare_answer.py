@@ -15,18 +15,18 @@ import numpy as np
 from dpxplain.errors import BadRequest, ExplanationError
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.recipes import read
-from dpxplain.ledger.base import Entry
+from dpxplain.ledger.protocol import Entry
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend, check_rho, remainder, rho_of_units, spend_units
 from dpxplain.model.groups import Groups
-from dpxplain.model.plain import plain
+from dpxplain.model.hardening import plain
 from dpxplain.model.prepared import PreparedRelease
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
-from dpxplain.privacy.marginal_planning import split_rho
+from dpxplain.privacy.marginals.forecast import split_rho
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
 

@@ -9,9 +9,9 @@ from typing import Literal
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
 from dpxplain.model.budget import check_rho
-from dpxplain.model.plain import plain, plain_number, plain_numbers
+from dpxplain.model.contrast import Contrast
+from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
-from dpxplain.model.question import Contrast
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import AggregateKind
 from dpxplain.phases.dataset import OpenDataset

@@ -8,8 +8,8 @@ from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, influences, of_question, scores
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.contrast import Contrast
 from dpxplain.model.query import Query
-from dpxplain.model.question import Contrast
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.request import ExplanationRequest
 from dpxplain.privacy.mechanisms.scores import FamilyScores

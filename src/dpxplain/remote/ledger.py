@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from dpxplain.errors import Denied, InternalError
-from dpxplain.ledger.base import Entry
+from dpxplain.ledger.protocol import Entry
 from dpxplain.model.budget import Budget, Spend
-from dpxplain.remote.wire import Wire
+from dpxplain.remote.http import Wire
 
 
 class RemoteLedger:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from dpxplain.model.question import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.render import words
 from dpxplain.render.layout import span
 
 if TYPE_CHECKING:
-    from dpxplain.answer import Answer, AnswerRow
-    from dpxplain.answers import Answers
-    from dpxplain.question import Question
-    from dpxplain.table import Explanation
+    from dpxplain.results.answer import Answer, AnswerRow
+    from dpxplain.results.answers import Answers
+    from dpxplain.results.explanation import Explanation
+    from dpxplain.results.question import Question
 
 MOST_GROUPS = 40
 WIDE, PHONE = 500, 320  # plot widths; on a phone the labels stand above their rows

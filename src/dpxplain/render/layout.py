@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dpxplain.model.question import Verdict
+from dpxplain.model.contrast import Verdict
 
 
 @dataclass(frozen=True)

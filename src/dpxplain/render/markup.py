@@ -6,7 +6,7 @@ import html
 import re
 from typing import Any
 
-from dpxplain.model.question import Verdict
+from dpxplain.model.contrast import Verdict
 from dpxplain.render import charts
 from dpxplain.render.layout import Grid
 

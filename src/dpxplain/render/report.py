@@ -17,9 +17,9 @@ from dpxplain.render.views import UNCLEAR_MARK, answer_grid, explanation_grid, o
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpxplain.answer import Answer, AnswerRow
-    from dpxplain.question import Question
-    from dpxplain.table import Explanation
+    from dpxplain.results.answer import Answer, AnswerRow
+    from dpxplain.results.explanation import Explanation
+    from dpxplain.results.question import Question
 
 MOST_GROUPS = 30
 _FREE = "Already asked: free. This is the stored release; it was paid for when it was first asked."

@@ -15,8 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dpxplain.ledger.base import Entry
-from dpxplain.model.question import Verdict
+from dpxplain.ledger.protocol import Entry
+from dpxplain.model.contrast import Verdict
 from dpxplain.render.layout import Axis, Grid, Mark, View
 from dpxplain.render.views import view
 

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from functools import singledispatch
 from itertools import accumulate
 
-from dpxplain.answer import Answer, AnswerRow
-from dpxplain.answers import Answers
-from dpxplain.arithmetic import Combination
 from dpxplain.curator import Truth
-from dpxplain.custom_table import CustomExplanation
-from dpxplain.ledger.base import Entry
+from dpxplain.ledger.protocol import Entry
 from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.schema import label
-from dpxplain.preparing import PreparationPreview, Prepared
-from dpxplain.preview import ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.question import Question
 from dpxplain.render import charts, words
-from dpxplain.render.custom import custom_view, interval_text
+from dpxplain.render.custom_views import custom_view, interval_text
 from dpxplain.render.layout import Axis, Column, Grid, Mark, View, aligned, nice, span
-from dpxplain.render.preparing import prepared_view, preview_view
-from dpxplain.render.truth import truth_grids
-from dpxplain.table import Explanation
+from dpxplain.render.prepared_views import prepared_view, preview_view
+from dpxplain.render.truth_views import truth_grids
+from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answers import Answers
+from dpxplain.results.combination import Combination
+from dpxplain.results.custom_explanation import CustomExplanation
+from dpxplain.results.explanation import Explanation
+from dpxplain.results.prepared import PreparationPreview, Prepared
+from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
+from dpxplain.results.question import Question
 
 MOST_ROWS = 20
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpxplain.model.question import Verdict
+from dpxplain.model.contrast import Verdict
 
 if TYPE_CHECKING:
     from dpxplain.model.budget import Spend
-    from dpxplain.preview import Price
-    from dpxplain.question import Question
-    from dpxplain.table import Explanation, ExplanationRow
+    from dpxplain.results.explanation import Explanation, ExplanationRow
+    from dpxplain.results.preview import Price
+    from dpxplain.results.question import Question
 
 NOISE_ONLY = "It speaks of privacy noise only, not of sampling."
 CAVEAT = "Privacy noise only, not sampling; influence is not proof of cause."

@@ -12,16 +12,22 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from dpxplain import __version__
+from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.opening import open_ledger
-from dpxplain.ledger.sqlledger import SQLLedger
-from dpxplain.server import failures, spec
+from dpxplain.server import openapi as spec
+from dpxplain.server import problems as failures
+from dpxplain.server.authenticate import PREFIX, Gate
 from dpxplain.server.config import Config
-from dpxplain.server.gate import PREFIX, Gate
-from dpxplain.server.guard import BodyLimit
+from dpxplain.server.context import Server
 from dpxplain.server.headers import SecurityHeaders
+from dpxplain.server.middleware import BodyLimit
 from dpxplain.server.observing import Observer
-from dpxplain.server.routes import administering, asking, curating, entering, explaining, page
-from dpxplain.server.state import Server
+from dpxplain.server.routes import admin as administering
+from dpxplain.server.routes import curate as curating
+from dpxplain.server.routes import explain as explaining
+from dpxplain.server.routes import login as entering
+from dpxplain.server.routes import page
+from dpxplain.server.routes import queries as asking
 
 DESCRIPTION = """Differentially private answers that explain themselves.
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from dpxplain.model.budget import Budget
 from dpxplain.model.schema import Column, Schema, label
-from dpxplain.payload_shapes import BudgetFigures
-from dpxplain.payloads import budget_payload
-from dpxplain.server.shapes import ColumnPayload, DatasetPayload, Example, Summary
+from dpxplain.server.response_shapes import ColumnPayload, DatasetPayload, Example, Summary
+from dpxplain.wire.payloads import budget_payload
+from dpxplain.wire.shapes import BudgetFigures
 
 _FEW, _MANY = 2, 12  # how many groups make an example easy to read
 

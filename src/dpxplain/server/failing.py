@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from dpxplain.ledger.failing import Failures
 from dpxplain.server.config import Limits
-from dpxplain.server.failures import too_many_failures
 from dpxplain.server.pool import Pool
+from dpxplain.server.problems import too_many_failures
 
 _SLACK = timedelta(seconds=60)
 

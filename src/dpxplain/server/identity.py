@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from anyio import CapacityLimiter
 from starlette.datastructures import Headers
 
-from dpxplain.ledger.names import FOREIGN, LOCAL_OWNER
-from dpxplain.server.failures import Problem
+from dpxplain.ledger.validation import FOREIGN, LOCAL_OWNER
 from dpxplain.server.oidc import Issuer
+from dpxplain.server.problems import Problem
 
 if TYPE_CHECKING:
     from dpxplain.ledger.tokens import Tokens

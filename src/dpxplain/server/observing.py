@@ -11,8 +11,8 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dpxplain.server.failures import respond
 from dpxplain.server.metrics import Metrics
+from dpxplain.server.problems import respond
 
 ACCESS = logging.getLogger("dpxplain.server.access")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})

@@ -17,8 +17,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
 
-from dpxplain.model.stopping import Stop, Stopped, stoppable
-from dpxplain.server.failures import LOG, Problem, busy, failed_after_charge, place, too_many_at_once
+from dpxplain.model.cancellation import Stop, Stopped, stoppable
+from dpxplain.server.problems import LOG, Problem, busy, failed_after_charge, place, too_many_at_once
 from dpxplain.server.threads import Workers
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from itertools import pairwise
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpxplain.sql.advice import GRAMMAR, WORDS, advice
 from dpxplain.sql.source import DIALECT, Source, grow
-from dpxplain.sql.words import GRAMMAR, WORDS, advice
 
 _CLAUSES = (
     TokenType.SELECT,

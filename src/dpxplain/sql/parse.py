@@ -18,10 +18,10 @@ from dpxplain.errors import QueryRefused
 from dpxplain.model.query import Aggregate, Filter, OrderKey, Output, Presentation, Query, Statement
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.sql.admit import admit
+from dpxplain.sql.advice import GRAMMAR
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
 from dpxplain.sql.where import condition
-from dpxplain.sql.words import GRAMMAR
 
 _AGGREGATES: dict[type[exp.Expr], AggregateKind] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
 

@@ -15,7 +15,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpxplain.errors import QueryRefused
-from dpxplain.sql.words import GRAMMAR, STATEMENTS, advice
+from dpxplain.sql.advice import GRAMMAR, STATEMENTS, advice
 
 DIALECT = Dialect.get_or_raise("duckdb")  # the most permissive about names and spellings
 # Generous for people, small enough that neither the parser nor an engine is put under strain.

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from opendp.mod import enable_features
 
 from dpxplain.errors import InternalError
-from dpxplain.model.plain import insist_on_numbers
-from dpxplain.model.stopping import check_stop
+from dpxplain.model.cancellation import check_stop
+from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.privacy.calibration import LARGEST_SCALE
 
 # Not opendp.prelude: it would import polars, sklearn and more, half a second that nobody needs.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dpxplain.model.budget import Spend, remainder
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.plain import insist_on_numbers
+from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from opendp import domains, measurements, measures, metrics
 
+from dpxplain.model.cancellation import checking
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.stopping import checking
 from dpxplain.privacy.calibration import top_k_scale
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
 from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpxplain.model.budget import Spend
+from dpxplain.model.cancellation import checking
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.plain import insist_on_numbers
-from dpxplain.model.stopping import checking
+from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.privacy.calibration import gaussian_scale, range_quantile
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource

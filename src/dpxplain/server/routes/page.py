@@ -11,10 +11,10 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from dpxplain.server.authenticate import PREFIX
+from dpxplain.server.context import Running
 from dpxplain.server.documentation import page
-from dpxplain.server.gate import PREFIX
-from dpxplain.server.routes.entering import set_cookie
-from dpxplain.server.state import Running
+from dpxplain.server.routes.login import set_cookie
 
 STATIC = Path(str(files("dpxplain.server"))) / "static"
 _FOR_GOOD = "public, max-age=31536000, immutable"

@@ -1,0 +1,124 @@
+"""The curator's desk: where the ledger is, who decides, until when; and lists of what was decided."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from dpxplain.cli.screen import OUT
+from dpxplain.cli.workspace import DEFAULT_WORKSPACE
+from dpxplain.errors import BadRequest
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from dpxplain.ledger.ledger import SQLLedger
+
+DEFAULT_LEDGER = f"{DEFAULT_WORKSPACE}/ledger.sqlite"
+
+LedgerPlace = Annotated[
+    str,
+    typer.Option(
+        "--ledger", metavar="PLACE", help="A file, or postgresql://user:password@host/database.",
+        envvar="DPXPLAIN_LEDGER",
+    ),
+]  # fmt: skip
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Who decides, for the audit log; default: your login."),
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the audit log and those it concerns.")]
+Expires = Annotated[
+    str | None,
+    typer.Option(
+        "--expires", metavar="WHEN", help="90d, 12h, 4w, or a date such as 2030-12-31; default: never."
+    ),
+]
+Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="The data set's name.")]
+Analyst = Annotated[str, typer.Argument(metavar="ANALYST", help="The analyst's name, as in their token.")]
+
+_SPAN = re.compile(r"(\d{1,6})([hdw])")
+_HOURS = {"h": 1, "d": 24, "w": 24 * 7}
+
+
+@contextmanager
+def opened(place: str, *, new: bool = False) -> Iterator[SQLLedger]:
+    """The ledger at the place; a missing file is made only if `new`."""
+    from dpxplain.ledger.opening import open_ledger
+
+    if not new and "://" not in place and not Path(place).exists():
+        raise BadRequest(f"There is no ledger {place!r}.", remedy="Name it with --ledger PLACE.")
+    ledger = open_ledger(place)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def decider(by: str | None) -> str:
+    """Who decides: as said, or as signed in to this computer."""
+    if by is not None:
+        return by
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a computer may not know who runs this
+        return "command line"
+
+
+def moment(text: str) -> datetime:
+    """A time to come: a span from now, or a date or time of day in UTC.
+
+    >>> moment("2030-12-31").isoformat()
+    '2030-12-31T00:00:00+00:00'
+    >>> moment("90d") > datetime.now(UTC) + timedelta(days=89)
+    True
+    """
+    try:
+        if span := _SPAN.fullmatch(text.strip()):
+            return datetime.now(UTC) + timedelta(hours=int(span[1]) * _HOURS[span[2]])
+        time = datetime.fromisoformat(text)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadRequest(
+            f"{text!r} is not a time.", remedy="Try 90d, 12h, 4w, or a date such as 2030-12-31."
+        ) from None
+
+
+def plain(values: DataclassInstance) -> dict[str, Any]:
+    """What the ledger told, as JSON values."""
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in asdict(values).items()
+    }
+
+
+def in_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
+    """A list as people read it."""
+    if not rows:
+        OUT.print(empty)
+        return
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    OUT.print(table)
+
+
+def short(time: datetime | None, otherwise: str = "") -> str:
+    return otherwise if time is None else f"{time:%Y-%m-%d %H:%M}"
+
+
+def details(of_record: object) -> str:
+    """A record's details, as much as fits into a table."""
+    text = json.dumps(of_record, ensure_ascii=False)
+    return text if len(text) <= 160 else f"{text[:157]}..."

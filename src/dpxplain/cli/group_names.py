@@ -1,0 +1,156 @@
+"""From words on the command line to a question about an answer.
+
+A group is named by its value as shown. A group of several columns is its values joined by " / ", or a JSON
+array where a value has that in it: `"Female / White"`, `'["Female", "White"]'`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpxplain.errors import QuestionError
+
+if TYPE_CHECKING:
+    from dpxplain.cli.workspace import Place
+    from dpxplain.model.schema import DomainValue
+    from dpxplain.results.answer import Answer
+    from dpxplain.results.answers import Answers
+    from dpxplain.results.question import Question
+    from dpxplain.session import Session
+
+SEPARATOR = " / "
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question as typed."""
+
+    groups: Sequence[str]
+    weights: Sequence[str]
+    at_least: float | None
+    answer: int | None
+    confidence: float
+    method: str | None
+    aggregate: str | None = None
+
+    def of(self, session: Session, place: Place) -> Question:
+        """The question, about the answer with the number given or else the last one."""
+        answer = answer_meant(session, place, self.answer, self.aggregate, self.confidence)
+        constant = 0.0 if self.at_least is None else self.at_least
+        if self.weights:
+            if self.groups:
+                raise QuestionError(
+                    "Groups were named twice.", remedy="Use either A B or --weight, not both."
+                )
+            group: object = _weighted(self.weights, answer)
+            other: object = None
+        elif len(self.groups) == 2:
+            group, other = (address(text, answer) for text in self.groups)
+            if other is None:  # NULL named as JSON would mean that there is no second group
+                other = (None,)
+        elif len(self.groups) == 1 and self.at_least is not None:
+            group, other = {address(self.groups[0], answer): 1.0}, None
+        else:
+            raise QuestionError(
+                f"A question compares two groups, not {len(self.groups)}.",
+                remedy="Name two groups, one group with --at-least, or several with --weight GROUP=NUMBER.",
+            )
+        chosen = {} if self.method is None else {"method": self.method}
+        return answer.why(group, other, at_least=constant, confidence=self.confidence, **chosen)
+
+
+def answer_meant(
+    session: Session, place: Place, number: int | None, aggregate: str | None, confidence: float = 0.95
+) -> Answer:
+    """The answer with the number given, or else the last one looked at."""
+    if number is None:
+        last = place.last_answer
+        known = {entry.id for entry in session.history if entry.kind == "query"}
+        number = last if last in known else None
+    return one_aggregate(session.answer(number, confidence=confidence), aggregate)
+
+
+def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
+    """The answer about the aggregate meant by `--of`, which may be left out where there is only one."""
+    from dpxplain.results.answers import Answers
+
+    if isinstance(answer, Answers):
+        if name is not None:
+            return answer[name]
+        raise QuestionError(
+            f"Answer {answer.id} has several aggregates: {', '.join(answer.names)}.",
+            remedy=f"Say which one is meant: --of {shlex.quote(answer.names[0])}",
+        )
+    if name not in (None, answer.value_name, str(answer.statement.query.aggregate)):
+        raise QuestionError(
+            f"{name!r} is not an aggregate of answer {answer.id}.",
+            remedy=f"It is about {answer.value_name}; leave out --of, or name another answer with --answer.",
+        )
+    return answer
+
+
+def address(text: str, answer: Answer) -> object:
+    """A group as the library takes it: one value, or a tuple with one per column."""
+    columns = answer.groups.columns
+    parts: tuple[object, ...] | None = None
+    if text.startswith("["):
+        try:
+            array = json.loads(text)
+        except ValueError:
+            array = None
+        if isinstance(array, list) and all(isinstance(v, str | int | bool | None) for v in array):
+            parts = tuple(array)
+    if parts is None and len(columns) > 1:
+        parts = tuple(text.split(SEPARATOR))
+    if parts is None:
+        return text
+    if len(parts) != len(columns):
+        raise QuestionError(
+            f"A group of this answer takes one value for each of: {', '.join(columns) or 'nothing'}; "
+            f"{text!r} gives {len(parts)}.",
+            remedy=f"Write {_sample(answer)!r}, or as a JSON array: {json.dumps(_sample_parts(answer))}",
+        )
+    return parts
+
+
+def _weighted(texts: Sequence[str], answer: Answer) -> dict[object, float]:
+    weights: dict[object, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        group = address(name, answer)
+        try:
+            weight = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or group in weights:
+            raise QuestionError(
+                f"--weight takes GROUP=NUMBER, each group once, not {text!r}.",
+                remedy=f"Write --weight '{_sample(answer)}=1'.",
+            )
+        weights[group] = weight
+    return weights
+
+
+def _sample(answer: Answer) -> str:
+    return SEPARATOR.join(_sample_parts(answer)) or "all rows"
+
+
+def _sample_parts(answer: Answer) -> list[str]:
+    """A group that exists, for showing how one is written: the first declared."""
+    from dpxplain.model.schema import label
+
+    return [label(domain[0]) for domain in answer.groups.domains]
+
+
+def as_typed(group: Sequence[DomainValue]) -> str:
+    """A group the way `address` reads it."""
+    from dpxplain.model.schema import label
+
+    labels = [label(value) for value in group]
+    if any(SEPARATOR in text for text in labels) or (labels and labels[0].startswith("[")):
+        return json.dumps(labels, ensure_ascii=False)
+    return SEPARATOR.join(labels) or "all rows"

@@ -1,0 +1,204 @@
+"""`dpxplain schema`: draft a declaration from data, and check one against a source. For the curator."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from dpxplain.cli import options as o
+from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
+from dpxplain.cli.workspace import DEFAULT_SCHEMA, Place
+from dpxplain.errors import BadRequest
+
+if TYPE_CHECKING:
+    from dpxplain.cli.schema_draft import Draft
+    from dpxplain.model.schema import Column, Privacy, Schema
+
+schema_app = typer.Typer(
+    rich_markup_mode="rich",
+)
+
+
+@schema_app.callback(invoke_without_command=True)
+def schema_root(context: typer.Context) -> None:
+    """Declare a data set: draft a schema from data, or check one."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@schema_app.command("init")
+def init(
+    data: Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file or glob.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE.toml", help="Where to write; - for stdout.")
+    ] = DEFAULT_SCHEMA,
+    rho: Annotated[float, typer.Option("--rho", help="Budget of the whole data set.")] = 1.0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: o.Json = False,
+) -> None:
+    """Draft a schema from data. Reads the data, so it is NOT private: review it.
+
+    \b
+    Example:
+      [cyan]dpxplain schema init people.parquet --rho 1.0[/cyan]
+    """
+    from dpxplain.cli.schema_draft import WARNING, draft_schema, source_for
+    from dpxplain.engines.duckdb_profile import profile
+    from dpxplain.model.budget import check_rho
+
+    target = None if output == "-" else Path(output)
+    check_rho(rho)
+    if target is not None and target.exists() and not force:
+        raise BadRequest(f"{target} exists.", remedy="Choose another --output, or add --force.")
+    with Progress().running("Reading the data for a draft"):
+        drafted = draft_schema(profile(data), source_for(data, target), rho)
+    if target is not None:
+        _write(target, drafted.text, force)
+    warn(WARNING)
+    if as_json:
+        show_json(_draft_payload(drafted, target, WARNING))
+    elif target is None:
+        typer.echo(drafted.text, nl=False)
+    else:
+        _say_drafted(drafted, target)
+
+
+@schema_app.command("check")
+def check(
+    schema: Annotated[
+        str | None, typer.Argument(metavar="SCHEMA", help="The TOML file; default: ./dpxplain.toml.")
+    ] = None,
+    data: o.Data = None,
+    as_json: o.Json = False,
+) -> None:
+    """Check a schema, by itself and against its source. Prints no data.
+
+    \b
+    Example:
+      [cyan]dpxplain schema check people.toml --data people.parquet[/cyan]
+    """
+    place = Place(data, schema, None, "")
+    declared = place.declared
+    source = place.source
+    if source is not None:
+        from dpxplain.engines.duckdb import DuckDBEngine
+
+        with Progress().running("Checking the source"):
+            DuckDBEngine(source, declared).close()
+    if as_json:
+        show_json(_check_payload(declared, source))
+    else:
+        _say_checked(declared, source)
+
+
+def _write(target: Path, text: str, force: bool) -> None:
+    try:
+        # "x" refuses a file that appeared since we looked.
+        with target.open("w" if force else "x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError:
+        raise BadRequest(
+            f"{target} cannot be written.", remedy="Name a file in a folder that exists and is yours."
+        ) from None
+
+
+def _say_drafted(drafted: Draft, target: Path) -> None:
+    table = Table("column", "drafted as", title=f"Draft of {target}", title_justify="left", expand=False)
+    for name, column in drafted.schema.columns.items():
+        table.add_row(Text(name), _kind(column))
+    for left in drafted.left_out:
+        table.add_row(Text(left.name, "dim"), Text(f"left out: {left.reason}", "dim"))
+    OUT.print(table)
+    note(f"Written to {target}. Review it first.")
+    suggest("Then check it:", "schema", "check", str(target))
+
+
+def _say_checked(declared: Schema, source: object) -> None:
+    table = Table("column", "declared as", "values", title=Text(declared.table.name), title_justify="left")
+    table.columns[2].justify = "right"
+    for name, column in declared.columns.items():
+        table.add_row(Text(name), _kind(column), f"{len(column.domain):,}" if column.domain else "-")
+    OUT.print(table)
+    attributes = list(declared.discrete())
+    OUT.print(f"{len(attributes)} columns can be grouped by and used to explain.", style="bold")
+    for conjuncts, size in family_sizes(declared).items():
+        conditions = "one condition" if conjuncts == 1 else f"{conjuncts} conditions"
+        OUT.print(f"  {size:>12,} predicates of {conditions}")
+    OUT.print(privacy_in_words(declared.privacy))
+    if source is None:
+        note("Checked by itself: neither --data nor table.source names data to check it against.")
+    else:
+        OUT.print(Text.assemble(("OK", "bold green"), f": {os.fspath(str(source))} fits the schema."))
+
+
+def privacy_in_words(privacy: Privacy) -> str:
+    """What the privacy section promises."""
+    from dpxplain.privacy.accounting import epsilon
+
+    whom = (
+        "one row: whoever has one row is hidden, whoever has several is hidden less"
+        if privacy.unit == "row"
+        else f"one value of {privacy.unit}: at most {privacy.max_rows} of its rows are used, no more"
+    )
+    hidden = (
+        "Hidden is what it holds, not that it is there (bounded neighbours)."
+        if privacy.neighbours == "bounded"
+        else "Hidden is even whether it is there (unbounded neighbours)."
+    )
+    return (
+        f"Privacy: all answers together may cost ρ = {amount(privacy.rho)} (zero-concentrated differential "
+        f"privacy), which is ε = {epsilon(privacy.rho, privacy.delta):.3g} at δ = {privacy.delta:g}. "
+        f"Protected is {whom}. {hidden}"
+    )
+
+
+def family_sizes(declared: Schema) -> dict[int, int]:
+    """Predicates over all discrete columns; a query leaves out those it groups or aggregates by."""
+    from dpxplain.explanation.family import Family
+
+    attributes = tuple(declared.discrete())
+    return {n: Family.conjunctions(declared, attributes, n).size for n in (1, 2, 3) if n <= len(attributes)}
+
+
+def _kind(column: Column) -> str:
+    parts = []
+    if column.values is not None:
+        parts.append("categories")
+    if column.edges is not None:
+        parts.append(f"bins from {column.edges[0]:.15g} to {column.edges[-1]:.15g}")
+    if column.bounds is not None:
+        parts.append(f"number within {column.bounds[0]:.15g} and {column.bounds[1]:.15g}")
+    return ", ".join(parts) + (", NULL declared" if column.domain and None in column.domain else "")
+
+
+def _draft_payload(drafted: Draft, target: Path | None, warning: str) -> dict[str, Any]:
+    return {
+        "kind": "draft",
+        "private": False,
+        "warning": warning,
+        "written": None if target is None else str(target),
+        "toml": drafted.text if target is None else None,
+        "table": drafted.schema.table.name,
+        "columns": list(drafted.schema.columns),
+        "left_out": [{"column": left.name, "reason": left.reason} for left in drafted.left_out],
+    }
+
+
+def _check_payload(declared: Schema, source: object) -> dict[str, Any]:
+    return {
+        "kind": "check",
+        "ok": True,
+        "table": declared.table.name,
+        "source": None if source is None else str(source),
+        "columns": [
+            {"column": name, "declared": _kind(column), "values": len(column.domain or ()) or None}
+            for name, column in declared.columns.items()
+        ],
+        "predicates": {str(n): size for n, size in family_sizes(declared).items()},
+        "privacy": declared.privacy.model_dump() | {"in_words": privacy_in_words(declared.privacy)},
+    }

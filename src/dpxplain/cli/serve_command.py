@@ -1,0 +1,84 @@
+"""`dpxplain serve`: the page and the REST API, for many analysts or for one person at this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpxplain.cli.screen import ERR, note
+from dpxplain.cli.workspace import DEFAULT_WORKSPACE
+from dpxplain.errors import BadRequest
+
+
+def serve(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="CONFIG", show_default=False, help="The server's TOML file.")
+    ] = None,
+    example: Annotated[
+        str | None,
+        typer.Option(
+            "--example", "-e", show_default=False, help="Bundled data, such as adult, for one user."
+        ),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", show_default=False, help="One data set of your own, for one user."),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace",
+            show_default=False,
+            help="Where one user's budget and history are kept. Default: in memory for --example, "
+            f"else {DEFAULT_WORKSPACE}.",
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", help="For one user: an address of this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="For one user; 0 takes a free one.")
+    ] = 8765,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
+) -> None:
+    """Serve the page and the API; many analysts with a CONFIG, or you alone.
+
+    \b
+    Examples:
+      [cyan]dpxplain serve --example adult[/cyan]      # try it: open the address it prints
+      [cyan]dpxplain serve --schema people.toml[/cyan]  # your own data, the same way
+      [cyan]dpxplain serve server.toml[/cyan]          # analysts and curators with tokens
+    """
+    if sum(given is not None for given in (config, example, schema)) != 1:
+        raise BadRequest(
+            "Say what to serve: a CONFIG, or --example, or --schema.",
+            remedy="Try: dpxplain serve --example adult",
+        )
+    try:
+        from dpxplain.server.config import Config
+        from dpxplain.server.run import example_config, log_to_stderr, run, single_user_config
+    except ModuleNotFoundError as missing:
+        raise BadRequest(
+            f"The server needs packages that are not installed ({missing.name}).",
+            remedy="Install them with: pip install 'dpxplain[server]'",
+        ) from None
+    if not quiet:
+        log_to_stderr()
+    if config is not None:
+        settings, ledger = Config.load(config), None
+    elif example is not None:
+        settings = example_config(example, host=host, port=port)
+        ledger = None if workspace is None else workspace / "ledger.sqlite"
+    else:
+        assert schema is not None
+        settings = single_user_config(schema, host=host, port=port)
+        ledger = (workspace or Path(DEFAULT_WORKSPACE)) / "ledger.sqlite"
+    # Not wrapped: a single user's address ends in a key, and is copied whole.
+    run(
+        settings,
+        ledger=ledger,
+        said=lambda address: ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False),
+    )
+    note("The server has ended.")

@@ -1,0 +1,170 @@
+"""From what a person asks for to a family: attributes and conjuncts, or conditions of any kind."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.family import Family
+from dpxplain.explanation.parts import Listed
+from dpxplain.explanation.recipes import Either, Recipe, our_own
+from dpxplain.model.hardening import plain, plain_texts
+from dpxplain.model.query import Filter, Query, filter_columns
+from dpxplain.model.schema import Schema
+
+LARGEST_FAMILY = 20_000_000
+
+Predicates = str | Recipe | Either | Iterable[str | Recipe | Either]
+ParseCondition = Callable[[str, Schema], Filter]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person asked for, checked, and read once: texts and numbers are plain, recipes our own."""
+
+    attributes: tuple[str, ...]
+    conjuncts: int
+    predicates: tuple[str | Recipe | Either, ...] | None = None  # instead of conjunctions of the attributes
+
+
+def choose(
+    schema: Schema,
+    query: Query,
+    attributes: Sequence[str] | None = None,
+    conjuncts: int | None = None,
+    exclude: Sequence[str] = (),
+    predicates: Predicates | None = None,
+) -> Choice:
+    """By default all discrete columns that the query neither groups nor aggregates by; refuses in words."""
+    eligible = _eligible(schema, query)
+    if predicates is not None:
+        if attributes is not None or conjuncts is not None or exclude:
+            raise ExplanationError(
+                "predicates say themselves what they are about.",
+                remedy="Leave attributes, conjuncts and exclude out, or leave predicates out.",
+            )
+        return Choice((), 0, _plain_predicates(predicates))
+    chosen = _names("attributes", eligible if attributes is None else attributes, schema, query, eligible)
+    left_out = _names("exclude", exclude, schema, query, eligible)
+    chosen = tuple(name for name in chosen if name not in left_out)
+    if not chosen:
+        raise ExplanationError(
+            "There is no attribute left to explain with.",
+            remedy="Declare another column with values or edges in the schema.",
+        )
+    conjuncts = 1 if conjuncts is None else plain(conjuncts)
+    if type(conjuncts) is not int or not 1 <= conjuncts <= len(chosen):
+        raise ExplanationError(
+            f"conjuncts must be a whole number from 1 to the number of attributes ({len(chosen)}), "
+            f"not {conjuncts!r}.",
+            remedy="Use conjuncts=1 for single conditions, 2 for pairs.",
+        )
+    return Choice(chosen, conjuncts)
+
+
+def chosen_family(choice: Choice, schema: Schema, query: Query, parse: ParseCondition) -> Family:
+    """The predicates of a choice. `parse` reads SQL conditions; this room knows no SQL."""
+    if choice.predicates is not None:
+        family = _sized(_listed(choice.predicates, schema, query, parse))
+        family.overlap  # noqa: B018 (tabulates the conditions: one that cuts a bin is refused here)
+        return family
+    subsets = math.comb(len(choice.attributes), choice.conjuncts)
+    if subsets > LARGEST_FAMILY:
+        raise _too_many(subsets)
+    return _sized(Family.conjunctions(schema, choice.attributes, choice.conjuncts))
+
+
+def _eligible(schema: Schema, query: Query) -> list[str]:
+    return [
+        name for name in schema.discrete() if name not in query.group_by and name != query.aggregate.column
+    ]
+
+
+def _plain_predicates(predicates: Predicates) -> tuple[str | Recipe | Either, ...]:
+    given = (predicates,) if isinstance(predicates, str | Recipe | Either) else predicates
+    if not isinstance(given, Iterable):
+        raise _not_predicates()
+    made: tuple[Any, ...] = tuple(
+        our_own(item) if isinstance(item, Recipe | Either) else plain(item) for item in given
+    )
+    if not all(type(item) in (str, Recipe, Either) for item in made):
+        raise _not_predicates()
+    return made
+
+
+def _listed(
+    predicates: tuple[str | Recipe | Either, ...], schema: Schema, query: Query, parse: ParseCondition
+) -> Family:
+    """Conditions grouped by the columns they read, so that each set of columns is counted once."""
+    eligible = _eligible(schema, query)
+    by_columns: dict[tuple[str, ...], dict[Filter, None]] = {}
+    for item in predicates:
+        conditions: Iterable[Filter]
+        if isinstance(item, str):
+            conditions = [parse(item, schema)]
+        else:
+            _names("predicates", item.columns, schema, query, eligible)
+            conditions = item.conditions(schema, eligible)
+        for condition in conditions:
+            read = filter_columns(condition)
+            _names("predicates", sorted(read), schema, query, eligible)
+            columns = tuple(name for name in schema.columns if name in read)
+            by_columns.setdefault(columns, {})[condition] = None
+    parts = tuple(Listed(schema, columns, tuple(conditions)) for columns, conditions in by_columns.items())
+    if not parts:
+        raise _not_predicates()
+    return Family(schema, parts)
+
+
+def _not_predicates() -> ExplanationError:
+    return ExplanationError(
+        "predicates must be SQL conditions, or recipes such as dpx.ranges().",
+        remedy='Write predicates=["age > 40 AND sex = \'Male\'", dpx.either("pickup", "dropoff")].',
+    )
+
+
+def _sized(family: Family) -> Family:
+    if family.size > LARGEST_FAMILY:
+        raise _too_many(family.size)
+    return family
+
+
+def _too_many(size: int) -> ExplanationError:
+    return ExplanationError(
+        f"{size:,} predicates are more than the {LARGEST_FAMILY:,} that are handled.",
+        remedy="Choose fewer attributes or fewer conjuncts.",
+    )
+
+
+def _names(
+    what: str, given: Sequence[str], schema: Schema, query: Query, eligible: Sequence[str]
+) -> tuple[str, ...]:
+    names = plain_texts(given)
+    if names is None:
+        raise ExplanationError(
+            f"{what} must be a list of column names.", remedy=f"Choose from {', '.join(eligible)}."
+        )
+    for name in names:
+        if name not in eligible:
+            raise _not_eligible(name, schema, query, eligible)
+    return tuple(dict.fromkeys(names))
+
+
+def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[str]) -> ExplanationError:
+    remedy = f"Choose from {', '.join(eligible)}."
+    if name in query.group_by:
+        problem = f"{name!r} is what the query groups by, so it cannot explain a difference between groups."
+    elif name == query.aggregate.column:
+        problem = f"{name!r} is what the query aggregates, so it cannot explain it."
+    elif name in schema.columns:
+        problem = f"{name!r} is declared with bounds only, so it has no ranges to explain by."
+        remedy = "Give it edges in the schema, or choose another attribute."
+    else:
+        problem = f"{name!r} is not a declared column."
+        if close := difflib.get_close_matches(name, eligible, n=1):
+            remedy = f"Did you mean {close[0]!r}?"
+    return ExplanationError(problem, remedy=remedy)

@@ -1,0 +1,270 @@
+"""The whole ledger: the local owner's account, and what the curator decides about everybody's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import BadRequest
+from dpxplain.ledger import audit
+from dpxplain.ledger.account import Account
+from dpxplain.ledger.failing import Failures
+from dpxplain.ledger.jobs import Jobs
+from dpxplain.ledger.privacy_units import Promises
+from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share
+from dpxplain.ledger.standing import (
+    add_notice,
+    checked_total,
+    in_words,
+    known_limit,
+    latest_grant,
+    moment,
+    rho_number,
+    standing,
+)
+from dpxplain.ledger.store import Store
+from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
+from dpxplain.ledger.tokens import Tokens
+from dpxplain.ledger.validation import check_name, check_reason, utc_text
+from dpxplain.ledger.verifying import verify
+from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
+
+
+class SQLLedger(Account):
+    """Budgets, releases, accounts, tokens, jobs and the audit log of one database."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.tokens = Tokens(store)
+        self.jobs = Jobs(store)
+        self.failures = Failures(store)
+        self.promises = Promises(store)
+
+    def __repr__(self) -> str:
+        return f"<{self._store.name}>"
+
+    def close(self) -> None:
+        self._store.close()
+
+    def account(self, analyst: str, *, sees_all: bool = False, default_limit: float | None = 0.0) -> Account:
+        """The ledger bound to one analyst.
+
+        `default_limit` is what they may spend on a data set where nothing was granted; None or infinity
+        leaves them to the data set's limit, as "" always is.
+        """
+        if not analyst:
+            return Account(self._store)
+        unlimited = default_limit is None or default_limit == math.inf
+        default = None if unlimited else _allowance_units(default_limit or 0.0)
+        return Account(self._store, check_name(analyst), sees_all=sees_all, default_limit=default)
+
+    def grant(
+        self,
+        dataset: str,
+        analyst: str,
+        rho: float,
+        *,
+        expires: datetime | None = None,
+        reason: str,
+        by: str,
+    ) -> None:
+        """Set what the analyst may spend in all, until when; 0 allows nothing. The latest word counts."""
+        units, until = _allowance_units(rho), None if expires is None else utc_text(expires)
+        check_reason(reason)
+        with self._store.writing() as connection:
+            known_limit(connection, dataset)
+            _add_grant(connection, audit.GRANTED, dataset, check_name(analyst), units, until, reason, by)
+
+    def top_up(
+        self,
+        dataset: str,
+        rho: float,
+        *,
+        analyst: str | None = None,
+        reason: str,
+        by: str,
+        default_limit: float = 0.0,
+    ) -> None:
+        """Add to the data set's limit or, if `analyst` is given, to theirs.
+
+        `default_limit` is what an analyst without a grant could spend until now.
+        """
+        more = limit_units(check_rho(rho))
+        check_reason(reason)
+        with self._store.writing() as connection:
+            if analyst is None:
+                _raise_limit(connection, dataset, more, reason, by)
+                return
+            known_limit(connection, dataset)
+            known = latest_grant(connection, dataset, check_name(analyst))
+            before = _allowance_units(default_limit) if known is None else known.limit_units
+            until = None if known is None else known.expires
+            total = checked_total(before + more)
+            _add_grant(connection, audit.TOPPED_UP, dataset, analyst, total, until, reason, by)
+
+    def allowances(self, dataset: str, *, default_limit: float = 0.0) -> list[Allowance]:
+        """Every analyst who was granted something or has asked something, by name."""
+        default = _allowance_units(default_limit)
+        with self._store.reading() as connection:
+            left = standing(connection, dataset).left
+            granted = sa.select(GRANTS).where(GRANTS.c.dataset == dataset).order_by(GRANTS.c.id)
+            grants = {row.analyst: row for row in connection.execute(granted)}  # the latest of each
+            charges = sa.select(ENTRIES.c.analyst, sa.func.sum(ENTRIES.c.charge_units).label("units"))
+            theirs = charges.where(ENTRIES.c.dataset == dataset, ENTRIES.c.analyst != "")
+            spent = {row.analyst: row.units for row in connection.execute(theirs.group_by(ENTRIES.c.analyst))}
+        return [
+            _allowance(name, grants.get(name), int(spent.get(name, 0)), default, left)
+            for name in sorted(grants.keys() | spent.keys())
+        ]
+
+    def share(self, dataset: str, owner: str, reader: str, *, reason: str, by: str) -> None:
+        """Let `reader` ("*": everyone) see what `owner` asked and will ask of the data set."""
+        self._set_share(dataset, owner, reader, True, reason, by)
+
+    def unshare(self, dataset: str, owner: str, reader: str, *, reason: str, by: str) -> None:
+        """Take a share back; refused if there is none."""
+        self._set_share(dataset, owner, reader, False, reason, by)
+
+    def shares(self, dataset: str) -> list[Share]:
+        """What is shared at this moment."""
+        with self._store.reading() as connection:
+            known_limit(connection, dataset)
+            return _shares(connection, dataset)
+
+    def note(
+        self, actor: str, action: str, dataset: str | None = None, details: Mapping[str, Any] | None = None
+    ) -> None:
+        """Record an event that changes no table: a login, a true value viewed, a schema edited."""
+        if action in audit.CHANGES:
+            raise BadRequest(f"{action!r} is for the ledger itself to record.", remedy="Use another word.")
+        with self._store.writing() as connection:
+            audit.append(connection, actor, action, dataset, dict(details or {}))
+
+    def audit(self, after: int = 0, limit: int = 500) -> list[AuditRecord]:
+        """The records that follow the one with the id `after`, oldest first."""
+        records = sa.select(LOG).where(LOG.c.id > max(-1, min(after, 2**63 - 1))).order_by(LOG.c.id)
+        with self._store.reading() as connection:
+            rows = connection.execute(records.limit(max(0, min(limit, 2**31)))).all()
+        return [audit.record_of(row) for row in rows]
+
+    def verify_audit(self, head: str | None = None) -> AuditReport:
+        """Recompute the log's chain and hold every table against it.
+
+        `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
+        """
+        with self._store.snapshot() as connection:
+            return verify(connection, head)
+
+    def _set_share(self, dataset: str, owner: str, reader: str, shared: bool, reason: str, by: str) -> None:
+        check_reason(reason)
+        if owner:
+            check_name(owner)
+        if reader != EVERYONE:
+            check_name(reader)
+        with self._store.writing() as connection:
+            known_limit(connection, dataset)
+            there = any(one.owner == owner and one.reader == reader for one in _shares(connection, dataset))
+            if there == shared:
+                problem = "is shared already" if there else "is not shared"
+                raise BadRequest(
+                    f"What {owner!r} asked of {dataset!r} {problem} with {reader!r}.",
+                    remedy="Look at the list of shares.",
+                )
+            time = audit.now()
+            row = {
+                "dataset": dataset,
+                "owner": owner,
+                "reader": reader,
+                "shared": shared,
+                "time": time,
+                "reason": reason,
+                "by": by,
+            }
+            rows = {SHARES: audit.insert(connection, SHARES, row)}
+            action = audit.SHARED if shared else audit.UNSHARED
+            audit.append_change(connection, by, action, dataset, rows, time)
+
+
+def _allowance_units(rho: float) -> int:
+    return limit_units(check_rho(rho)) if rho != 0 else 0
+
+
+def _raise_limit(connection: sa.Connection, dataset: str, more: int, reason: str, by: str) -> None:
+    known = known_limit(connection, dataset)
+    old = known.declared_units + known.top_up_units
+    new = checked_total(old + more)
+    time = audit.now()
+    row = known._asdict() | {
+        "time": time,
+        "top_up_units": known.top_up_units + more,
+        "reason": reason,
+        "by": by,
+    }
+    del row["id"]
+    limit = audit.insert(connection, LIMITS, row)
+    payload = {"old_limit": rho_number(old), "new_limit": rho_number(new), "reason": reason}
+    notice = add_notice(connection, limit, "top-up", in_words("limit raised to", new, reason), payload)
+    audit.append_change(connection, by, audit.TOPPED_UP, dataset, {LIMITS: limit} | notice, time)
+
+
+def _add_grant(
+    connection: sa.Connection,
+    action: str,
+    dataset: str,
+    analyst: str,
+    units: int,
+    expires: str | None,
+    reason: str,
+    by: str,
+) -> None:
+    time = audit.now()
+    row = {
+        "dataset": dataset,
+        "analyst": analyst,
+        "time": time,
+        "limit_units": units,
+        "expires": expires,
+        "reason": reason,
+        "by": by,
+    }
+    grant = audit.insert(connection, GRANTS, row)
+    kind, words = (
+        ("grant", "allowance set to") if action == audit.GRANTED else ("top-up", "allowance raised to")
+    )
+    payload = {"analyst": analyst, "limit": rho_number(units), "expires": expires, "reason": reason}
+    notice = add_notice(connection, grant, kind, in_words(words, units, reason), payload)
+    audit.append_change(connection, by, action, dataset, {GRANTS: grant} | notice, time)
+
+
+def _allowance(analyst: str, grant: sa.Row[Any] | None, spent: int, default: int, left: int) -> Allowance:
+    budget = Budget(
+        limit=rho_of_units(default if grant is None else grant.limit_units),
+        spent=rho_of_units(spent),
+        delta=math.nan,  # not shown
+        expires=None if grant is None else moment(grant.expires),
+        shared_remaining=rho_of_units(left),
+    )
+    return Allowance(
+        analyst=analyst,
+        limit=budget.limit,
+        spent=budget.spent,
+        remaining=budget.remaining,
+        expires=budget.expires,
+        reason="" if grant is None else grant.reason,
+        by="" if grant is None else grant.by,
+        time=None if grant is None else moment(grant.time),
+    )
+
+
+def _shares(connection: sa.Connection, dataset: str) -> list[Share]:
+    said = sa.select(SHARES).where(SHARES.c.dataset == dataset).order_by(SHARES.c.id)
+    latest = {(row.owner, row.reader): row for row in connection.execute(said)}
+    return [
+        Share(dataset, row.owner, row.reader, row.reason, row.by, datetime.fromisoformat(row.time))
+        for row in sorted(latest.values(), key=lambda row: row.id)
+        if row.shared
+    ]

@@ -1,0 +1,325 @@
+"""Intervals of formulas over released values: {+, −, ×, ÷, exp, log} (SPEC section 5, the paper's appendix).
+
+Pure maths on released values: nothing here reads data or spends budget. Two ways to an interval:
+
+- `image`: a region that holds the true values with the probability asked for, and the range of the formula
+  over it. Provable at every size of group. The region is a box: one interval per atom of the reduced formula,
+  by the union bound. An atom is a weighted sum of counts and sums (a Gaussian, with its exact scale), a ratio
+  of two such (Fieller), or an average (Fieller, inside the bounds of x); so A + B, A / B and what is made of
+  one of them alone have intervals at their very level. The paper's box has a side for every sum and count,
+  and is wider.
+- `bootstrap`: the noise added again, many times over, bias-corrected percentiles. Near its level while the
+  noise is small against every divisor and every argument of log; for small groups it can fall short.
+
+`auto` is `image`, except that weighted sums of averages get what a question about them gets in phase 2.
+A formula says something of the truth only where it is defined there: a ratio to an empty group is not.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import count
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dpxplain.errors import BadRequest
+from dpxplain.privacy.formulas import (
+    Atom,
+    Expression,
+    NoisyPart,
+    NoisyRatio,
+    Operation,
+    fold,
+    leaves,
+    linear,
+    reduce,
+    repeats,
+    walk,
+)
+from dpxplain.privacy.interval_arithmetic import LARGEST, Span, constant, variable
+from dpxplain.privacy.intervals import (
+    FloatArray,
+    Interval,
+    NoisyMean,
+    NoisyMeans,
+    check_confidence,
+    gaussian_interval,
+    mean_interval,
+    weighted_means_interval,
+)
+
+METHODS = ("auto", "image", "bootstrap")
+DEFAULT_METHOD = "auto"
+
+_RESAMPLES = 4000
+_SPLITS = 40  # of the box, per end, where a value occurs more than once
+_HOPELESS = 8  # splits after which an end that is still infinite is taken to be so
+_STEPS = 20_000  # of arithmetic, per end: a long formula is split less
+_HIGHEST_LEVEL = math.nextafter(1.0, 0.0)
+
+
+def estimate(expression: Expression) -> float:
+    """The formula at the released values, each held inside what is known of it. Never NaN.
+
+    x/0 and log 0 are infinite; 0/0, ∞ − ∞ and 0 × ∞ count as 0, and their interval is unbounded.
+    """
+    return _estimate(reduce(expression))
+
+
+def interval(expression: Expression, confidence: float, method: str = DEFAULT_METHOD) -> Interval:
+    """The interval of the formula's true value; it contains the estimate.
+
+    >>> from dpxplain.privacy.formulas import Leaf
+    >>> a, b = Leaf("A", NoisyPart(200.0, 2.0)), Leaf("B", NoisyPart(100.0, 2.0))
+    >>> for method in METHODS:
+    ...     low, high = interval(Operation("/", (a, b)), 0.95, method)
+    ...     print(f"{method:9} {low:.3f} {high:.3f}")
+    auto      1.915 2.091
+    image     1.915 2.091
+    bootstrap 1.915 2.094
+    >>> interval(Operation("-", (a, a)), 0.95)
+    (0.0, 0.0)
+    """
+    level = check_confidence(confidence)
+    if method not in METHODS:
+        raise BadRequest(
+            "There is no interval method of that name.", remedy=f"Choose one of: {', '.join(METHODS)}."
+        )
+    formula = reduce(expression)
+    ends = _sum_of_means(expression, level) if method == "auto" else None
+    low, high = ends or (_bootstrap(formula, level) if method == "bootstrap" else _image(formula, level))
+    at = _estimate(formula)
+    return min(low, at), max(high, at)
+
+
+def _sum_of_means(expression: Expression, confidence: float) -> Interval | None:
+    """Phase 2's interval, where the formula is a question about averages."""
+    form, atoms = linear(expression), leaves(expression)
+    if form is None or not form.weights:
+        return None
+    means = [mean for key in form.weights if isinstance(mean := atoms[key], NoisyMean)]
+    if len(means) < len(form.weights):
+        return None
+    low, high = weighted_means_interval(means, list(form.weights.values()), confidence)
+    ends = low + form.offset, high + form.offset
+    return ends if all(map(math.isfinite, ends)) else None
+
+
+# -- Image -------------------------------------------------------------------------------------------------
+
+
+def _image(formula: Expression, confidence: float) -> Interval:
+    atoms = leaves(formula)
+    level = min(1.0 - (1.0 - confidence) / max(1, len(atoms)), _HIGHEST_LEVEL)
+    sides = [_side(atom, level) for atom in atoms.values()]
+    box = np.array(sides, dtype=np.float64).reshape(-1, 2).T
+    if repeats(formula):
+        low = _least(formula, atoms, box)
+        high = -_least(Operation("neg", (formula,)), atoms, box)
+    else:
+        # Every value occurs once: interval arithmetic gives the range itself.
+        span = _span(formula, atoms, box, slopes=False)
+        low, high = span.low, span.high
+    # What is beyond the floats is shown as infinite.
+    return (math.inf if low >= LARGEST else low), (-math.inf if high <= -LARGEST else high)
+
+
+def _held(atom: Atom) -> float:
+    """The released value, moved to the nearest one that is possible."""
+    if isinstance(atom, NoisyPart):
+        return min(max(atom.value, atom.low), atom.high)
+    if isinstance(atom, NoisyMean):
+        return atom.estimate
+    return float(_quotient(*(np.asarray(_held(part)) for part in (atom.numerator, atom.denominator))))
+
+
+def _side(atom: Atom, confidence: float) -> Interval:
+    """Where the true value of an atom is.
+
+    A part is moved to its nearest possible value first: the interval around that holds all that is possible
+    of the interval around the released one, and it is never empty.
+    """
+    if isinstance(atom, NoisyMean):
+        return mean_interval(atom, confidence, "fieller")
+    if isinstance(atom, NoisyRatio):
+        return _ratio_side(atom, confidence)
+    if not (math.isfinite(atom.value) and math.isfinite(atom.scale)):
+        return atom.low, atom.high
+    low, high = gaussian_interval(_held(atom), atom.scale, confidence)
+    return max(low, atom.low), min(high, atom.high)
+
+
+def _ratio_side(ratio: NoisyRatio, confidence: float) -> Interval:
+    """Fieller: in units of the noise, the lines through the origin that pass within z of the noisy point.
+
+    The true ratio is the slope of such a line with exactly the probability asked for, however small the
+    denominator. Where neither part can be negative, slopes below 0 are left out.
+    """
+    above, below = ratio.numerator, ratio.denominator
+    unit = ratio.rest_scale / below.scale
+    x, y = below.value / below.scale, (above.value - ratio.slope * below.value) / ratio.rest_scale
+    angle, distance = math.atan2(y, x), math.hypot(x, y)
+    z = -float(ndtri((1.0 - confidence) / 2.0))
+    spread = math.asin(z / distance) if z < distance else math.pi
+
+    never_negative = above.low >= 0.0 and below.low >= 0.0
+    first, last = math.atan(-ratio.slope / unit) if never_negative else -math.pi / 2, math.pi / 2
+    # A line has two directions. If none of them is possible, the nearest one that is must do.
+    turns = [(angle + turn - spread, angle + turn + spread) for turn in (-math.pi, 0.0, math.pi)]
+    possible = [(max(start, first), min(end, last)) for start, end in turns if start <= last and end >= first]
+    nearest = min(max(angle, first), last)
+    starts, ends = zip(*possible or [(nearest, nearest)], strict=True)
+
+    def slope(direction: float) -> float:
+        if never_negative and direction == first:
+            return 0.0
+        return ratio.slope + unit * math.tan(direction) if abs(direction) < last else direction * math.inf
+
+    return slope(min(starts)), slope(max(ends))
+
+
+def _span(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray, *, slopes: bool) -> Span:
+    index = {key: position for position, key in enumerate(atoms)}
+    size = len(index) if slopes else 0
+    low, high = box.tolist()
+
+    def operate(name: str, spans: Sequence[Span]) -> Span:
+        match name:
+            case "+":
+                return spans[0] + spans[1]
+            case "-":
+                return spans[0] - spans[1]
+            case "*":
+                return spans[0] * spans[1]
+            case "/":
+                return spans[0] / spans[1]
+            case "neg":
+                return -spans[0]
+            case "exp":
+                return spans[0].exp()
+            case _:
+                return spans[0].log()
+
+    return fold(
+        formula,
+        lambda leaf: variable(index[leaf.key], size, low[index[leaf.key]], high[index[leaf.key]]),
+        lambda value: constant(value, size),
+        operate,
+    )
+
+
+@np.errstate(all="ignore")  # sizes beyond the floats are only compared
+def _least(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray) -> float:
+    """A lower bound of the formula over the box: interval arithmetic, made tighter, never too tight.
+
+    Where a slope has one sign over a box, the least value lies on that side of it (the mean value theorem; a
+    formula that is not defined throughout has slopes of both signs). The box with the lowest bound is split
+    in two, again and again. Stopping early costs width, not validity.
+    """
+    width = np.maximum(box[1] - box[0], math.ulp(0.0))
+    order = count()  # ties: arrays cannot be compared
+
+    def bounded(box: FloatArray) -> tuple[float, int, FloatArray, FloatArray]:
+        while True:
+            span = _span(formula, atoms, box, slopes=True)
+            low, high = box
+            rising, falling = span.slopes[0] >= 0.0, span.slopes[1] <= 0.0
+            if not np.any((rising | falling) & (low < high)):
+                steepness = np.nan_to_num(np.abs(span.slopes).max(axis=0) * width, posinf=1e300)
+                return span.low, next(order), box, steepness
+            box = np.array([np.where(falling & ~rising, high, low), np.where(rising, low, high)])
+
+    waiting = [bounded(box)]
+    for splits in range(min(_SPLITS, _STEPS // len(walk(formula)))):
+        bound, _, (low, high), steepness = waiting[0]
+        size = high - low
+        # At a single point the value is attained: no bound can be better.
+        if not np.any((size > 0.0) & np.isfinite(size)) or (bound == -math.inf and splits >= _HOPELESS):
+            break
+        at = int(np.argmax(np.where(np.isfinite(size), steepness * (size / width), -1.0)))
+        left, right = np.array([low, high]), np.array([low, high])
+        left[1, at] = right[0, at] = low[at] + size[at] / 2.0
+        heapq.heapreplace(waiting, bounded(left))
+        heapq.heappush(waiting, bounded(right))
+    return waiting[0][0]
+
+
+# -- Bootstrap ---------------------------------------------------------------------------------------------
+
+
+def _bootstrap(formula: Expression, confidence: float) -> Interval:
+    """The paper's appendix, with ties shared evenly: a value at a bound would look biased otherwise."""
+    draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise
+    atoms = leaves(formula)
+    again = {key: _resampled(atom, draws) for key, atom in atoms.items()}
+    values = np.sort(np.broadcast_to(_values(formula, again), _RESAMPLES))
+    at = _estimate(formula)
+
+    share = (np.mean(values < at) + np.mean(values <= at)) / 2.0
+    bias = ndtri(np.clip(share, 1.0 / _RESAMPLES, 1.0 - 1.0 / _RESAMPLES))
+    z = -ndtri((1.0 - confidence) / 2.0)
+    first = math.ceil(_RESAMPLES * ndtr(2.0 * bias - z)) - 1
+    last = math.floor(_RESAMPLES * ndtr(2.0 * bias + z))
+    return float(values[max(first, 0)]), float(values[min(last, _RESAMPLES - 1)])
+
+
+def _resampled(atom: Atom, draws: np.random.Generator) -> FloatArray:  # from the seeded generator above
+    if isinstance(atom, NoisyRatio):
+        below_noise = atom.denominator.scale * draws.standard_normal(_RESAMPLES)
+        above_noise = atom.slope * below_noise + atom.rest_scale * draws.standard_normal(_RESAMPLES)
+        return _quotient(_noisy(atom.numerator, above_noise), _noisy(atom.denominator, below_noise))
+    if isinstance(atom, NoisyPart):
+        return _noisy(atom, atom.scale * draws.standard_normal(_RESAMPLES))
+    mean = NoisyMeans.of([atom])
+    sum_noise, count_noise = draws.standard_normal((2, _RESAMPLES))
+    sums, counts = (
+        mean.noisy_sum + mean.sum_scale * sum_noise,
+        mean.noisy_count + mean.count_scale * count_noise,
+    )
+    return NoisyMeans(sums, counts, mean.sum_scale, mean.count_scale, mean.low, mean.high).estimates
+
+
+def _noisy(part: NoisyPart, noise: FloatArray) -> FloatArray:
+    return np.clip(part.value + noise, part.low, part.high)
+
+
+# -- Values ------------------------------------------------------------------------------------------------
+
+
+def _estimate(formula: Expression) -> float:
+    return float(_values(formula, {key: np.asarray(_held(atom)) for key, atom in leaves(formula).items()}))
+
+
+def _quotient(above: FloatArray, below: FloatArray) -> FloatArray:
+    with np.errstate(all="ignore"):
+        # Adding 0 turns −0 into 0: a count of zero is approached from above.
+        ratio = above / (below + 0.0)
+    return np.where(np.isnan(ratio), 0.0, ratio)
+
+
+def _values(formula: Expression, at: Mapping[Hashable, FloatArray]) -> FloatArray:
+    """The formula in floats, for one value per atom or for many. Indeterminate forms count as 0."""
+
+    def operate(name: str, values: Sequence[FloatArray]) -> FloatArray:
+        match name:
+            case "+":
+                result = values[0] + values[1]
+            case "-":
+                result = values[0] - values[1]
+            case "*":
+                result = values[0] * values[1]
+            case "/":
+                result = _quotient(values[0], values[1])
+            case "neg":
+                result = -values[0]
+            case "exp":
+                result = np.exp(values[0])
+            case _:
+                result = np.log(np.maximum(values[0], 0.0))
+        return np.where(np.isnan(result), 0.0, result)
+
+    with np.errstate(all="ignore"):
+        return fold(formula, lambda leaf: at[leaf.key], np.asarray, operate)

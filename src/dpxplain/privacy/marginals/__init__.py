@@ -1,0 +1,1 @@
+"""Inference from released marginals: estimates, gradients, boxes and forecasts."""

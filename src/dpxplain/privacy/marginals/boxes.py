@@ -1,0 +1,179 @@
+"""Provable ranges of influences: boxes around all released parts, and arithmetic within them.
+
+The boxes hold rows and sums of all groups, with and without every predicate, at once. They are the interval
+where the first order is not trusted, and bound what it cannot see, the minimum and maximum in the definition
+(docs/proofs/marginals.md, sections 4 and 5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from dpxplain.privacy.marginals.estimates import Estimates, FloatArray, Measured
+
+Ends = tuple[FloatArray, FloatArray]
+
+
+def simultaneous_quantile(confidence: float, number: int) -> float:
+    """z such that `number` Gaussians, however correlated, all lie within ±zσ (Šidák's inequality).
+
+    >>> round(simultaneous_quantile(0.95, 1), 3), round(simultaneous_quantile(0.95, 103), 3)
+    (1.96, 3.482)
+    """
+    return float(-ndtri(-math.expm1(math.log(confidence) / number) / 2.0))
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Ranges that hold the parts of all (group, predicate) together, within what bounds and signs allow."""
+
+    n: Ends  # rows of the group, (..., groups, 1)
+    a: Ends  # rows with the predicate, (..., groups, predicates)
+    c: Ends  # rows without it
+    S: Ends | None  # sums over the same
+    U: Ends | None
+    V: Ends | None
+    x: Ends  # Σ w·(sum over p), (..., predicates): what COUNT and SUM lose
+
+    @property
+    def smallest(self) -> Ends:
+        """m, the rows of the smallest remaining group."""
+        return self.c[0].min(axis=-2), self.c[1].min(axis=-2)
+
+    @property
+    def largest(self) -> Ends:
+        """M, the rows of the largest group."""
+        return self.n[0].max(axis=-2), self.n[1].max(axis=-2)
+
+
+def boxes(e: Estimates, weights: FloatArray, confidence: float) -> Boxes:
+    """Gaussian boxes by Šidák's inequality, cut to a + c = n, U + V = S, rows ≥ 0, sums within bounds."""
+    kinds = 1 if e.total is None else 2
+    number = kinds * e.groups * (2 * e.count.layout.size + 1) + e.count.layout.size
+    z = simultaneous_quantile(confidence, number)
+    n, a, c = _box(e.count, z)
+    n, a, c = ((np.maximum(low, 0.0), np.maximum(high, 0.0)) for low, high in (n, a, c))
+    a, c = _meet(a, _minus(n, c)), _meet(c, _minus(n, a))
+    removed = e.removed
+    x = np.einsum("g,...gp->...p", weights, removed.cell)
+    reach = z * math.hypot(*weights) * removed.cell_scale
+    around = (x - reach, x + reach)
+    if e.total is None:
+        return Boxes(n, a, c, None, None, None, _meet(around, _weighted(a, weights)))
+    S, U, V = _box(e.total, z)
+    value = np.array(e.value_low), np.array(e.value_high)
+    S, U, V = _meet(S, _times(n, value)), _meet(U, _times(a, value)), _meet(V, _times(c, value))
+    U, V = _meet(U, _minus(S, V)), _meet(V, _minus(S, U))
+    return Boxes(n, a, c, S, U, V, _meet(around, _weighted(U, weights)))
+
+
+def _box(part: Measured, z: float) -> tuple[Ends, Ends, Ends]:
+    """Total, with the predicate, without it."""
+    total, cell, rest = part.total[..., None], part.cell, part.rest
+    out, own, left = z * part.total_scale, z * part.cell_scale, z * part.rest_scale
+    return (total - out, total + out), (cell - own, cell + own), (rest - left, rest + left)
+
+
+def provable(e: Estimates, weights: FloatArray, box: Boxes, *, fixed: bool = False) -> Ends:
+    """The influence of every predicate, anywhere in the boxes (proof, theorem 5).
+
+    `fixed` puts the estimated M in place of the true one, a common factor that no rank depends on.
+    """
+    m = box.smallest
+    if e.kind != "avg":
+        if fixed:
+            scale = 1.0 / (np.maximum(e.count.total.max(axis=-1), 0.0)[..., None] + 1.0)
+            share = m[0] * scale, m[1] * scale
+        else:  # m ≤ M, so the share is largest at M = max(its lower end, m)
+            share = m[0] / (box.largest[1] + 1.0), m[1] / (np.maximum(box.largest[0], m[1]) + 1.0)
+        return _times(box.x, share)
+    assert box.S is not None
+    assert box.U is not None
+    R = e.value_high - e.value_low
+    a, c = box.a, box.c
+    m = m[0][..., None, :], m[1][..., None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # m·T = (m/c)·Y with Y = U − a·S/n = (a·c/n)·(mean with p − mean without p): |Y| ≤ R·a·c/(a + c).
+        largest = R * np.nan_to_num(a[1] * c[1] / (a[1] + c[1]))
+        relative = np.nan_to_num(m[0] / c[1]), np.where(c[0] > 0, np.minimum(m[1] / c[0], 1.0), 1.0)
+    mean = _ratio(box.S, box.n, e)
+    one = _times(relative, _meet(_minus(box.U, _times(a, mean)), (-largest, largest)))
+    other = _times(m, _change(e, box))
+    return _weighted(_meet(one, other), weights)
+
+
+def _change(e: Estimates, box: Boxes) -> Ends:
+    """T, the change of each group's mean: |T| ≤ R·a/n."""
+    assert box.S is not None
+    assert box.V is not None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(box.a[1] / (box.a[1] + box.c[0]), nan=1.0)
+    largest = (e.value_high - e.value_low) * share
+    return _meet(_minus(_ratio(box.S, box.n, e), _ratio(box.V, box.c, e)), (-largest, largest))
+
+
+def _ratio(total: Ends, count: Ends, e: Estimates) -> Ends:
+    """A mean, within the bounds of x; open where the count may be zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low = np.minimum(total[0] / count[0], total[0] / count[1])
+        high = np.maximum(total[1] / count[0], total[1] / count[1])
+    sure = count[0] > 0.0
+    least, most = e.value_low, e.value_high
+    return np.where(sure, np.clip(low, least, most), least), np.where(sure, np.clip(high, least, most), most)
+
+
+def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes) -> Ends:
+    """How far the influence may lie from the one with m taken in the group that looks smallest, h.
+
+    c_h − δ ≤ m ≤ c_h, where δ = 0 once the boxes of the other groups' remainders lie above that of h: the
+    minimum costs nothing where it is clear, and is paid for, not ignored, where it is not.
+    """
+    smallest = e.count.rest.argmin(axis=-2)[..., None, :]
+    up = np.take_along_axis(box.c[1], smallest, axis=-2)
+    others = np.where(np.arange(e.groups)[:, None] == smallest, np.inf, box.c[0])
+    gap = np.maximum(up - others.min(axis=-2, keepdims=True), 0.0)[..., 0, :]
+    if e.kind == "avg":
+        change = _weighted(_change(e, box), weights)
+    else:
+        most = np.maximum(e.count.total.max(axis=-1), 0.0)[..., None] + 1.0
+        change = box.x[0] / most, box.x[1] / most
+    return _times((-gap, np.zeros_like(gap)), change)
+
+
+def largest_allowance(e: Estimates, box: Boxes, interval: Ends) -> Ends:
+    """COUNT and SUM: widen an interval that took M in the group that looks largest, H.
+
+    The true factor is smaller by (n_H + 1)/(M + 1) ≥ 1/(1 + δ/(n_H + 1)) with δ ≥ M − n_H.
+    """
+    n = e.count.total
+    largest = n.argmax(axis=-1)[..., None]
+    low = np.take_along_axis(box.n[0][..., 0], largest, axis=-1)
+    others = np.where(np.arange(e.groups) == largest, -np.inf, box.n[1][..., 0]).max(axis=-1, keepdims=True)
+    factor = (low + 1.0) / (np.maximum(others, low) + 1.0)
+    return np.minimum(interval[0], interval[0] * factor), np.maximum(interval[1], interval[1] * factor)
+
+
+def _meet(one: Ends, other: Ends) -> Ends:
+    """What two ranges have in common; where that is nothing the boxes have failed, and the first stays."""
+    low, high = np.maximum(one[0], other[0]), np.minimum(one[1], other[1])
+    empty = low > high
+    return np.where(empty, one[0], low), np.where(empty, one[1], high)
+
+
+def _minus(one: Ends, other: Ends) -> Ends:
+    return one[0] - other[1], one[1] - other[0]
+
+
+def _times(one: Ends, other: Ends) -> Ends:
+    corners = [p * q for p in one for q in other]
+    return np.minimum.reduce(corners), np.maximum.reduce(corners)
+
+
+def _weighted(ends: Ends, weights: FloatArray) -> Ends:
+    """Interval arithmetic: Σ w·[low, high] over the groups."""
+    one, other = weights[:, None] * ends[0], weights[:, None] * ends[1]
+    return np.minimum(one, other).sum(axis=-2), np.maximum(one, other).sum(axis=-2)

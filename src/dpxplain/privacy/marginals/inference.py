@@ -1,0 +1,301 @@
+"""What released marginals say about a question: influences, ranks and the gap without a predicate's rows.
+
+Post-processing of released values, at no cost in privacy (SPEC section 6, mechanism 3). Why the intervals
+hold: docs/proofs/marginals.md; how often they do: docs/marginal-coverage.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpxplain.privacy.intervals import Interval, NoisyMeans, check_confidence, weighted_means_intervals
+from dpxplain.privacy.marginals.boxes import (
+    Ends,
+    boxes,
+    largest_allowance,
+    provable,
+    simultaneous_quantile,
+    tie_allowance,
+)
+from dpxplain.privacy.marginals.estimates import (
+    Estimates,
+    FloatArray,
+    IntArray,
+    Measured,
+    PreparedGroups,
+    UnionOfCells,
+    estimate,
+)
+from dpxplain.privacy.marginals.gradient import (
+    difference_variances,
+    estimated,
+    slope_at,
+    smooth_interval,
+    variances,
+)
+
+__all__ = ["ExplainedMarginals", "Inference", "MarginalLine", "PreparedGroups", "infer", "infer_arrays"]
+
+BoolArray = NDArray[np.bool_]
+Item = TypeVar("Item", bound=np.generic)
+
+# How the failure probability is shared: nine tenths for first-order intervals, a tenth for the boxes, which
+# are the fallback and the allowance for the minimum in the definition. It makes the boxes about an eighth
+# and the first-order intervals 1% wider than either would be alone.
+SMOOTH_SHARE = 0.9
+# The first order is trusted where every group's remainder exceeds this many half-widths of its own
+# simultaneous interval: Fieller's g is then below 1/4 (docs/proofs/marginals.md, section 6).
+CLEARANCE = 2.0
+
+
+@dataclass(frozen=True)
+class MarginalLine:
+    """One predicate of the table; `predicate` is its position in the family."""
+
+    predicate: int
+    influence: float
+    influence_interval: Interval
+    rank: tuple[int, int]
+    gap_without: float
+    gap_without_interval: Interval
+    trusted: bool  # first-order interval; otherwise the provable one from boxes
+
+
+@dataclass(frozen=True)
+class ExplainedMarginals:
+    """The k predicates of the largest estimated influence, in that order, and the gap they explain."""
+
+    lines: tuple[MarginalLine, ...]
+    gap: float  # Σ w·value from Phase 1 and marginals together
+    gap_interval: Interval
+    at_least: float
+    confidence: float
+    family_size: int
+
+    @property
+    def lead(self) -> float:
+        """How far the gap lies above the constant of the question."""
+        return self.gap - self.at_least
+
+
+@dataclass(frozen=True)
+class Inference:
+    """The same as arrays, for one release or for many (leading axes)."""
+
+    influence: FloatArray  # (..., predicates)
+    influence_low: FloatArray
+    influence_high: FloatArray
+    trusted: BoolArray
+    selected: IntArray  # (..., k), by descending estimated influence
+    rank_low: IntArray
+    rank_high: IntArray
+    without: FloatArray  # the gap without the rows of each selected predicate
+    without_low: FloatArray
+    without_high: FloatArray
+    gap: FloatArray  # (...)
+    gap_low: FloatArray
+    gap_high: FloatArray
+
+
+def infer(
+    groups: PreparedGroups,
+    weights: ArrayLike,
+    at_least: float,
+    confidence: float,
+    k: int,
+    predicates: Sequence[UnionOfCells] | None = None,
+) -> ExplainedMarginals:
+    """The explanation table of one question. No privacy budget: `groups` has been paid for.
+
+    A predicate is one declared cell, counted through the subsets in order, unless `predicates` lists unions
+    of cells. Influence and rank intervals, and those of the gap without a predicate's rows, each hold
+    together for all predicates, because the k shown are chosen on the same noise.
+
+    >>> rows = np.array([[400.0, 600.0, 0.0], [500.0, 500.0, 0.0]])
+    >>> groups = PreparedGroups("count", 0, 1, rows.sum(axis=1), 2.0, None, None, (rows,), 3.0)
+    >>> table = infer(groups, [1, -1], 0.0, 0.95, 1)
+    >>> table.lines[0].predicate, round(table.lines[0].influence, 1), table.lines[0].rank
+    (1, 40.0, (1, 1))
+    """
+    found = infer_arrays(groups, weights, confidence, k, predicates)
+    lines = tuple(
+        MarginalLine(
+            predicate=int(p),
+            influence=float(found.influence[p]),
+            influence_interval=(float(found.influence_low[p]), float(found.influence_high[p])),
+            rank=(int(found.rank_low[i]), int(found.rank_high[i])),
+            gap_without=float(found.without[i]),
+            gap_without_interval=(float(found.without_low[i]), float(found.without_high[i])),
+            trusted=bool(found.trusted[p]),
+        )
+        for i, p in enumerate(found.selected)
+    )
+    gap = (float(found.gap_low), float(found.gap_high))
+    return ExplainedMarginals(lines, float(found.gap), gap, at_least, confidence, len(found.influence))
+
+
+def infer_arrays(
+    groups: PreparedGroups,
+    weights: ArrayLike,
+    confidence: float,
+    k: int,
+    predicates: Sequence[UnionOfCells] | None = None,
+) -> Inference:
+    """`infer` for one release, or for many at once where the released arrays have leading axes."""
+    level = check_confidence(confidence)
+    signed = np.asarray(weights, dtype=np.float64)
+    e = estimate(groups, predicates)
+    size = e.count.layout.size
+    # The statements about influences and about ranks may each fail with probability 1 − γ: a part of it
+    # through the boxes, the rest through the first-order intervals.
+    smooth = 1.0 - SMOOTH_SHARE * (1.0 - level)
+    box = boxes(e, signed, 1.0 - (1.0 - SMOOTH_SHARE) * (1.0 - level))
+    z_one = simultaneous_quantile(smooth, size)
+    clear = (e.count.rest > CLEARANCE * z_one * e.count.rest_scale) & (box.c[0] > 0.0)
+    lower, upper, steady = smooth_interval(e, signed, z_one)
+    trusted = np.all(clear, axis=-2) & steady
+
+    sure = provable(e, signed, box)
+    ties = tie_allowance(e, signed, box)
+    near = lower + ties[0], upper + ties[1]
+    if e.kind != "avg":
+        near = largest_allowance(e, box, near)
+    low, high = _where(trusted, near, sure)
+    plain = slope_at(e, signed, estimated(e)).influence
+    influence = np.clip(np.where(trusted, plain, _cautious(e, signed)), low, high)
+
+    selected = np.argsort(-influence, axis=-1, kind="stable")[..., :k]
+    apart = provable(e, signed, box, fixed=True)
+    rank_low, rank_high = _ranks(e, signed, trusted, ties, apart, selected, smooth)
+    without, without_low, without_high = _gap_without(e, signed, level, selected)
+    gap, gap_low, gap_high = _gap(e, signed, level)
+    return Inference(
+        influence, low, high, trusted, selected, rank_low, rank_high,
+        without, without_low, without_high, gap, gap_low, gap_high,
+    )  # fmt: skip
+
+
+def _where(trusted: BoolArray, near: Ends, sure: Ends) -> Ends:
+    """The first-order interval where trusted, cut to the provable one: both hold with the level promised."""
+    low, high = np.maximum(near[0], sure[0]), np.minimum(near[1], sure[1])
+    use = trusted & (low <= high)
+    return np.where(use, low, sure[0]), np.where(use, high, sure[1])
+
+
+def _cautious(e: Estimates, weights: FloatArray) -> FloatArray:
+    """Plug-in influence with everything held to what is possible; for parts lost in noise."""
+    c = np.maximum(e.count.rest, 0.0)
+    n = np.maximum(e.count.total[..., None], 0.0)
+    m = c.min(axis=-2)
+    if e.total is None or e.kind == "sum":
+        low, high = (0.0, 1.0) if e.total is None else (e.value_low, e.value_high)
+        a = np.maximum(e.count.cell, 0.0)
+        removed = np.clip(e.removed.cell, a * low, a * high)
+        change = np.einsum("g,...gp->...p", weights, removed)
+        return np.asarray(change * m / (n.max(axis=-2) + 1.0))
+    before = _mean(e.total.total[..., None], n, e)
+    change = np.einsum("g,...gp->...p", weights, before - _mean(e.total.rest, c, e))
+    return np.asarray(m * change)
+
+
+def _mean(total: FloatArray, count: FloatArray, e: Estimates) -> FloatArray:
+    safe = np.where(count > 0.0, count, 1.0)
+    return np.where(count > 0.0, np.clip(total / safe, e.value_low, e.value_high), 0.0)
+
+
+def _ranks(
+    e: Estimates,
+    weights: FloatArray,
+    trusted: BoolArray,
+    ties: Ends,
+    sure: Ends,
+    selected: IntArray,
+    smooth: float,
+) -> tuple[IntArray, IntArray]:
+    """Simultaneous rank intervals from differences: a rank counts those surely above and surely below.
+
+    All differences and all single influences are bounded together, so selection does no harm. M is a common
+    factor and plays no part. A pair is decided by its difference if both are trusted, or by intervals that
+    do not meet; undecided pairs may stand in either order, ties included.
+    """
+    size = e.count.layout.size
+    z = simultaneous_quantile(smooth, size * (size + 1) // 2)
+    slope = slope_at(e, weights, estimated(e), fixed=True)
+    score = slope.influence
+    reach = z * np.sqrt(variances(e, slope))
+    low, high = _where(trusted, (score - reach + ties[0], score + reach + ties[1]), sure)
+
+    def mine(values: NDArray[Item]) -> NDArray[Item]:
+        return np.take_along_axis(values, selected, axis=-1)[..., None]
+
+    both = mine(trusted) & trusted[..., None, :]
+    margin = z * np.sqrt(difference_variances(e, slope, selected))
+    difference = mine(score) - score[..., None, :]
+    ahead = (high[..., None, :] < mine(low)) | (
+        both & (difference - margin + mine(ties[0]) - ties[1][..., None, :] > 0.0)
+    )
+    behind = (low[..., None, :] > mine(high)) | (
+        both & (difference + margin + mine(ties[1]) - ties[0][..., None, :] < 0.0)
+    )
+    return 1 + behind.sum(axis=-1), size - ahead.sum(axis=-1)
+
+
+def _gap_without(
+    e: Estimates, weights: FloatArray, confidence: float, selected: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Q(¬p(D)) of the selected: a Gaussian for COUNT and SUM, weighted means for AVG (SPEC section 5)."""
+    size = e.count.layout.size
+    rest, scale = _remaining(e.removed, selected)
+    if e.kind != "avg":
+        value = np.einsum("g,...gk->...k", weights, rest)
+        reach = simultaneous_quantile(confidence, size) * math.hypot(*weights) * scale
+        return value, value - reach, value + reach
+    count, count_scale = _remaining(e.count, selected)
+    rest, count = np.swapaxes(rest, -1, -2), np.swapaxes(count, -1, -2)
+    means = _means(e, rest, count, scale[..., None], count_scale[..., None])
+    return _weighted_means(means, weights, confidence ** (1.0 / size))
+
+
+def _gap(e: Estimates, weights: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Q(D) from the combined totals; one statement, so no correction for selection."""
+    part = e.removed
+    if e.kind != "avg":
+        value = np.asarray(part.total @ weights)
+        reach = simultaneous_quantile(confidence, 1) * math.hypot(*weights) * part.total_scale
+        return value, value - reach, value + reach
+    means = _means(e, part.total, e.count.total, np.array(part.total_scale), np.array(e.count.total_scale))
+    return _weighted_means(means, weights, confidence)
+
+
+def _remaining(part: Measured, selected: IntArray) -> tuple[FloatArray, FloatArray]:
+    return np.take_along_axis(part.rest, selected[..., None, :], axis=-1), part.rest_scale[selected]
+
+
+def _means(
+    e: Estimates, total: FloatArray, count: FloatArray, total_scale: FloatArray, count_scale: FloatArray
+) -> NoisyMeans:
+    """Means whose parts are estimates with known scales; the last axis is the group."""
+    spread = np.ones(count.shape[-1])
+    return NoisyMeans(
+        noisy_sum=total,
+        noisy_count=count,
+        sum_scale=total_scale * spread,
+        count_scale=count_scale * spread,
+        low=(e.middle + e.value_low) * spread,
+        high=(e.middle + e.value_high) * spread,
+    )
+
+
+def _weighted_means(
+    means: NoisyMeans, weights: FloatArray, confidence: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    asked = weights != 0.0  # a group of weight 0 counts in m and M only
+    kept = NoisyMeans(*(getattr(means, field.name)[..., asked] for field in fields(means)))
+    low, high = weighted_means_intervals(kept, weights[asked], confidence)
+    return np.asarray(means.estimates @ weights), low, high

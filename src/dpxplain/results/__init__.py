@@ -1,0 +1,1 @@
+"""Results as an analyst holds them: answers, questions, explanations, previews."""

@@ -1,0 +1,270 @@
+"""Phase 1's result as an analyst holds it: noisy values with intervals, and the way to ask why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpxplain.errors import QuestionError
+from dpxplain.explanation.choice import Predicates
+from dpxplain.model.budget import Spend
+from dpxplain.model.contrast import Contrast
+from dpxplain.model.frozen import Frozen
+from dpxplain.model.groups import Groups
+from dpxplain.model.query import Statement
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import DomainValue, Schema, label
+from dpxplain.phases.answer_query import plan_query
+from dpxplain.phases.assess_question import group_estimates
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.prepare_answer import Preparation, plan_preparation, prepare_answer
+from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
+from dpxplain.render.display import Displayed
+from dpxplain.render.tabular import Record, Tabular
+from dpxplain.results.combination import Arithmetic, Combination, released
+from dpxplain.results.prepared import PreparationPreview, Prepared
+from dpxplain.results.question import Question
+from dpxplain.wire.requests import family_request, listed, prepare_asked
+
+if TYPE_CHECKING:
+    from dpxplain.curator import Truth
+
+
+@dataclass(frozen=True)
+class AnswerRow(Arithmetic):
+    """One group's released value. Computes: `answer["A"] / answer["B"] - 1` has an interval too, for free."""
+
+    group: tuple[DomainValue, ...]
+    label: str
+    estimate: float
+    interval: Interval
+    scale: float  # standard deviation of the privacy noise, to first order for averages
+    released: Combination = field(kw_only=True, repr=False, compare=False)
+
+
+class Answer(Frozen, Displayed, Tabular):
+    """A noisy answer for every declared group.
+
+    >>> import dpxplain as dpx
+    >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.1)
+    >>> [row.label for row in answer]
+    ['Female', 'Male']
+    >>> abs(answer["Female"].estimate - 16_192) < 50
+    True
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        release: AnswerRelease,
+        dataset: OpenDataset,
+        *,
+        id: int,
+        free: bool,
+        confidence: float,
+    ) -> None:
+        self.statement = statement
+        self.release = release
+        self.id = id
+        self.free = free
+        self.confidence = check_confidence(confidence)
+        self._dataset = dataset
+        self.groups = Groups.of(statement.query, dataset.schema)
+        self._every = self._rows()
+        self.rows: tuple[AnswerRow, ...] = self._presented()
+        self.freeze()
+
+    @property
+    def schema(self) -> Schema:
+        """What the curator declared; public."""
+        return self._dataset.schema
+
+    @property
+    def sql(self) -> str:
+        return self.statement.sql
+
+    @property
+    def rho(self) -> float:
+        return self.release.rho
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return self.release.private
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return plan_query(self.statement.query, self._dataset.schema, self.rho).spends
+
+    @property
+    def value_name(self) -> str:
+        """The name of the aggregate's column in the SELECT list."""
+        return next(o.name for o in self.statement.presentation.outputs if o.column is None)
+
+    def __iter__(self) -> Iterator[AnswerRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, group: object) -> AnswerRow:
+        """A group's value, by name; also of a group that LIMIT does not show."""
+        return self._every[self.groups.find(group)]
+
+    def why(
+        self,
+        group: object,
+        other: object = None,
+        *,
+        at_least: float = 0.0,
+        confidence: float | None = None,
+        method: str = DEFAULT_METHOD,
+    ) -> Question:
+        """Why is `group` above `other`? Or, with a dict of weights, why is their sum at least so much?
+
+        Free: works on what was released already.
+        """
+        if isinstance(group, Mapping):
+            weights = group
+        else:
+            first = self.groups.find(group)
+            weights = {group: 1.0}
+            if other is not None or self._null_is_a_group():
+                if self.groups.find(other) == first:
+                    raise QuestionError("A group cannot be compared with itself.", remedy="Name two groups.")
+                weights[other] = -1.0
+        return Question(
+            self._contrast(weights, at_least),
+            self,
+            self._dataset,
+            confidence=self.confidence if confidence is None else confidence,
+            method=method,
+        )
+
+    def prepare(
+        self,
+        rho: float,
+        *,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> Prepared:
+        """Prepare once, ask freely: spend `rho` now, and every later `why(...).explain()` on this answer,
+        for any groups, weights, k and confidence, costs nothing.
+        """
+        predicates = listed(predicates)
+        plan = self._preparation(rho, attributes, conjuncts, exclude, predicates)
+        asked = prepare_asked(self, rho, family_request(attributes, conjuncts, exclude, predicates))
+        release, entry, free = prepare_answer(plan, self._dataset, asked)
+        return Prepared(self.sql, plan, release, entry, free)
+
+    def preview_prepare(
+        self,
+        rho: float,
+        *,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> PreparationPreview:
+        """What `prepare` would cost, and how noisy its cells would be. Spends nothing."""
+        plan = self._preparation(rho, attributes, conjuncts, exclude, listed(predicates))
+        return PreparationPreview.of(plan, self.sql, self._dataset)
+
+    def _preparation(
+        self,
+        rho: float,
+        attributes: Sequence[str] | None,
+        conjuncts: int | None,
+        exclude: Sequence[str],
+        predicates: Predicates | None,
+    ) -> Preparation:
+        family = self._dataset.family(self.statement.query, attributes, conjuncts, exclude, predicates)
+        return plan_preparation(self.statement.query, family, self.release, self._dataset.schema, rho)
+
+    def chart(self) -> Any:
+        """An Altair chart: every group's value and interval on a common axis."""
+        from dpxplain.render.charts import answer_chart
+
+        return answer_chart(self)
+
+    def truth(self) -> Truth:
+        """Curator only: the true values beside the released ones."""
+        from dpxplain.curator import require_curator
+
+        return require_curator(self._dataset).answer_truth(self)
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                **{
+                    output.name: (
+                        row.estimate
+                        if output.column is None
+                        else plain_value(row.group[self.groups.columns.index(output.column)])
+                    )
+                    for output in self.statement.presentation.outputs
+                },
+                **self._apart({"low": row.interval[0], "high": row.interval[1], "noise_scale": row.scale}),
+            }
+            for row in self.rows
+        ]
+
+    def _apart(self, own: Record) -> Record:
+        """Our columns, out of the way of an alias that happens to have their name."""
+        aliases = {output.name for output in self.statement.presentation.outputs}
+        return {f"interval_{name}" if name in aliases else name: value for name, value in own.items()}
+
+    def _null_is_a_group(self) -> bool:
+        """`None` then names a group rather than the absence of one."""
+        return len(self.groups.columns) == 1 and None in self.groups.domains[0]
+
+    def _contrast(self, weights: Mapping[object, float], at_least: float) -> Contrast:
+        by_group: dict[int, float] = {}
+        for name, weight in weights.items():
+            index = self.groups.find(name)
+            # Beyond these sizes products of weights, values and noise would leave the range of floats.
+            if not _is_number(weight) or not (weight == 0 or 1e-9 < abs(weight) < 1e9) or index in by_group:
+                raise QuestionError(
+                    f"The weight of {name!r} must be one number of a usual size.",
+                    remedy='Write {"A": 1, "B": -1}.',
+                )
+            if weight:
+                by_group[index] = float(weight)
+        if not by_group or not _is_number(at_least) or not abs(at_least) < float("inf"):
+            raise QuestionError(
+                "A question needs at least one group with a weight, and a finite constant.",
+                remedy='Write answer.why("A", "B") or answer.why({"A": 1, "B": -10}, at_least=0).',
+            )
+        return Contrast(tuple(by_group), tuple(by_group.values()), float(at_least))
+
+    def _rows(self) -> tuple[AnswerRow, ...]:
+        """Every declared group, shown or not."""
+        query, schema = self.statement.query, self._dataset.schema
+        estimates = group_estimates(self.release, query, schema, self.confidence)
+        return tuple(
+            AnswerRow(
+                self.groups.key(index),
+                self.groups.label(index),
+                *estimated,
+                released=released(self, index),
+            )
+            for index, estimated in enumerate(estimates)
+        )
+
+    def _presented(self) -> tuple[AnswerRow, ...]:
+        """ORDER BY and LIMIT act on the released answer."""
+        rows = self._every
+        shown = self.groups.arranged(self.statement.presentation, [[row.estimate for row in rows]])
+        return tuple(rows[index] for index in shown)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def plain_value(value: DomainValue) -> str | int | bool | None:
+    """A declared value as exports hold it: bins by their label, NULL as NULL."""
+    return value if isinstance(value, str | int | bool | None) else label(value)

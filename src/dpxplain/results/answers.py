@@ -1,0 +1,195 @@
+"""Phase 1's result for several aggregates in one SELECT: an ordinary `Answer` for each, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpxplain.errors import QuestionError
+from dpxplain.model.budget import Spend
+from dpxplain.model.frozen import Frozen
+from dpxplain.model.groups import Groups
+from dpxplain.model.query import Statement
+from dpxplain.model.release import AnswersRelease
+from dpxplain.model.schema import DomainValue, Schema
+from dpxplain.phases.answer_queries import canonical, plan_queries
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.intervals import DEFAULT_METHOD
+from dpxplain.render.display import Displayed
+from dpxplain.render.tabular import Record, Tabular
+from dpxplain.results.answer import Answer, AnswerRow, plain_value
+from dpxplain.results.question import Question
+
+if TYPE_CHECKING:
+    from dpxplain.curator import Truth
+
+
+@dataclass(frozen=True)
+class AnswersRow:
+    """One group's released values, by the names of the SELECT list: `row["AVG(pay)"].estimate`."""
+
+    group: tuple[DomainValue, ...]
+    label: str
+    values: Mapping[str, AnswerRow]
+
+    def __getitem__(self, name: str) -> AnswerRow:
+        return self.values[name]
+
+
+class Answers(Frozen, Displayed, Tabular):
+    """Noisy answers to several aggregates, paid for with one ρ; iterates over the groups.
+
+    >>> import dpxplain as dpx
+    >>> sql = "SELECT sex, COUNT(*) AS n, AVG(high_income) FROM adult GROUP BY sex"
+    >>> answers = dpx.example("adult").query(sql, rho=0.1)
+    >>> answers.names
+    ('n', 'AVG(high_income)')
+    >>> [(row.label, round(row["n"].estimate, -3)) for row in answers]
+    [('Female', 16000.0), ('Male', 33000.0)]
+    >>> answers.why("Male", "Female", of="AVG(high_income)").verdict
+    <Verdict.REAL: 'real'>
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        release: AnswersRelease,
+        dataset: OpenDataset,
+        *,
+        id: int,
+        free: bool,
+        confidence: float,
+    ) -> None:
+        self.statement = statement
+        self.release = release
+        self.id = id
+        self.free = free
+        self.confidence = confidence
+        self._dataset = dataset
+        self.groups = Groups.of(statement.query, dataset.schema)
+        released = dict(zip(canonical(statement.queries), release.answers, strict=True))
+        self.answers: tuple[Answer, ...] = tuple(
+            Answer(statement.alone(number), released[query], dataset, id=id, free=free, confidence=confidence)
+            for number, query in enumerate(statement.queries)
+        )
+        self._arrange()
+        self.rows: tuple[AnswersRow, ...] = tuple(
+            AnswersRow(parts[0].group, parts[0].label, dict(zip(self.names, parts, strict=True)))
+            for parts in zip(*self.answers, strict=True)
+        )
+        self.freeze()
+
+    @property
+    def schema(self) -> Schema:
+        """What the curator declared; public."""
+        return self._dataset.schema
+
+    @property
+    def sql(self) -> str:
+        return self.statement.sql
+
+    @property
+    def rho(self) -> float:
+        """What all of them cost together; each has its own share of it."""
+        return self.release.rho
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return all(answer.private for answer in self.answers)
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return plan_queries(self.statement.queries, self._dataset.schema, self.rho).spends
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The aggregates' names in the SELECT list."""
+        return self.statement.names
+
+    def __iter__(self) -> Iterator[AnswersRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> Answer:
+        """One aggregate's answer, by its name in the SELECT list or as SQL writes it."""
+        for called in (self.names, [str(answer.statement.query.aggregate) for answer in self.answers]):
+            if name in called:
+                return self.answers[called.index(name)]
+        raise QuestionError(
+            f"{name!r} is not an aggregate of this answer.", remedy=f"Choose one of: {', '.join(self.names)}."
+        )
+
+    def why(
+        self,
+        group: object,
+        other: object = None,
+        *,
+        of: str | None = None,
+        at_least: float = 0.0,
+        confidence: float | None = None,
+        method: str = DEFAULT_METHOD,
+    ) -> Question:
+        """The question about one of the aggregates, as `Answer.why` asks it. Free."""
+        if of is None:
+            raise QuestionError(
+                "This answer has several aggregates.",
+                remedy=f"Say which one is meant: of={self.names[0]!r}, or one of: {', '.join(self.names)}.",
+            )
+        return self[of].why(group, other, at_least=at_least, confidence=confidence, method=method)
+
+    def chart(self) -> Any:
+        """An Altair chart: each aggregate's values and intervals on an axis of its own."""
+        from dpxplain.render.charts import answers_chart
+
+        return answers_chart(self)
+
+    def truth(self) -> Truth:
+        """Curator only: the true values beside the released ones, one line per group and aggregate."""
+        from dpxplain.curator import require_curator
+
+        return require_curator(self._dataset).answers_truth(self)
+
+    def records(self) -> list[Record]:
+        """Each aggregate has three columns: its value, and its interval as `…_low` and `…_high`."""
+        return [self._record(row) for row in self.rows]
+
+    def group_record(self, row: AnswersRow | AnswerRow) -> Record:
+        """The group-by columns of one row, as they are selected."""
+        outputs = (o for o in self.statement.presentation.outputs if o.column is not None)
+        return {o.name: plain_value(row.group[self.groups.columns.index(o.column)]) for o in outputs}
+
+    def _record(self, row: AnswersRow) -> Record:
+        groups, record = self.group_record(row), Record()
+        taken = {*groups, *self.names}
+        for output in self.statement.presentation.outputs:
+            if output.column is not None:
+                record[output.name] = groups[output.name]
+                continue
+            value = row[output.name]
+            record[output.name] = value.estimate
+            for end, bound in zip(("low", "high"), value.interval, strict=True):
+                record[unused(f"{output.name}_{end}", taken)] = bound
+        return record
+
+    def _arrange(self) -> None:
+        """ORDER BY may name any of the aggregates, so it is the whole that orders and cuts each part."""
+        estimates = [[row.estimate for row in answer.rows] for answer in self.answers]
+        shown = self.groups.arranged(self.statement.presentation, estimates)
+        for answer in self.answers:
+            # Which rows are shown, and in what order, changes nothing that a release depends on.
+            object.__setattr__(answer, "rows", tuple(answer.rows[group] for group in shown))
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """A column of ours, out of the way of a column that was selected under its name.
+
+    >>> unused("n_low", {"n"}), unused("n_low", {"n", "n_low"})
+    ('n_low', 'n_low_')
+    """
+    while name in taken:
+        name += "_"
+    return name

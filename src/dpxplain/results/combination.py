@@ -1,0 +1,326 @@
+"""Arithmetic on released answers: `answer["A"] / answer["B"] - 1`, `dpx.log(...)`, `dpx.exp(...)`.
+
+Post-processing: it costs nothing, works across answers, and knows when a released value occurs twice.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from numbers import Real
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+from weakref import WeakKeyDictionary
+
+from dpxplain.errors import BadRequest
+from dpxplain.model.contrast import Verdict, judge
+from dpxplain.phases.assess_question import noisy_mean
+from dpxplain.privacy.formula_intervals import DEFAULT_METHOD, estimate, interval
+from dpxplain.privacy.formulas import Atom, Constant, Expression, Leaf, NoisyPart, Operation, fold, leaves
+from dpxplain.privacy.intervals import Interval, check_confidence
+from dpxplain.render import words
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.protocol import Entry
+    from dpxplain.results.answer import Answer
+
+_LONGEST = 400  # letters of a formula
+
+
+class Arithmetic:
+    """+ - * / with numbers and released values. An operand is something with a `released` combination."""
+
+    __slots__ = ()
+    __array_ufunc__: ClassVar[None] = None  # a NumPy number on the left leaves the work to us
+
+    @property
+    def _operand(self) -> Combination:
+        released = getattr(self, "released", None)
+        if not isinstance(released, Combination):
+            raise TypeError(
+                f"This {type(self).__name__} was not released, so that it cannot be computed with."
+            )
+        return released
+
+    def __add__(self, other: object) -> Combination:
+        return _combined("+", self, other)
+
+    def __radd__(self, other: object) -> Combination:
+        # `sum` starts from 0, which nobody wrote and nobody should read.
+        return self._operand if type(other) is int and other == 0 else _combined("+", other, self)
+
+    def __sub__(self, other: object) -> Combination:
+        return _combined("-", self, other)
+
+    def __rsub__(self, other: object) -> Combination:
+        return _combined("-", other, self)
+
+    def __mul__(self, other: object) -> Combination:
+        return _combined("*", self, other)
+
+    def __rmul__(self, other: object) -> Combination:
+        return _combined("*", other, self)
+
+    def __truediv__(self, other: object) -> Combination:
+        return _combined("/", self, other)
+
+    def __rtruediv__(self, other: object) -> Combination:
+        return _combined("/", other, self)
+
+    def __neg__(self) -> Combination:
+        return _combined("neg", self)
+
+    def __pos__(self) -> Combination:
+        return self._operand
+
+    def log(self) -> Combination:
+        """The natural logarithm."""
+        return _combined("log", self)
+
+    def exp(self) -> Combination:
+        return _combined("exp", self)
+
+    def _refuse_order(self, _other: object) -> NoReturn:
+        raise TypeError(
+            "A released value is uncertain, so that < and > have no yes or no. "
+            "Compare its .estimate or .interval, or ask a combination for its .verdict(at_least=...)."
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse_order
+
+
+class Combination(Arithmetic):
+    """A formula over released values, with its estimate and interval. Free.
+
+    >>> import dpxplain as dpx
+    >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.5)
+    >>> more = answer["Male"] / answer["Female"] - 1
+    >>> more.formula, round(more.estimate, 2), more.verdict(at_least=1)
+    ('Male / Female - 1', 1.02, <Verdict.REAL: 'real'>)
+    >>> low, high = more.interval
+    >>> low < more.estimate < high and (answer["Male"] - answer["Male"]).interval
+    (0.0, 0.0)
+    """
+
+    def __init__(self, expression: Expression, confidence: float) -> None:
+        self._expression = expression
+        self.confidence = check_confidence(confidence)
+
+    @property
+    def _operand(self) -> Combination:
+        return self
+
+    @cached_property
+    def estimate(self) -> float:
+        """The formula at the released values; infinite where that divides by 0, never NaN."""
+        return estimate(self._expression)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """At the answers' own confidence (the highest, if they differ), by the default method."""
+        return self.interval_by()
+
+    def interval_by(self, method: str = DEFAULT_METHOD, confidence: float | None = None) -> Interval:
+        """By `image` (provable), `bootstrap` (narrower, approximate), or `auto` (the default).
+
+        `auto` is `image`, except for weighted sums of averages, which get the interval that a question
+        about them has. An end is infinite where the formula may not be defined, as for a ratio to a group
+        that may be empty.
+        """
+        return interval(self._expression, self.confidence if confidence is None else confidence, method)
+
+    def verdict(self, at_least: float = 0.0) -> Verdict:
+        """Is the true value really above the constant, or could it be privacy noise?"""
+        if not isinstance(at_least, Real) or not math.isfinite(at_least):
+            raise BadRequest("A verdict needs a finite constant.", remedy="Write verdict(at_least=0).")
+        return judge(self.interval, float(at_least))
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return all(key.private for key in leaves(self._expression) if isinstance(key, _Source))
+
+    @property
+    def formula(self) -> str:
+        """The combination as it was written, with group names."""
+        names = _names([key for key in leaves(self._expression) if isinstance(key, _Source)])
+        return fold(
+            self._expression, lambda leaf: (names[leaf.key], _ATOMIC), _number, lambda n, a: _cut(_text(n, a))
+        )[0]
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        ends = words.interval(low, high).replace(" to ", " and ")
+        lines = [] if self.private else [words.NOT_PRIVATE]
+        lines += [
+            self.formula,
+            f"{words.number(self.estimate, high - low)}, between {ends} "
+            f"({words.level(self.confidence)} confidence)",
+            f"{words.NOISE_ONLY} No cost.",
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("A combination of released values is neither true nor false. Ask for its .verdict().")
+
+
+def log(value: object) -> Combination:
+    """The natural logarithm of a released value or a combination.
+
+    >>> log(object())
+    Traceback (most recent call last):
+    TypeError: Cannot compute with 'object': use rows of an answer, combinations of them, and numbers.
+    """
+    return _combined("log", value)
+
+
+def exp(value: object) -> Combination:
+    """e to the power of a released value or a combination."""
+    return _combined("exp", value)
+
+
+# -- Building ----------------------------------------------------------------------------------------------
+
+
+def _combined(name: str, *operands: object) -> Combination:
+    known = [operand for operand in operands if isinstance(operand, Arithmetic)]
+    expressions = []
+    for operand in operands:
+        if isinstance(operand, Arithmetic):
+            expressions.append(operand._operand._expression)
+        elif isinstance(operand, Real) and not isinstance(operand, bool):
+            expressions.append(_constant(operand))
+        elif len(operands) == 2:
+            return NotImplemented  # type: ignore[no-any-return]  # Python raises its usual TypeError
+        else:
+            raise TypeError(
+                f"Cannot compute with {type(operand).__name__!r}: "
+                "use rows of an answer, combinations of them, and numbers."
+            )
+    last = expressions[-1]
+    if name == "/" and isinstance(last, Constant) and last.value == 0.0:
+        raise BadRequest(
+            "A combination cannot be divided by the number 0.", remedy="Divide by another number."
+        )
+    if name == "log" and isinstance(last, Constant) and last.value <= 0.0:
+        raise BadRequest("The logarithm needs a number above 0.", remedy="Take it of another number.")
+    confidence = max((operand._operand.confidence for operand in known), default=0.95)
+    return Combination(Operation(name, tuple(expressions)), confidence)
+
+
+def _constant(number: Real) -> Constant:
+    try:
+        value = float(number)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise BadRequest(
+            "A combination takes finite numbers only.", remedy="Leave out infinities and NaN; use a float."
+        )
+    return Constant(value)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Which released value this is: equal sources are one release, however and wherever it was asked for."""
+
+    request: str
+    time: datetime
+    answer: int
+    group: int
+    aggregate: str
+    label: str
+    private: bool
+
+
+_entries: WeakKeyDictionary[Answer, Entry] = WeakKeyDictionary()
+
+
+def released(answer: Answer, group: int) -> Combination:
+    """One group's value of an answer, to be computed with."""
+    dataset, query, release = answer._dataset, answer.statement.query, answer.release
+    if answer not in _entries:
+        found = dataset.ledger.get(dataset.name, answer.id)
+        assert found is not None
+        _entries[answer] = found[0]
+    entry = _entries[answer]
+    label = answer.groups.label(group)
+    # Ledgers number their entries alike; what was asked and when tells two releases apart, and finds one
+    # release again that two sessions opened.
+    key = _Source(
+        entry.key, entry.time, entry.id, group, str(query.aggregate), label, private=release.private
+    )
+    atom: Atom
+    if query.aggregate.kind == "avg":
+        atom = noisy_mean(release, query, dataset.schema, group)
+    elif query.aggregate.kind == "sum":
+        assert query.aggregate.column is not None
+        assert release.noisy_sum is not None
+        assert release.sum_scale is not None
+        grid = dataset.schema.column(query.aggregate.column).grid
+        # Values of one sign have a sum of that sign, however many there are.
+        low, high = (0.0 if grid.low >= 0 else -math.inf), (0.0 if grid.high <= 0 else math.inf)
+        atom = NoisyPart(release.noisy_sum[group], release.sum_scale, low, high)
+    else:
+        assert release.noisy_count is not None
+        assert release.count_scale is not None
+        atom = NoisyPart(release.noisy_count[group], release.count_scale, low=0.0)
+    return Combination(Leaf(key, atom), answer.confidence)
+
+
+# -- Showing -----------------------------------------------------------------------------------------------
+
+_Text = tuple[str, int]  # and how tightly it binds
+_SUM, _PRODUCT, _SIGN, _ATOMIC = range(4)
+
+
+def _names(sources: Sequence[_Source]) -> dict[object, str]:
+    """The shortest names that tell the released values apart."""
+    styles: list[Callable[[_Source], str]] = [
+        lambda source: _quoted(source.label),
+        lambda source: f"{source.aggregate}[{_quoted(source.label)}]",
+        lambda source: f"{source.aggregate}[{_quoted(source.label)}, answer {source.answer}]",
+    ]
+    for style in styles:
+        names: dict[object, str] = {source: style(source) for source in sources}
+        if len(set(names.values())) == len(names):
+            break
+    return names
+
+
+def _quoted(label: str) -> str:
+    """A label that could be read as part of the formula is put in quotes."""
+    text = words.clean(label)
+    return text if text.replace(" ", "_").isidentifier() else f'"{text}"'
+
+
+def _number(value: float) -> _Text:
+    return f"{value:.12g}", _SIGN if value < 0 else _ATOMIC
+
+
+def _text(name: str, arguments: Sequence[_Text]) -> _Text:
+    if name in ("exp", "log"):
+        return f"{name}({arguments[0][0]})", _ATOMIC
+    if name == "neg":
+        return f"-{_bound(arguments[0], _ATOMIC)}", _SIGN
+    level = _SUM if name in "+-" else _PRODUCT
+    # What stands on the right of - or / needs brackets if it is itself a sum or a product.
+    return f"{_bound(arguments[0], level)} {name} {_bound(arguments[1], level + (name in '-/'))}", level
+
+
+def _bound(text: _Text, level: int) -> str:
+    return text[0] if text[1] >= level else f"({text[0]})"
+
+
+def _cut(text: _Text) -> _Text:
+    """A formula built by doubling would have more letters than there is memory."""
+    half = _LONGEST // 2
+    return text if len(text[0]) <= _LONGEST else (f"{text[0][:half]} … {text[0][-half:]}", text[1])

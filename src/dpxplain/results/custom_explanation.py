@@ -1,0 +1,132 @@
+"""Phase 3's result for an influence of the analyst's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.custom import CustomInfluence
+from dpxplain.explanation.family import Family
+from dpxplain.model.asked import Asked
+from dpxplain.model.budget import Spend
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, explain_custom, plan_custom
+from dpxplain.privacy.intervals import Interval
+from dpxplain.render.display import Displayed
+from dpxplain.render.tabular import Record, Tabular
+
+if TYPE_CHECKING:
+    from dpxplain.model.predicate import FilterPredicate, Predicate
+    from dpxplain.results.question import Question
+
+
+@dataclass(frozen=True)
+class CustomRow:
+    """One predicate: intervals of its influence and rank; an infinite end says that nothing is known."""
+
+    predicate: Predicate | FilterPredicate
+    influence: Interval
+    rank: tuple[int, int]
+    index: int  # in the family
+
+
+class CustomExplanation(Displayed, Tabular):
+    """The k selected predicates, by the upper bound of their rank, then of their influence."""
+
+    def __init__(
+        self, question: Question, plan: CustomPlan, release: CustomRelease, *, id: int, free: bool
+    ) -> None:
+        self.question = question
+        self.plan = plan
+        self.release = release
+        self.id = id
+        self.free = free
+        rows = [
+            CustomRow(
+                plan.family.predicate(line.predicate),
+                (
+                    -math.inf if line.influence[0] is None else line.influence[0],
+                    math.inf if line.influence[1] is None else line.influence[1],
+                ),
+                line.rank,
+                line.predicate,
+            )
+            for line in release.lines
+        ]
+        # Influences are coarse here, so that ranks say more about the order.
+        self.rows = tuple(sorted(rows, key=lambda row: (row.rank[1], -row.influence[1], row.rank[0])))
+
+    @property
+    def rho(self) -> float:
+        return self.release.rho
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return self.release.private
+
+    @property
+    def confidence(self) -> float:
+        return self.release.confidence
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.plan.spends
+
+    @property
+    def family_size(self) -> int:
+        return self.plan.family.size
+
+    def __iter__(self) -> Iterator[CustomRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, position: int) -> CustomRow:
+        return self.rows[position]
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                "predicate": str(row.predicate),
+                "influence_low": row.influence[0] if math.isfinite(row.influence[0]) else None,
+                "influence_high": row.influence[1] if math.isfinite(row.influence[1]) else None,
+                "rank_low": row.rank[0],
+                "rank_high": row.rank[1],
+            }
+            for row in self.rows
+        ]
+
+
+def explain_by(
+    influence: CustomInfluence,
+    question: Question,
+    family: Family,
+    dataset: OpenDataset,
+    *,
+    k: int,
+    rho: float | None,
+    confidence: float | None,
+) -> CustomExplanation:
+    """The k predicates of highest custom influence, for `rho`. Asking the identical thing again is free."""
+    if rho is None:
+        raise ExplanationError(
+            "A custom influence cannot be explained from a preparation, so it needs a price.",
+            remedy="Pass rho=0.5.",
+        )
+    plan = plan_custom(
+        dataset,
+        question.answer.statement.query,
+        question.contrast,
+        family,
+        influence,
+        k,
+        rho,
+        question.confidence if confidence is None else confidence,
+    )
+    release, entry, free = explain_custom(plan, dataset, Asked(question.text))
+    return CustomExplanation(question, plan, release, id=entry, free=free)

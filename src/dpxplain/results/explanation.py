@@ -1,0 +1,161 @@
+"""Phase 3's result as an analyst holds it: the explanation table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpxplain.model.budget import Spend
+from dpxplain.model.cancellation import checking
+from dpxplain.model.frozen import Frozen
+from dpxplain.model.predicate import FilterPredicate, Predicate
+from dpxplain.model.release import ExplanationRelease
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.privacy.intervals import Interval
+from dpxplain.render.display import Displayed
+from dpxplain.render.tabular import Record, Tabular
+
+if TYPE_CHECKING:
+    from dpxplain.curator import Truth
+    from dpxplain.results.question import Question
+
+
+@dataclass(frozen=True)
+class ExplanationRow:
+    """One predicate: intervals of its influence, relative influence and rank."""
+
+    predicate: Predicate | FilterPredicate
+    estimate: float  # noisy influence, the middle of its interval
+    influence: Interval
+    relative_influence: Interval | None  # None where the released gap is too uncertain to divide by
+    rank: tuple[int, int]
+    index: int  # in the family
+    gap_without: Interval | None = None  # the question's value without these rows, if the mechanism tells it
+
+
+class Explanation(Frozen, Displayed, Tabular):
+    """The k selected predicates, by the upper bound of their influence, then of their rank.
+
+    >>> import dpxplain as dpx
+    >>> sql = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+    >>> answer = dpx.example("adult").query(sql, rho=0.1)
+    >>> table = answer.why("Married-civ-spouse", "Never-married").explain(k=3, rho=2.0)
+    >>> len(table), table.family_size
+    (3, 103)
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        plan: ExplanationPlan,
+        release: ExplanationRelease,
+        dataset: OpenDataset,
+        *,
+        id: int,
+        free: bool,
+        request: Mapping[str, Any],
+    ) -> None:
+        self.question = question
+        self.plan = plan
+        self.release = release
+        self.id = id
+        self.free = free
+        self.request = request  # what was asked, as the history keeps it
+        self._dataset = dataset
+        self.rows: tuple[ExplanationRow, ...] = self._ordered()
+        self.freeze()
+
+    @property
+    def rho(self) -> float:
+        return self.release.rho
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return self.release.private
+
+    @property
+    def confidence(self) -> float:
+        return self.release.confidence
+
+    @property
+    def mechanism(self) -> str:
+        return self.release.mechanism
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.plan.spends
+
+    @property
+    def family_size(self) -> int:
+        return self.plan.family.size
+
+    @property
+    def relative(self) -> bool:
+        """Whether relative influences are meaningful here."""
+        return self.question.relative_to is not None
+
+    def __iter__(self) -> Iterator[ExplanationRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, position: int) -> ExplanationRow:
+        return self.rows[position]
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                "predicate": str(row.predicate),
+                "influence_low": row.influence[0],
+                "influence_high": row.influence[1],
+                "relative_influence_low": row.relative_influence and row.relative_influence[0],
+                "relative_influence_high": row.relative_influence and row.relative_influence[1],
+                "rank_low": row.rank[0],
+                "rank_high": row.rank[1],
+                "gap_without_low": row.gap_without and row.gap_without[0],
+                "gap_without_high": row.gap_without and row.gap_without[1],
+            }
+            for row in self.rows
+        ]
+
+    def chart(self) -> Any:
+        """An Altair chart: forest plot of influences beside rank intervals."""
+        from dpxplain.render.charts import explanation_chart
+
+        return explanation_chart(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the whole story, question and table, as one self-contained HTML file."""
+        from dpxplain.render.report import save_report
+
+        return save_report(self, Path(path))
+
+    def truth(self) -> Truth:
+        """Curator only: true influence and rank of the predicates in the table."""
+        from dpxplain.curator import require_curator
+
+        return require_curator(self._dataset).table_truth(self)
+
+    def _ordered(self) -> tuple[ExplanationRow, ...]:
+        """SPEC section 6: by upper bound of relative influence, ties by upper bound of rank."""
+        divisor = self.question.relative_to
+        rows = [
+            ExplanationRow(
+                predicate=self.plan.family.predicate(line.predicate),
+                estimate=line.influence,
+                influence=line.influence_interval,
+                relative_influence=None
+                if divisor is None
+                else (line.influence_interval[0] / divisor, line.influence_interval[1] / divisor),
+                rank=line.rank,
+                index=line.predicate,
+                gap_without=line.gap_without_interval,
+            )
+            for line in checking(self.release.lines)
+        ]
+        return tuple(sorted(rows, key=lambda row: (-row.influence[1], row.rank[1])))

@@ -1,0 +1,158 @@
+"""Prices before spending: what a request costs and how precise it will be, from public quantities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpxplain.model.budget import Spend, rho_of_units, spend_units
+from dpxplain.phases.answer_query import QueryPlan, measured_grid
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.calibration import two_sided_quantile
+from dpxplain.privacy.intervals import NoisyMean, mean_interval
+from dpxplain.render.display import Displayed
+from dpxplain.render.tabular import Record, Tabular
+from dpxplain.render.words import measured
+
+if TYPE_CHECKING:
+    from dpxplain.phases.plan import ExplanationPlan
+    from dpxplain.results.question import Question
+
+_EXAMPLE_SIZES = (100, 1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What is common to every preview."""
+
+    rho: float
+    spends: tuple[Spend, ...]
+    remaining: float  # before spending
+    free: bool  # the identical request is stored already
+
+    @property
+    def affordable(self) -> bool:
+        return self.free or spend_units(self.rho) <= spend_units(self.remaining)
+
+    @property
+    def remaining_after(self) -> float:
+        if self.free:
+            return self.remaining
+        return rho_of_units(max(0, spend_units(self.remaining) - spend_units(self.rho)))
+
+
+@dataclass(frozen=True)
+class QueryPreview(Displayed, Tabular):
+    """A query's price and the expected half-width of its intervals.
+
+    For COUNT and SUM the margin is the same for every group; for AVG it depends on the group's size,
+    which is not known before asking, so it is shown for some sizes.
+    """
+
+    price: Price
+    sql: str
+    groups: int
+    confidence: float
+    margin: float | None
+    margin_by_group_size: tuple[tuple[int, float], ...]
+
+    @classmethod
+    def of(
+        cls, plan: QueryPlan, sql: str, groups: int, price: Price, dataset: OpenDataset, confidence: float
+    ) -> QueryPreview:
+        z = two_sided_quantile(confidence)
+        if plan.query.aggregate.kind != "avg":
+            scale = plan.count_scale if plan.query.aggregate.kind == "count" else plan.sum_scale
+            assert scale is not None
+            return cls(price, sql, groups, confidence, z * scale, ())
+        assert plan.count_scale is not None
+        assert plan.sum_scale is not None
+        grid = measured_grid(plan.query, dataset.schema)
+        low, high = grid.low * grid.unit, grid.high * grid.unit
+        margins = []
+        for size in _EXAMPLE_SIZES:
+            # Away from the middle of the bounds the noisy count matters too; half-way out is typical.
+            example = NoisyMean(size * (high - low) / 4, size, plan.sum_scale, plan.count_scale, low, high)
+            interval = mean_interval(example, confidence)
+            margins.append((size, (interval[1] - interval[0]) / 2))
+        return cls(price, sql, groups, confidence, None, tuple(margins))
+
+    def records(self) -> list[Record]:
+        common = {"rho": self.price.rho, "remaining_after": self.price.remaining_after}
+        if self.margin is not None:
+            return [common | {"group_size": None, "margin": self.margin}]
+        return [common | {"group_size": size, "margin": m} for size, m in self.margin_by_group_size]
+
+
+@dataclass(frozen=True)
+class QueriesPreview(Displayed, Tabular):
+    """The price of several aggregates together, and what to expect of each."""
+
+    price: Price
+    sql: str
+    groups: int
+    confidence: float
+    parts: tuple[tuple[str, QueryPreview], ...]  # by the aggregate's name in the SELECT list
+
+    def __getitem__(self, name: str) -> QueryPreview:
+        return dict(self.parts)[name]
+
+    def records(self) -> list[Record]:
+        return [{"aggregate": name} | record for name, part in self.parts for record in part.records()]
+
+
+@dataclass(frozen=True)
+class ExplanationPreview(Displayed, Tabular):
+    """An explanation's price and the expected half-widths of its intervals."""
+
+    price: Price
+    question: str
+    k: int
+    family_size: int
+    confidence: float
+    mechanism: str
+    reason: str  # why this mechanism
+    influence_margin: float
+    relative_margin: float | None
+    rank_resolution: float  # influences closer than this may get overlapping ranks
+    measured: str = "gap"  # what the question's number is called
+    gap_margin: float | None = None  # of the gap without a predicate's rows, where the mechanism tells it
+
+    @classmethod
+    def of(cls, plan: ExplanationPlan, question: Question, dataset: OpenDataset) -> ExplanationPreview:
+        divisor = question.relative_to
+        return cls(
+            price=Price(
+                plan.rho,
+                plan.spends,
+                dataset.ledger.budget(dataset.name).remaining,
+                plan.is_stored(dataset),
+            ),
+            question=question.text,
+            k=plan.k,
+            family_size=plan.family.size,
+            confidence=plan.confidence,
+            mechanism=plan.mechanism,
+            reason=plan.reason,
+            influence_margin=plan.influence_margin,
+            relative_margin=None if divisor is None else plan.influence_margin / divisor,
+            rank_resolution=plan.rank_resolution,
+            measured=measured(question),
+            gap_margin=plan.gap_margin,
+        )
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                "rho": self.price.rho,
+                "remaining_after": self.price.remaining_after,
+                "k": self.k,
+                "predicates": self.family_size,
+                "influence_margin": self.influence_margin,
+                "relative_margin": self.relative_margin,
+                "rank_resolution": self.rank_resolution,
+                "gap_margin": self.gap_margin,
+                "mechanism": self.mechanism,
+                "reason": self.reason,
+            }
+        ]

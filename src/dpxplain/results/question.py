@@ -1,0 +1,317 @@
+"""Phase 2's result as an analyst holds it: what was asked, whether it is real, and the way to explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.choice import Predicates
+from dpxplain.explanation.custom import CustomInfluence
+from dpxplain.explanation.family import Family
+from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.frozen import Frozen
+from dpxplain.phases.assess_question import assess
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_answer import explain_answer, plan_explanation
+from dpxplain.phases.explain_one_shot import Split
+from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.prepare_answer import find_prepared
+from dpxplain.phases.price_search import best_split, rho_for_margin, rho_for_ranks
+from dpxplain.phases.request import ExplanationRequest, SensitivityChoice, request_explanation
+from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.render.display import Displayed
+from dpxplain.render.words import finding, number, question_text
+from dpxplain.results.custom_explanation import CustomExplanation, explain_by
+from dpxplain.results.explanation import Explanation
+from dpxplain.results.preview import ExplanationPreview
+from dpxplain.wire.requests import explain_asked, family_request, listed
+
+if TYPE_CHECKING:
+    from dpxplain.curator import Truth
+    from dpxplain.results.answer import Answer
+
+
+class Question(Frozen, Displayed):
+    """Why is a group's value above another's, and is it really?
+
+    >>> import dpxplain as dpx
+    >>> sql = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+    >>> answer = dpx.example("adult").query(sql, rho=0.1)
+    >>> question = answer.why("Married-civ-spouse", "Never-married")
+    >>> question.verdict
+    <Verdict.REAL: 'real'>
+    """
+
+    def __init__(
+        self,
+        contrast: Contrast,
+        answer: Answer,
+        dataset: OpenDataset,
+        *,
+        confidence: float,
+        method: str = DEFAULT_METHOD,
+    ) -> None:
+        query = answer.statement.query
+        assessment = assess(answer.release, query, dataset.schema, contrast, confidence, method)
+        self._contrast = contrast
+        self.answer = answer
+        self.confidence = confidence
+        self.method = method
+        self.estimate: float = assessment.estimate
+        self.interval: Interval = assessment.interval
+        self.verdict: Verdict = assessment.verdict
+        self._dataset = dataset
+        self.freeze()
+
+    @property
+    def contrast(self) -> Contrast:
+        """The weighted groups. Read only: sensitivities follow from it."""
+        return self._contrast
+
+    @property
+    def text(self) -> str:
+        """The question in plain words."""
+        return question_text(self)
+
+    @property
+    def finding(self) -> str:
+        """The verdict in plain words."""
+        return finding(self)
+
+    @property
+    def note(self) -> str:
+        """Said when the released values point the other way than the question (SPEC 2, item 8)."""
+        if self.estimate >= self.contrast.at_least:
+            return ""
+        released = number(self.estimate, self.interval[1] - self.interval[0])
+        return (
+            f"The question runs against the released order: the released value is {released}, "
+            f"below {number(self.contrast.at_least)}."
+        )
+
+    @overload
+    def explain(
+        self,
+        k: int = ...,
+        rho: float | None = ...,
+        *,
+        mechanism: str = ...,
+        attributes: Sequence[str] | None = ...,
+        conjuncts: int | None = ...,
+        exclude: Sequence[str] = ...,
+        predicates: Predicates | None = ...,
+        confidence: float | None = ...,
+        split: Split | Literal["best"] = ...,
+        sensitivity: SensitivityChoice = ...,
+        influence: None = ...,
+    ) -> Explanation: ...
+
+    @overload
+    def explain(
+        self,
+        k: int = ...,
+        rho: float | None = ...,
+        *,
+        attributes: Sequence[str] | None = ...,
+        conjuncts: int | None = ...,
+        exclude: Sequence[str] = ...,
+        predicates: Predicates | None = ...,
+        confidence: float | None = ...,
+        influence: CustomInfluence,
+    ) -> CustomExplanation: ...
+
+    def explain(
+        self,
+        k: int = 5,
+        rho: float | None = None,
+        *,
+        mechanism: str = "auto",
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+        confidence: float | None = None,
+        split: Split | Literal["best"] = DEFAULT_SPLIT,
+        sensitivity: SensitivityChoice = "tight",
+        influence: CustomInfluence | None = None,
+    ) -> Explanation | CustomExplanation:
+        """The k most influential predicates, for `rho`. Asking the identical thing again is free.
+
+        After `answer.prepare(rho=...)`, leave `rho` out: every question on that answer is free.
+
+        By default predicates are equalities over all attributes; `conjuncts=2` takes pairs of them,
+        `attributes` and `exclude` choose columns, and `predicates` takes conditions as SQL text or recipes
+        such as `dpx.ranges("age")`, `dpx.thresholds()`, `dpx.differs("sex")` and
+        `dpx.either("pickup_zone", "dropoff_zone")`. `influence` replaces the paper's influence by another,
+        such as `dpx.RatioInfluence()`.
+        """
+        predicates = listed(predicates)
+        family = self._family(attributes, conjuncts, exclude, predicates)
+        if influence is not None:
+            if mechanism != "auto" or split != DEFAULT_SPLIT or sensitivity != "tight":
+                raise ExplanationError(
+                    "An influence of your own has a mechanism of its own.",
+                    remedy="Leave mechanism, split and sensitivity out.",
+                )
+            return explain_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
+        plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
+        asked = explain_asked(self, plan, family_request(attributes, conjuncts, exclude, predicates))
+        release, entry, free = explain_answer(plan, self._dataset, asked)
+        request = asked.request or {}
+        return Explanation(self, plan, release, self._dataset, id=entry, free=free, request=request)
+
+    def preview(
+        self,
+        k: int = 5,
+        rho: float | None = None,
+        *,
+        mechanism: str = "auto",
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+        confidence: float | None = None,
+        split: Split | Literal["best"] = DEFAULT_SPLIT,
+        sensitivity: SensitivityChoice = "tight",
+    ) -> ExplanationPreview:
+        """What `explain` would cost and how precise its table would be. Spends nothing."""
+        family = self._family(attributes, conjuncts, exclude, predicates)
+        plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
+        return ExplanationPreview.of(plan, self, self._dataset)
+
+    def rho_for(
+        self,
+        *,
+        relative: float | None = None,
+        ranks: int | None = None,
+        k: int = 5,
+        mechanism: str = "auto",
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+        confidence: float | None = None,
+    ) -> float:
+        """The ρ needed for relative influences within ± `relative` (0.02 is ±2%), or ranks within `ranks`.
+
+        Spends nothing. Rank widths depend on the data, so they are predicted from an earlier preparation.
+        """
+        family = self._family(attributes, conjuncts, exclude, predicates)
+        request = self._request(family, k, 1.0, confidence, "tight")
+        plans = []
+        if relative is not None:
+            if self.relative_to is None or not relative > 0:
+                raise ExplanationError(
+                    "A relative width needs a positive number and a gap that is not lost in noise.",
+                    remedy="Ask the query with more budget first.",
+                )
+            margin = relative * self.relative_to
+            plans.append(rho_for_margin(request, self._dataset, margin, mechanism))
+        if ranks is not None:
+            plans.append(rho_for_ranks(request, self._dataset, ranks))
+        if not plans:
+            raise ExplanationError("Say what is wanted.", remedy="Pass relative=0.02, ranks=3, or both.")
+        return max(plan.rho for plan in plans)
+
+    def truth(
+        self,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> Truth:
+        """Curator only: true influence and rank of every predicate."""
+        from dpxplain.curator import require_curator
+
+        family = self._family(attributes, conjuncts, exclude, predicates)
+        return require_curator(self._dataset).question_truth(self, family)
+
+    @property
+    def prepared(self) -> bool:
+        """Whether explaining it by the usual predicates is free."""
+        return find_prepared(self.answer.statement.query, self._family(), self._dataset) is not None
+
+    def chart(self) -> Any:
+        """An Altair chart: the interval of the gap against the constant asked about."""
+        from dpxplain.render.charts import question_chart
+
+        return question_chart(self)
+
+    @property
+    def relative_to(self) -> float | None:
+        """What influences are divided by for display, or None where that would be meaningless.
+
+        The released gap, times the smallest noisy group count for averages (SPEC 1). When noise could
+        have made the gap or the count zero, the quotient says nothing (SPEC 2, item 7).
+        """
+        constant = self.contrast.at_least
+        gap = abs(self.estimate - constant)
+        if self.interval[0] <= constant <= self.interval[1]:
+            return None
+        release = self.answer.release
+        if release.noisy_count is None or self.answer.statement.query.aggregate.kind != "avg":
+            return gap
+        smallest = min(release.noisy_count[group] for group in self.contrast.groups)
+        if release.count_scale is None or smallest <= 3 * release.count_scale:
+            return None
+        return gap * smallest
+
+    def _family(
+        self,
+        attributes: Sequence[str] | None = None,
+        conjuncts: int | None = None,
+        exclude: Sequence[str] = (),
+        predicates: Predicates | None = None,
+    ) -> Family:
+        query = self.answer.statement.query
+        return self._dataset.family(query, attributes, conjuncts, exclude, listed(predicates))
+
+    def _plan(
+        self,
+        family: Family,
+        k: int,
+        rho: float | None,
+        mechanism: str,
+        confidence: float | None,
+        split: Split | Literal["best"],
+        sensitivity: SensitivityChoice,
+    ) -> ExplanationPlan:
+        unpriced = rho is None
+        if rho is None:
+            rho = self._prepared_rho(family, mechanism)
+        request = self._request(family, k, rho, confidence, sensitivity)
+        shares = best_split(k, family.size, request.confidence) if split == "best" else split
+        plan = plan_explanation(request, self._dataset, mechanism, shares)
+        if unpriced and plan.rho:  # a split or sensitivity that what is prepared does not know
+            raise _needs_a_price()
+        return plan
+
+    def _request(
+        self, family: Family, k: int, rho: float, confidence: float | None, sensitivity: SensitivityChoice
+    ) -> ExplanationRequest:
+        return request_explanation(
+            self.answer.statement.query,
+            self.contrast,
+            family,
+            self.answer.release,
+            k=k,
+            rho=rho,
+            confidence=self.confidence if confidence is None else confidence,
+            sensitivity=sensitivity,
+        )
+
+    def _prepared_rho(self, family: Family, mechanism: str) -> float:
+        """What was paid for a preparation that answers this for free; without one, a price is needed."""
+        prepared = find_prepared(self.answer.statement.query, family, self._dataset)
+        if prepared is None or mechanism not in ("auto", "marginals"):
+            raise _needs_a_price()
+        return prepared.worth
+
+
+def _needs_a_price() -> ExplanationError:
+    return ExplanationError(
+        "This explanation is not prepared, so it needs a price.",
+        remedy="Pass rho=0.5, or prepare the answer once: answer.prepare(rho=0.5).",
+    )

@@ -1,0 +1,93 @@
+"""A data set as one caller may use it: their own account, everybody's engine and kept passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, replace
+from typing import Any
+
+from dpxplain.curator import CuratorDataset
+from dpxplain.errors import InternalError
+from dpxplain.ledger.protocol import Entry, Ledger
+from dpxplain.model.budget import Budget, Spend
+from dpxplain.phases.concurrency import Turns
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.server.pool import Task
+from dpxplain.session import Session
+
+Admitted = Callable[[], AbstractContextManager[None]]
+
+
+class NotStored(InternalError):
+    """What was asked is not stored, and this session may not measure it."""
+
+
+class WatchedLedger:
+    """An account as one request uses it: the task knows what is reserved; without a task nothing can be."""
+
+    def __init__(self, ledger: Ledger, task: Task | None, admitted: Admitted = nullcontext) -> None:
+        self._ledger = ledger
+        self._task = task
+        self._admitted = admitted
+
+    def reserve(
+        self,
+        dataset: str,
+        kind: str,
+        key: str,
+        description: str,
+        rho: float,
+        spends: Sequence[Spend],
+        request: Mapping[str, Any] | None = None,
+    ) -> int:
+        if self._task is None:
+            raise NotStored("A request that may not spend was about to.")
+        self._task.stop.check()  # the last moment at which a cancelled request costs nothing
+        with self._admitted():
+            entry = self._ledger.reserve(dataset, kind, key, description, rho, spends, request)
+        self._task.charge(entry, rho)
+        return entry
+
+    def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
+        self._ledger.open_dataset(dataset, limit, delta)
+
+    def budget(self, dataset: str) -> Budget:
+        return self._ledger.budget(dataset)
+
+    def release(self, entry: int, payload: str) -> None:
+        if self._task is not None:
+            self._task.settle()
+        self._ledger.release(entry, payload)
+
+    def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        return self._ledger.find(dataset, key)
+
+    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
+        return self._ledger.get(dataset, entry)
+
+    def history(self, dataset: str) -> list[Entry]:
+        return self._ledger.history(dataset)
+
+    def close(self) -> None:
+        """An account is not closed; its ledger is."""
+
+
+def asking_nothing_new(dataset: OpenDataset, account: Ledger) -> Session:
+    """For prices and for what is stored: nothing asked of it can spend, so it waits for nobody's turn."""
+    return Session(replace(dataset, ledger=WatchedLedger(account, None), _turns=Turns()))
+
+
+def measuring(dataset: OpenDataset, account: Ledger, task: Task, turns: Turns, admitted: Admitted) -> Session:
+    """`turns` are the caller's own: identical requests of others neither wait for theirs nor tell of them.
+
+    `admitted` is held while a charge is written, or refuses it.
+    """
+    ledger = WatchedLedger(account, task, admitted)
+    return Session(replace(dataset, ledger=ledger, progress=task.progress, _turns=turns))
+
+
+def revealing(dataset: OpenDataset, account: Ledger) -> Session:
+    """The curator's: also tells what is true. Spends nothing."""
+    parts = {part.name: getattr(dataset, part.name) for part in fields(dataset)}
+    return Session(CuratorDataset(**parts | {"ledger": WatchedLedger(account, None)}))

@@ -1,0 +1,186 @@
+"""What the server answers beside the shared payloads; the OpenAPI page is made from these types."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from dpxplain.wire.shapes import BudgetFigures, ExplanationPayload, PreparedPayload
+
+
+class Position(TypedDict):
+    line: int
+    column: int
+    start: int
+    end: int | None
+
+
+class Failure(TypedDict):
+    """The one shape of everything that goes wrong."""
+
+    code: str
+    message: str
+    remedy: str
+    position: Position | None
+
+
+class Health(TypedDict):
+    status: Literal["ok"]
+    version: str
+
+
+class Me(TypedDict):
+    name: str | None
+    role: Literal["analyst", "curator"] | None
+    csrf: str | None
+    single_user: bool
+    signed_in: bool
+
+
+class Summary(TypedDict):
+    name: str
+    description: str
+    columns: int
+    budget: BudgetFigures
+
+
+class Datasets(TypedDict):
+    datasets: list[Summary]
+
+
+class ColumnPayload(TypedDict):
+    name: str
+    kind: Literal["discrete", "numeric", "both"]
+    values: list[str] | None
+    bounds: list[float] | None
+    description: str
+
+
+class Example(TypedDict):
+    title: str
+    sql: str
+    groups: list[str]
+
+
+class DatasetPayload(TypedDict):
+    name: str
+    description: str
+    schema: dict[str, Any]
+    columns: list[ColumnPayload]
+    examples: list[Example]
+    budget: BudgetFigures
+
+
+class JobPayload(TypedDict):
+    id: str
+    kind: Literal["prepare", "explain"]
+    dataset: str
+    state: Literal["queued", "running", "done", "failed", "cancelled", "lost"]
+    stage: str
+    rho: float
+    result: ExplanationPayload | PreparedPayload | None
+    error: Failure | None
+
+
+class ReleasePayload(TypedDict):
+    entry: dict[str, Any]
+    release: str
+
+
+class AllowancePayload(TypedDict):
+    analyst: str
+    limit: float
+    spent: float
+    remaining: float
+    expires: str | None
+    reason: str
+    by: str
+    time: str | None
+
+
+class Analysts(TypedDict):
+    analysts: list[AllowancePayload]
+
+
+class SharePayload(TypedDict):
+    owner: str
+    reader: str
+    reason: str
+    by: str
+    time: str
+
+
+class Shares(TypedDict):
+    shares: list[SharePayload]
+
+
+class DeclaredPayload(TypedDict):
+    """`problem` says why a changed file was not taken over; the data set then stays as it was."""
+
+    name: str
+    file: str
+    editable: bool
+    problem: Failure | None
+
+
+class DeclaredList(TypedDict):
+    datasets: list[DeclaredPayload]
+
+
+class SchemaText(TypedDict):
+    name: str
+    toml: str
+    editable: bool
+
+
+class SchemaChecked(TypedDict):
+    name: str
+    columns: list[ColumnPayload]
+    warnings: list[str]
+
+
+class TokenPayload(TypedDict):
+    id: str
+    name: str
+    role: str
+    created: str
+    expires: str
+    by: str
+    revoked: str | None
+
+
+class TokenList(TypedDict):
+    tokens: list[TokenPayload]
+
+
+class TokenMade(TypedDict):
+    """`token` is shown once."""
+
+    id: str
+    name: str
+    role: str
+    token: str
+    expires: str
+
+
+class AuditLine(TypedDict):
+    id: int
+    time: str
+    actor: str
+    action: str
+    dataset: str | None
+    details: dict[str, Any]
+    previous: str
+    hash: str
+
+
+class AuditPayload(TypedDict):
+    records: list[AuditLine]
+
+
+class AuditVerified(TypedDict):
+    records: int
+    head: str
+    problems: list[str]
+    intact: bool

@@ -1,0 +1,158 @@
+"""For curators: declaring data sets, handing out tokens, reading the audit log."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import JSONResponse, Response
+
+from dpxplain.errors import BadRequest
+from dpxplain.server import catalog
+from dpxplain.server.authenticate import Curator
+from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, SchemaBody
+from dpxplain.server.context import Running, Server
+from dpxplain.server.declaring import schema_of
+from dpxplain.server.openapi import answers, failures
+from dpxplain.server.problems import Problem, not_found
+from dpxplain.server.response_shapes import (
+    AuditPayload,
+    AuditVerified,
+    DeclaredList,
+    SchemaChecked,
+    SchemaText,
+    TokenList,
+    TokenMade,
+)
+from dpxplain.server.routes.curate import plain_times
+
+router = APIRouter(tags=["Administering"], prefix="/admin")
+TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]
+After = Annotated[int, Query(ge=0, le=LARGEST_ID, description="The id of the last record already seen.")]
+Most = Annotated[int, Query(ge=1, le=5_000, description="At most so many.")]
+Head = Annotated[
+    str | None, Query(max_length=200, pattern=r"^[0-9a-f]*$", description="A head noted down earlier.")
+]
+
+
+@router.get("/datasets", responses=answers(DeclaredList))
+def declared(_caller: Curator, server: Running) -> Any:
+    """Every schema file, also those that could not be taken over."""
+    return JSONResponse(
+        {
+            "datasets": [
+                {
+                    "name": one.name,
+                    "file": one.file.name,
+                    "editable": server.datasets.editable,
+                    "problem": None if one.problem is None else one.problem.to_dict(),
+                }
+                for one in server.datasets.declared()
+            ]
+        }
+    )
+
+
+@router.post("/datasets", responses=answers(SchemaText, "Declared and open.", 409))
+def declare(caller: Curator, server: Running, body: SchemaBody) -> Any:
+    """Declare a new data set."""
+    _check_editable(server)
+    name = server.datasets.put(body.toml, name=None).name
+    _note(server, server.actor(caller), "data set declared", name, body.toml)
+    return JSONResponse(SchemaText(name=name, toml=body.toml, editable=True))
+
+
+@router.get("/datasets/{dataset}", responses=answers(SchemaText))
+def schema_text(_caller: Curator, server: Running, dataset: DatasetName) -> Any:
+    """A schema file as it is."""
+    server.datasets.get(dataset)
+    text = server.datasets.file_of(dataset).read_text(encoding="utf-8")
+    return JSONResponse(SchemaText(name=dataset, toml=text, editable=server.datasets.editable))
+
+
+@router.put("/datasets/{dataset}", responses=answers(SchemaText, "Declared anew and open.", 409))
+def edit(caller: Curator, server: Running, dataset: DatasetName, body: SchemaBody) -> Any:
+    """Declare a data set anew; its name, and with it its history, stays."""
+    _check_editable(server)
+    server.datasets.get(dataset)
+    server.datasets.put(body.toml, name=dataset)
+    _note(server, server.actor(caller), "schema edited", dataset, body.toml)
+    return JSONResponse(SchemaText(name=dataset, toml=body.toml, editable=True))
+
+
+@router.post("/schema/check", responses=answers(SchemaChecked))
+def check(_caller: Curator, server: Running, body: SchemaBody) -> Any:
+    """Whether a schema is right, without opening or changing anything."""
+    schema = schema_of(body.toml)
+    warnings = [
+        f"{name}: has more than 1,000 declared values." for name in schema.discrete()
+        if len(schema.domain(name)) > 1_000
+    ]  # fmt: skip
+    if schema.table.source is None:
+        warnings.append("table.source: is missing, so it could not be served.")
+    return JSONResponse(
+        SchemaChecked(name=schema.table.name, columns=catalog.columns(schema), warnings=warnings)
+    )
+
+
+@router.get("/tokens", responses=answers(TokenList))
+def tokens(_caller: Curator, server: Running) -> Any:
+    """Every token ever made; their texts are known to their holders only."""
+    listed = [
+        plain_times(asdict(one), "created", "expires", "revoked") for one in server.ledger.tokens.list()
+    ]
+    for one in listed:
+        del one["parent"]
+    return JSONResponse({"tokens": listed})
+
+
+@router.post("/tokens", responses=answers(TokenMade, "Made; the text is shown this once."))
+def make_token(caller: Curator, server: Running, body: NewToken) -> Any:
+    """Make a token for somebody."""
+    id, text = server.ledger.tokens.create(
+        body.name, body.role, expires=body.expires, by=server.actor(caller)
+    )
+    made = TokenMade(id=id, name=body.name, role=body.role, token=text, expires=body.expires.isoformat())
+    return JSONResponse(made)
+
+
+@router.delete("/tokens/{token}", status_code=204, responses=failures(), response_class=Response)
+def revoke(caller: Curator, server: Running, token: TokenId) -> Response:
+    """End a token and the sessions made from it."""
+    try:
+        server.ledger.tokens.revoke(token, server.actor(caller))
+    except BadRequest:
+        raise not_found("token") from None
+    return Response(status_code=204)
+
+
+@router.get("/audit", responses=answers(AuditPayload))
+def audit(_caller: Curator, server: Running, after: After = 0, limit: Most = 500) -> Any:
+    """The audit log, oldest first."""
+    records = [plain_times(asdict(one), "time") for one in server.ledger.audit(after, limit)]
+    return JSONResponse({"records": records})
+
+
+@router.get("/audit/verify", responses=answers(AuditVerified))
+def verify(_caller: Curator, server: Running, head: Head = None) -> Any:
+    """Recompute the log's chain of hashes, and hold the ledger against it."""
+    report = server.ledger.verify_audit(head or None)
+    return JSONResponse(asdict(report) | {"intact": report.intact})
+
+
+def _check_editable(server: Server) -> None:
+    if not server.datasets.editable:
+        raise Problem(
+            409,
+            "not_editable",
+            "The data sets of this server cannot be edited.",
+            "Edit the schema file itself.",
+        )
+
+
+def _note(server: Server, actor: str, action: str, dataset: str, toml: str) -> None:
+    """Which text it was, to be told from others; the text itself stands in the file."""
+    digest = hashlib.sha256(toml.encode()).hexdigest()
+    server.ledger.note(actor, action, dataset, {"sha256": digest})

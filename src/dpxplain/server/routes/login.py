@@ -1,0 +1,109 @@
+"""Health, who am I, and signing in and out of the page."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from dpxplain import __version__
+from dpxplain.server.authenticate import AnyCaller, Curator
+from dpxplain.server.bodies import SignIn
+from dpxplain.server.context import Running, Server
+from dpxplain.server.identity import Caller, csrf_of, unauthorized
+from dpxplain.server.metrics import CONTENT_TYPE
+from dpxplain.server.openapi import answers, failures
+from dpxplain.server.problems import Problem
+from dpxplain.server.response_shapes import Health, Me
+
+router = APIRouter(tags=["Entering"])
+
+
+@router.get("/health", responses={200: {"model": Health}})
+async def health() -> Any:
+    """Whether the server answers."""
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+@router.get("/me", responses=answers(Me, "Also when not signed in: then name is null."))
+async def me(request: Request, server: Running) -> Any:
+    """Who the server takes you for, and the value of X-CSRF-Token for a browser."""
+    return JSONResponse(_me(request.state.caller, single_user=server.config.single_user))
+
+
+@router.post("/session", responses=answers(Me, "Signed in; a cookie comes along."))
+async def sign_in(request: Request, body: SignIn, server: Running) -> Any:
+    """Sign a browser in with a token."""
+    identifier = server.identifier
+    caller = await run_sync(identifier.bearer, body.token.strip(), limiter=identifier.unproven)
+    if caller is None:
+        raise unauthorized()
+    if identifier.single_user:
+        cookie = Caller(caller.name, caller.role, caller.id, csrf_of(identifier.key))
+        response = JSONResponse(_me(cookie, single_user=True))
+        set_cookie(request, response, server, identifier.key)
+        return response
+    if caller.id.startswith("oidc:"):
+        raise Problem(
+            400,
+            "not_for_sessions",
+            "A token of the OIDC issuer is for programs; it cannot open a browser session.",
+            "Sign in with a token that the curator made.",
+        )
+    session, text = await run_sync(_session, server, caller, limiter=identifier.unproven)
+    signed_in = Caller(caller.name, caller.role, caller.id, csrf_of(text), session, caller.id)
+    response = JSONResponse(_me(signed_in, single_user=False))
+    set_cookie(request, response, server, text)
+    return response
+
+
+def _session(server: Server, caller: Caller) -> tuple[str, str]:
+    lifetime = timedelta(hours=server.config.limits.session_hours)
+    session, text = server.ledger.tokens.create_session(caller.id, lifetime=lifetime)
+    server.ledger.note(caller.name, "signed in", None, {"session": session})
+    return session, text
+
+
+@router.delete("/session", status_code=204, responses=failures(), response_class=Response)
+def sign_out(request: Request, caller: AnyCaller, server: Running) -> Response:
+    """End the browser's session."""
+    if caller.session is not None:
+        server.ledger.tokens.revoke(caller.session, caller.name)
+    response = Response(status_code=204)
+    set_cookie(request, response, server, "", max_age=0)
+    return response
+
+
+@router.get(
+    "/metrics",
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **failures()},
+    response_class=Response,
+)
+def metrics(_caller: Curator, server: Running) -> Response:
+    """Figures for operators, in Prometheus' format."""
+    return Response(server.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _me(caller: Caller | None, *, single_user: bool) -> Me:
+    if caller is None:
+        return Me(name=None, role=None, csrf=None, single_user=single_user, signed_in=False)
+    name = "you" if single_user else caller.name
+    role: Any = caller.role
+    return Me(name=name, role=role, csrf=caller.csrf, single_user=single_user, signed_in=True)
+
+
+def set_cookie(
+    request: Request, response: Response, server: Server, text: str, max_age: int | None = None
+) -> None:
+    response.set_cookie(
+        server.identifier.cookie(request.headers),
+        text,
+        max_age=max_age,
+        path="/",
+        secure=server.config.server.secure,
+        httponly=True,
+        samesite="strict",
+    )

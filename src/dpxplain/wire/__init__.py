@@ -1,0 +1,1 @@
+"""One JSON language for history, server and client."""

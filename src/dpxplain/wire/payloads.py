@@ -1,0 +1,274 @@
+"""What programs see: results as plain JSON values, each with its `kind`.
+
+The command line prints them with --json; the server serves them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpxplain.model.cancellation import checking
+from dpxplain.privacy.accounting import epsilon
+from dpxplain.render.snippets import Place, explain_code, query_code
+from dpxplain.wire.shapes import (
+    Amounts,
+    AnswerPart,
+    AnswerPayload,
+    BudgetFigures,
+    BudgetPayload,
+    ExplanationLine,
+    ExplanationPayload,
+    GroupPayload,
+    HistoryLine,
+    HistoryPayload,
+    PreparedPayload,
+    PreviewPayload,
+    QuestionPayload,
+    Record,
+    SpendPayload,
+    TruthPayload,
+    WeightPayload,
+)
+
+if TYPE_CHECKING:
+    from dpxplain.curator import Truth
+    from dpxplain.ledger.protocol import Entry
+    from dpxplain.model.budget import Budget, Spend
+    from dpxplain.results.answer import Answer
+    from dpxplain.results.answers import Answers
+    from dpxplain.results.explanation import Explanation
+    from dpxplain.results.prepared import PreparationPreview, Prepared
+    from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
+    from dpxplain.results.question import Question
+
+
+def answer_payload(
+    answer: Answer | Answers, budget: Budget, truth: Truth | None = None, place: Place | None = None
+) -> AnswerPayload:
+    from dpxplain.results.answer import Answer
+
+    parts = [answer] if isinstance(answer, Answer) else list(answer.answers)
+    payload = AnswerPayload(
+        kind="answer" if isinstance(answer, Answer) else "answers",
+        id=answer.id,
+        sql=answer.sql,
+        rho=answer.rho,
+        free=answer.free,
+        private=answer.private,
+        confidence=answer.confidence,
+        columns=list(answer.groups.columns),
+        rows=list(map(_finite, answer.records())),
+        parts=[_part(part) for part in parts],
+        spends=_spends(answer.spends),
+        budget=_budget(budget),
+        code=query_code(place or Place.of_schema(answer.schema), answer.sql, answer.rho),
+    )
+    if isinstance(answer, Answer):
+        payload["value"] = answer.value_name
+    else:
+        payload["values"] = list(answer.names)
+    if truth is not None:
+        payload["truth"] = truth_payload(truth)
+    return payload
+
+
+def _part(answer: Answer) -> AnswerPart:
+    from dpxplain.wire.requests import group_request
+
+    aggregate = answer.statement.query.aggregate
+    return AnswerPart(
+        name=answer.value_name,
+        aggregate=aggregate.kind,
+        column=aggregate.column,
+        rows=[
+            GroupPayload(
+                group=list(group_request(row.group)),
+                label=row.label,
+                estimate=row.estimate,
+                low=_number(row.interval[0]),
+                high=_number(row.interval[1]),
+                noise_scale=_number(row.scale),
+            )
+            for row in answer.rows
+        ],
+    )
+
+
+def question_payload(question: Question, truth: Truth | None = None) -> QuestionPayload:
+    groups, contrast = question.answer.groups, question.contrast
+    payload = QuestionPayload(
+        kind="question",
+        answer=question.answer.id,
+        of=question.answer.value_name,
+        question=question.text,
+        weights=[
+            WeightPayload(group=groups.label(group), weight=weight)
+            for group, weight in zip(contrast.groups, contrast.weights, strict=True)
+        ],
+        at_least=contrast.at_least,
+        estimate=question.estimate,
+        interval=(_number(question.interval[0]), _number(question.interval[1])),
+        confidence=question.confidence,
+        method=question.method,
+        verdict=question.verdict.value,
+        finding=question.finding,
+        note=question.note,
+        prepared=question.prepared,
+    )
+    if truth is not None:
+        payload["truth"] = truth_payload(truth)
+    return payload
+
+
+def explanation_payload(
+    table: Explanation, budget: Budget, truth: Truth | None = None, place: Place | None = None
+) -> ExplanationPayload:
+    from dpxplain.render import words
+    from dpxplain.sql.narrow import narrowed
+    from dpxplain.sql.parse import parse
+
+    sql = table.question.answer.sql
+    lines = [
+        ExplanationLine(
+            **_finite(record),  # type: ignore[typeddict-item]
+            label=row.predicate.label,
+            unclear=words.is_unclear(row),
+            sentence=words.row_sentence(table, row),
+            drill=narrowed(sql, str(row.predicate)),
+        )
+        for record, row in checking(zip(table.records(), table.rows, strict=True))
+    ]
+    meaning = [words.gap_meaning(table)] if words.tells_gaps(table) else []
+    gap, interval = table.release.gap, table.release.gap_interval
+    answer = table.question.answer
+    several = bool(parse(sql, answer.schema).more)
+    place = place or Place.of_schema(answer.schema)
+    code = explain_code(place, sql, answer.rho, table.request, several=several)
+    payload = ExplanationPayload(
+        kind="explanation",
+        id=table.id,
+        question=question_payload(table.question),
+        mechanism=table.mechanism,
+        reason=table.plan.reason,
+        gap=None if gap is None else _number(gap),
+        gap_interval=None if interval is None else (_number(interval[0]), _number(interval[1])),
+        rho=table.rho,
+        free=table.free,
+        private=table.private,
+        confidence=table.confidence,
+        predicates=table.family_size,
+        relative=table.relative,
+        rows=lines,
+        meaning=[*meaning, words.influence_meaning(table)],
+        notes=[words.table_cost(table), words.mechanism(table), words.CAVEAT],
+        spends=_spends(table.spends),
+        budget=_budget(budget),
+        code=code,
+    )
+    if truth is not None:
+        payload["truth"] = truth_payload(truth)
+    return payload
+
+
+def prepared_payload(prepared: Prepared, answer: Answer, budget: Budget) -> PreparedPayload:
+    return PreparedPayload(
+        kind="prepared",
+        id=prepared.id,
+        answer=answer.id,
+        of=answer.value_name,
+        sql=prepared.sql,
+        rho=prepared.rho,
+        free=prepared.free,
+        private=prepared.private,
+        rows=list(map(_finite, prepared.records())),
+        spends=_spends(prepared.spends),
+        budget=_budget(budget),
+    )
+
+
+def preview_payload(
+    preview: QueryPreview | QueriesPreview | ExplanationPreview | PreparationPreview,
+) -> PreviewPayload:
+    from dpxplain.render import words
+
+    price = preview.price
+    return PreviewPayload(
+        kind="preview",
+        rho=price.rho,
+        free=price.free,
+        affordable=price.affordable,
+        remaining=price.remaining,
+        remaining_after=price.remaining_after,
+        spends=_spends(price.spends),
+        confidence=preview.confidence,
+        rows=list(map(_finite, preview.records())),
+        words=list(words.price(price)),
+    )
+
+
+def budget_payload(budget: Budget) -> BudgetPayload:
+    return BudgetPayload(kind="budget", **_budget(budget))
+
+
+def truth_payload(truth: Truth) -> TruthPayload:
+    return TruthPayload(private=False, title=truth.title, rows=list(map(_finite, truth.rows)))
+
+
+def history_payload(entries: Sequence[Entry]) -> HistoryPayload:
+    """Entries with the running total, oldest first."""
+    return HistoryPayload(kind="history", entries=history_records(entries))
+
+
+def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
+    from dpxplain.model.budget import rho_of_units, spend_units
+
+    total, records = 0, []
+    for entry in entries:
+        total += spend_units(entry.rho) if entry.rho else 0
+        records.append(
+            HistoryLine(
+                id=entry.id,
+                time=entry.time.isoformat(),
+                analyst=entry.analyst,
+                kind=entry.kind,
+                state=entry.state,
+                description=entry.description,
+                rho=entry.rho,
+                total_rho=rho_of_units(total),
+                spends=_spends(entry.spends),
+                request=None if entry.request is None else dict(entry.request),
+                key=entry.key,
+            )
+        )
+    return records
+
+
+def _budget(budget: Budget) -> BudgetFigures:
+    amounts = Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining)
+    delta = budget.delta
+    return BudgetFigures(
+        rho=amounts,
+        epsilon=Amounts(
+            limit=epsilon(budget.limit, delta),
+            spent=epsilon(budget.spent, delta),
+            remaining=epsilon(budget.remaining, delta),
+        ),
+        delta=delta,
+        expires=None if budget.expires is None else budget.expires.isoformat(),
+        shared_remaining=budget.shared_remaining,
+    )
+
+
+def _spends(spends: Sequence[Spend]) -> list[SpendPayload]:
+    return [SpendPayload(mechanism=spend.mechanism, rho=spend.rho) for spend in spends]
+
+
+def _number(value: float) -> float | None:
+    """JSON has no infinity: an unbounded end is null."""
+    return value if math.isfinite(value) else None
+
+
+def _finite(record: dict[str, Any]) -> Record:
+    return {name: _number(value) if isinstance(value, float) else value for name, value in record.items()}

@@ -1,0 +1,91 @@
+"""Requests as the history keeps them and as a server takes them: plain JSON that asks the same again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpxplain.explanation.choice import Predicates
+from dpxplain.explanation.recipes import Either, Recipe, written
+from dpxplain.model.asked import Asked
+from dpxplain.model.schema import DomainValue, label
+
+if TYPE_CHECKING:
+    from dpxplain.phases.plan import ExplanationPlan
+    from dpxplain.results.answer import Answer
+    from dpxplain.results.question import Question
+
+Request = dict[str, Any]
+
+
+def listed(predicates: Predicates | None) -> Predicates | None:
+    """Predicates that can be read more than once, should they come from a generator."""
+    if predicates is None or isinstance(predicates, str | Recipe | Either):
+        return predicates
+    return tuple(predicates) if isinstance(predicates, Iterable) else predicates
+
+
+def family_request(
+    attributes: Sequence[str] | None,
+    conjuncts: int | None,
+    exclude: Sequence[str],
+    predicates: Predicates | None,
+) -> Request:
+    given = [predicates] if isinstance(predicates, str | Recipe | Either) else predicates
+    return {
+        "attributes": None if attributes is None else list(attributes),
+        "conjuncts": conjuncts,
+        "exclude": list(exclude),
+        "predicates": None
+        if given is None
+        else [part if isinstance(part, str) else written(part) for part in given],
+    }
+
+
+def query_asked(sql: str, rho: float) -> Asked:
+    return Asked(sql, {"sql": sql, "rho": rho})
+
+
+def prepare_asked(answer: Answer, rho: float, family: Request) -> Asked:
+    return Asked(answer.sql, {**_about(answer), "rho": rho, "family": family})
+
+
+def why_request(question: Question) -> Request:
+    groups, contrast = question.answer.groups, question.contrast
+    return {
+        **_about(question.answer),
+        "weights": [
+            {"group": group_request(groups.key(group)), "weight": weight}
+            for group, weight in zip(contrast.groups, contrast.weights, strict=True)
+        ],
+        "at_least": contrast.at_least,
+        "confidence": question.confidence,
+        "method": question.method,
+    }
+
+
+def explain_asked(question: Question, plan: ExplanationPlan, family: Request) -> Asked:
+    """With the mechanism that was taken and its price, whatever `auto` would take another time."""
+    request = plan.request
+    return Asked(
+        question.text,
+        {
+            **why_request(question),
+            "k": request.k,
+            "rho": request.rho,
+            "explain_confidence": request.confidence,
+            "mechanism": plan.mechanism,
+            "split": plan.split,
+            "sensitivity": request.sensitivity,
+            "family": family,
+        },
+    )
+
+
+def group_request(group: Sequence[DomainValue]) -> list[str | int | bool | None]:
+    """A group by its values; bins by their label."""
+    return [value if isinstance(value, str | int | bool | None) else label(value) for value in group]
+
+
+def _about(answer: Answer) -> Request:
+    return {"answer": answer.id, "of": answer.value_name}

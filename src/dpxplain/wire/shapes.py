@@ -1,0 +1,196 @@
+"""The shapes of what programs see; the server's OpenAPI document is made from them.
+
+Only released and public values are here; `truth` is the curator's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
+
+from dpxplain.render.snippets import Code
+
+Scalar = str | int | float | bool | None
+Record = dict[str, Scalar]
+
+
+class Amounts(TypedDict):
+    limit: float
+    spent: float
+    remaining: float
+
+
+class BudgetFigures(TypedDict):
+    rho: Amounts
+    epsilon: Amounts
+    delta: float
+    expires: str | None
+    shared_remaining: float | None
+
+
+class BudgetPayload(BudgetFigures):
+    kind: Literal["budget"]
+
+
+class SpendPayload(TypedDict):
+    mechanism: str
+    rho: float
+
+
+class TruthPayload(TypedDict):
+    private: Literal[False]
+    title: str
+    rows: list[Record]
+
+
+class GroupPayload(TypedDict):
+    group: list[Scalar]
+    label: str
+    estimate: float
+    low: float | None
+    high: float | None
+    noise_scale: float | None
+
+
+class AnswerPart(TypedDict):
+    """One aggregate's values, in the order shown."""
+
+    name: str
+    aggregate: Literal["count", "sum", "avg"]
+    column: str | None
+    rows: list[GroupPayload]
+
+
+class AnswerPayload(TypedDict):
+    """Of one aggregate, "value" names its column; of several, "values" names theirs."""
+
+    kind: Literal["answer", "answers"]
+    id: int
+    sql: str
+    rho: float
+    free: bool
+    private: bool
+    confidence: float
+    columns: list[str]
+    value: NotRequired[str]
+    values: NotRequired[list[str]]
+    rows: list[Record]
+    parts: list[AnswerPart]
+    spends: list[SpendPayload]
+    budget: BudgetFigures
+    code: Code
+    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
+    truth: NotRequired[TruthPayload]
+
+
+class WeightPayload(TypedDict):
+    group: str
+    weight: float
+
+
+class QuestionPayload(TypedDict):
+    kind: Literal["question"]
+    answer: int
+    of: str
+    question: str
+    weights: list[WeightPayload]
+    at_least: float
+    estimate: float
+    interval: tuple[float | None, float | None]
+    confidence: float
+    method: str
+    verdict: str
+    finding: str
+    note: str
+    prepared: bool
+    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
+    truth: NotRequired[TruthPayload]
+
+
+class ExplanationLine(TypedDict):
+    """One predicate: as SQL, as people read it, and in a sentence."""
+
+    predicate: str
+    influence_low: float | None
+    influence_high: float | None
+    relative_influence_low: float | None
+    relative_influence_high: float | None
+    rank_low: int
+    rank_high: int
+    gap_without_low: float | None
+    gap_without_high: float | None
+    label: str
+    unclear: bool
+    sentence: str
+    drill: str
+
+
+class ExplanationPayload(TypedDict):
+    kind: Literal["explanation"]
+    id: int
+    question: QuestionPayload
+    mechanism: str
+    reason: str
+    gap: float | None
+    gap_interval: tuple[float | None, float | None] | None
+    rho: float
+    free: bool
+    private: bool
+    confidence: float
+    predicates: int
+    relative: bool
+    rows: list[ExplanationLine]
+    meaning: list[str]
+    notes: list[str]
+    spends: list[SpendPayload]
+    budget: BudgetFigures
+    code: Code
+    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
+    truth: NotRequired[TruthPayload]
+
+
+class PreparedPayload(TypedDict):
+    kind: Literal["prepared"]
+    id: int
+    answer: int
+    of: str
+    sql: str
+    rho: float
+    free: bool
+    private: bool
+    rows: list[Record]
+    spends: list[SpendPayload]
+    budget: BudgetFigures
+
+
+class PreviewPayload(TypedDict):
+    kind: Literal["preview"]
+    rho: float
+    free: bool
+    affordable: bool
+    remaining: float
+    remaining_after: float
+    spends: list[SpendPayload]
+    confidence: float
+    rows: list[Record]
+    words: list[str]
+
+
+class HistoryLine(TypedDict):
+    id: int
+    time: str
+    analyst: str
+    kind: str
+    state: str
+    description: str
+    rho: float
+    total_rho: float
+    spends: list[SpendPayload]
+    request: dict[str, Any] | None
+    key: str
+
+
+class HistoryPayload(TypedDict):
+    kind: Literal["history"]
+    entries: list[HistoryLine]
