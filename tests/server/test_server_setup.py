@@ -116,7 +116,7 @@ def test_with_a_certificate_everything_is_https_and_cookies_are_bound_to_it(tmp_
             httpx.get(running.url.replace("https", "http"))
 
 
-def test_a_single_user_needs_the_key_and_the_csrf_value(tmp_path: Path) -> None:
+def test_a_single_user_needs_the_key_and_the_servers_own_page(tmp_path: Path) -> None:
     config = single_user_config(write_people(tmp_path) / "people.toml")
     with running_server(config) as running:
         client = running.anonymous()
@@ -125,8 +125,8 @@ def test_a_single_user_needs_the_key_and_the_csrf_value(tmp_path: Path) -> None:
         me = client.get("/me").json()
         assert (me["single_user"], me["signed_in"], me["role"]) == (True, True, "curator")
         query = {"sql": SQL, "rho": 0.1}
-        assert client.post(f"{AT}/query", json=query).json()["code"] == "csrf"
-        client.headers["X-CSRF-Token"] = me["csrf"]
+        assert client.post(f"{AT}/query", json=query).json()["code"] == "foreign_origin"
+        client.headers["Origin"] = running.url.rstrip("/")
         answer = client.post(f"{AT}/query", json=query).json()
         assert client.get(f"{AT}/answers/{answer['id']}/truth").status_code == 200
         foreign = client.post(f"{AT}/query", json=query, headers={"Origin": "https://evil.example"})

@@ -184,7 +184,7 @@ def pretender(answers: Callable[[str], Any]) -> Iterator[str]:
         thread.join()
 
 
-ME = {"name": "alice", "role": "analyst", "csrf": None}
+ME = {"name": "alice", "role": "analyst"}
 
 
 def test_a_hostile_server_cannot_make_the_client_open_a_local_file(tmp_path: Path) -> None:

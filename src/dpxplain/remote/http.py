@@ -61,8 +61,6 @@ class Wire:
                 f"{self._home} wants a token.",
                 remedy="Pass token=..., or set DPXPLAIN_TOKEN; the curator makes tokens.",
             )
-        if me["csrf"]:  # a single user's server: no token, but a sign that no other web page sends this
-            self._client.headers["X-CSRF-Token"] = me["csrf"]
         return str(me["role"])
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ besides which role it is for.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import re
 from collections import OrderedDict
 from typing import Annotated
@@ -100,10 +99,8 @@ class Gate:
             return
         scope["state"]["caller"] = caller
         _hold_back(self._callers.take(caller.id))
-        if caller.csrf is not None and not public:
-            self._check_origin(headers)
-            if method not in _READING:
-                _check_csrf(headers, caller.csrf)
+        if caller.by_cookie and not public:
+            self._check_origin(headers, required=method not in _READING)
 
     async def _identify(self, headers: Headers, address: str, *, public: bool) -> Caller | None:
         """The caller; a stranger only where strangers are welcome, and not too often."""
@@ -146,15 +143,22 @@ class Gate:
                 "Use the address it was started with; the curator lists names in trusted_hosts.",
             )
 
-    def _check_origin(self, headers: Headers) -> None:
-        """Where the browser shows the credential by itself, only our own page may make it do so."""
+    def _check_origin(self, headers: Headers, *, required: bool = False) -> None:
+        """Refuses what another site's page made the browser send (threat T17).
+
+        Every browser of today names the origin of a request that may change something. With `required`, one
+        that names none is refused too, rather than trusting an old browser's SameSite alone.
+        """
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         ours = {f"{scheme}://{headers.get('host', '')}" for scheme in ("http", "https")} | {self._origin}
-        if (site is not None and site not in ("same-origin", "none")) or (
-            origin is not None and origin not in ours
-        ):
+        foreign_site = site is not None and site not in ("same-origin", "none")
+        foreign_origin = origin is not None and origin not in ours
+        if foreign_site or foreign_origin or (required and site is None and origin is None):
             raise Problem(
-                403, "foreign_origin", "The request comes from another site's page.", "Use the server's page."
+                403,
+                "foreign_origin",
+                "The request does not come from the server's own page.",
+                "Use the server's page, or send a token in the header Authorization.",
             )
 
 
@@ -166,13 +170,6 @@ def _is_ours(shown: str) -> bool:
 def _hold_back(seconds: int) -> None:
     if seconds:
         raise too_many(seconds)
-
-
-def _check_csrf(headers: Headers, expected: str) -> None:
-    if not hmac.compare_digest(headers.get("x-csrf-token", "").encode(), expected.encode()):
-        raise Problem(
-            403, "csrf", "The header X-CSRF-Token is missing or wrong.", "Take its value from GET /api/v1/me."
-        )
 
 
 # Dependencies that only look something up are coroutines: FastAPI would run a function in another thread, and

@@ -5,7 +5,6 @@ A header that is shown decides alone: a wrong bearer token is never made up for 
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 import secrets
@@ -39,8 +38,8 @@ class Caller:
     role: str
     id: str
     """For logs and limits."""
-    csrf: str | None = None
-    """What non-GET requests must repeat, where a browser shows the credential by itself."""
+    by_cookie: bool = False
+    """Whether a browser sent the credential by itself, which another site's page can make it do."""
     session: str | None = None
     """The browser session's own token id."""
     parent: str | None = None
@@ -112,13 +111,11 @@ class Identifier:
         if cookie is None:
             return None
         if self._tokens is None:
-            return Caller("", CURATOR, "local", csrf_of(cookie)) if self.fits(cookie) else None
+            return Caller("", CURATOR, "local", by_cookie=True) if self.fits(cookie) else None
         identity = self._tokens.authenticate(cookie)
         if identity is None or identity.parent is None:  # a token itself does not belong into a cookie
             return None
-        return Caller(
-            identity.name, identity.role, identity.parent, csrf_of(cookie), identity.token, identity.parent
-        )
+        return Caller(identity.name, identity.role, identity.parent, True, identity.token, identity.parent)
 
     def bearer(self, text: str) -> Caller | None:
         if not 0 < len(text) <= _MOST_CHARACTERS:
@@ -145,8 +142,3 @@ class Identifier:
         except CookieError:
             return None
         return morsel.value or None if morsel is not None else None
-
-
-def csrf_of(cookie: str) -> str:
-    """Bound to the session: follows from its secret, and tells nothing about it."""
-    return hmac.new(cookie.encode(), b"dpxplain csrf", hashlib.sha256).hexdigest()

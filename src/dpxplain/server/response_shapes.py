@@ -33,7 +33,6 @@ class Health(TypedDict):
 class Me(TypedDict):
     name: str | None
     role: Literal["analyst", "curator"] | None
-    csrf: str | None
     single_user: bool
     signed_in: bool
 

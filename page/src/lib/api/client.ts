@@ -1,4 +1,4 @@
-// One door to the server: the CSRF header, errors of one shape, and a calm wait when it is not there.
+// One door to the server: errors of one shape, and a calm wait when it is not there.
 import { connection } from '../state/connection.svelte';
 import type { Me, Problem } from './types';
 
@@ -17,8 +17,8 @@ export class ApiError extends Error {
 /** The server could not be reached at all. */
 export class Unreachable extends Error {}
 
-/** Who we are to the server; replaced on sign-in and whenever the token of the page runs out. */
-export const session: { csrf: string | null; onSignedOut: () => void } = { csrf: null, onSignedOut: () => {} };
+/** What happens when the server no longer knows us. */
+export const session: { onSignedOut: () => void } = { onSignedOut: () => {} };
 
 export interface Options {
   body?: unknown;
@@ -36,16 +36,11 @@ export async function callText(method: string, path: string, options: Options = 
   return (await request(method, path, options)).text();
 }
 
-export async function whoAmI(): Promise<Me> {
-  const me = await call<Me>('GET', '/me');
-  session.csrf = me.csrf;
-  return me;
-}
+export const whoAmI = (): Promise<Me> => call<Me>('GET', '/me');
 
 async function request(method: string, path: string, options: Options, tries = 0): Promise<Response> {
   const headers: Record<string, string> = {};
   if (options.body !== undefined) headers['Content-Type'] = 'application/json';
-  if (method !== 'GET' && session.csrf) headers['X-CSRF-Token'] = session.csrf;
   let response: Response;
   try {
     response = await fetch(BASE + path, {
@@ -66,10 +61,6 @@ async function request(method: string, path: string, options: Options, tries = 0
   }
   const problem = await problemOf(response);
   if (response.status === 401) session.onSignedOut();
-  if (response.status === 403 && problem.code.includes('csrf') && tries === 0) {
-    await whoAmI();
-    return request(method, path, options, tries + 1);
-  }
   const busy = response.status === 429 || response.status === 503;
   if (busy && (options.free || method === 'GET') && tries < BUSY_TRIES) {
     await pause(Number(response.headers.get('Retry-After') ?? 1) * 1000);

@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * Me
-         * @description Who the server takes you for, and the value of X-CSRF-Token for a browser.
+         * @description Who the server takes you for.
          */
         get: operations["me_api_v1_me_get"];
         put?: never;
@@ -1268,8 +1268,6 @@ export interface components {
             name: string | null;
             /** Role */
             role: ("analyst" | "curator") | null;
-            /** Csrf */
-            csrf: string | null;
             /** Single User */
             single_user: boolean;
             /** Signed In */

@@ -45,7 +45,6 @@ class Workspace {
     const me = await api.signIn(token);
     // Whatever another person left in this page goes; the address restores what this one may see.
     if (this.dataset) location.reload();
-    session.csrf = me.csrf;
     this.me = me;
     await this.enter();
   }

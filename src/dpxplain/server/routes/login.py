@@ -13,7 +13,7 @@ from dpxplain import __version__
 from dpxplain.server.authenticate import AnyCaller, Curator
 from dpxplain.server.bodies import SignIn
 from dpxplain.server.context import Running, Server
-from dpxplain.server.identity import Caller, csrf_of, unauthorized
+from dpxplain.server.identity import Caller, unauthorized
 from dpxplain.server.metrics import CONTENT_TYPE
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.problems import Problem
@@ -30,7 +30,7 @@ async def health() -> Any:
 
 @router.get("/me", responses=answers(Me, "Also when not signed in: then name is null."))
 async def me(request: Request, server: Running) -> Any:
-    """Who the server takes you for, and the value of X-CSRF-Token for a browser."""
+    """Who the server takes you for."""
     return JSONResponse(_me(request.state.caller, single_user=server.config.single_user))
 
 
@@ -42,8 +42,7 @@ async def sign_in(request: Request, body: SignIn, server: Running) -> Any:
     if caller is None:
         raise unauthorized()
     if identifier.single_user:
-        cookie = Caller(caller.name, caller.role, caller.id, csrf_of(identifier.key))
-        response = JSONResponse(_me(cookie, single_user=True))
+        response = JSONResponse(_me(caller, single_user=True))
         set_cookie(request, response, server, identifier.key)
         return response
     if caller.id.startswith("oidc:"):
@@ -53,18 +52,18 @@ async def sign_in(request: Request, body: SignIn, server: Running) -> Any:
             "A token of the OIDC issuer is for programs; it cannot open a browser session.",
             "Sign in with a token that the curator made.",
         )
-    session, text = await run_sync(_session, server, caller, limiter=identifier.unproven)
-    signed_in = Caller(caller.name, caller.role, caller.id, csrf_of(text), session, caller.id)
-    response = JSONResponse(_me(signed_in, single_user=False))
+    text = await run_sync(_session, server, caller, limiter=identifier.unproven)
+    response = JSONResponse(_me(caller, single_user=False))
     set_cookie(request, response, server, text)
     return response
 
 
-def _session(server: Server, caller: Caller) -> tuple[str, str]:
+def _session(server: Server, caller: Caller) -> str:
+    """A new browser session's secret."""
     lifetime = timedelta(hours=server.config.limits.session_hours)
     session, text = server.ledger.tokens.create_session(caller.id, lifetime=lifetime)
     server.ledger.note(caller.name, "signed in", None, {"session": session})
-    return session, text
+    return text
 
 
 @router.delete("/session", status_code=204, responses=failures(), response_class=Response)
@@ -89,10 +88,10 @@ def metrics(_caller: Curator, server: Running) -> Response:
 
 def _me(caller: Caller | None, *, single_user: bool) -> Me:
     if caller is None:
-        return Me(name=None, role=None, csrf=None, single_user=single_user, signed_in=False)
+        return Me(name=None, role=None, single_user=single_user, signed_in=False)
     name = "you" if single_user else caller.name
     role: Any = caller.role
-    return Me(name=name, role=role, csrf=caller.csrf, single_user=single_user, signed_in=True)
+    return Me(name=name, role=role, single_user=single_user, signed_in=True)
 
 
 def set_cookie(
