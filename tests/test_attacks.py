@@ -228,7 +228,7 @@ def test_code_of_an_analyst_does_not_run_on_true_counts_unless_the_curator_trust
 
 
 def test_a_wider_range_never_gives_a_narrower_result() -> None:
-    from dpxplain.explanation.ranges import Range
+    from dpxplain.explanation.custom import Range
 
     ends = [-np.inf, -2.0, 0.0, 1.0, 3.0, np.inf]
     narrow = [Range.of(a, b) for a in ends for b in ends if a <= b and np.isfinite(a) and np.isfinite(b)]

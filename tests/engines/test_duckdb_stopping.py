@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.stopping import interruptible
 from dpxplain.errors import SourceError
-from dpxplain.model.cancellation import Stop, Stopped, stoppable
+from dpxplain.model.cancellation import Stop, Stopped, interruptible, stoppable
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse
 

@@ -20,13 +20,13 @@ from dpxplain.explanation.custom import (
     Counts,
     CustomInfluence,
     FormulaInfluence,
+    Range,
     RatioInfluence,
     code_of,
     thresholds,
 )
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.influence import FloatArray, QuestionCells
-from dpxplain.explanation.ranges import Range
 from dpxplain.explanation.trial import audit
 from dpxplain.model.asked import Asked
 from dpxplain.model.confidential import Confidential

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpxplain.engines.nothing import NoData
+from dpxplain.engines.engine import NoData
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.sqlite import SQLiteLedger
 from dpxplain.model.budget import Spend

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, quote
 from dpxplain.engines.duckdb_source import open_source, quiet
 from dpxplain.engines.engine import Grouped
-from dpxplain.engines.stopping import interruptible
 from dpxplain.errors import SourceError
+from dpxplain.model.cancellation import interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema

@@ -1,4 +1,4 @@
-"""Opening what a curator points at: files, globs, DataFrames, Arrow tables. Reads no values by itself.
+"""Opens a curator's source in DuckDB: files, globs, DataFrames, Arrow tables. Reads no values by itself.
 
 Errors of DuckDB, Arrow and pandas can quote values, so none of their text is passed on.
 """
@@ -6,21 +6,23 @@ Errors of DuckDB, Arrow and pandas can quote values, so none of their text is pa
 from __future__ import annotations
 
 import contextlib
+import csv
 import glob
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from dpxplain.engines.duckdb_csv import read_csv
 from dpxplain.errors import DPXPlainError, InternalError, SourceError
+
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 def open_source(
     connection: duckdb.DuckDBPyConnection, source: object
 ) -> tuple[duckdb.DuckDBPyRelation, frozenset[str]]:
-    """A lazy relation over the source, and which of its columns come without a type of their own."""
+    """A lazy relation over the source, and the names of its columns that have no declared type."""
     if isinstance(source, str | Path):
         return _open_files(connection, str(source))
     with quiet(
@@ -47,14 +49,58 @@ def _open_files(
         if suffixes <= {".parquet", ".pq"}:
             return connection.read_parquet(files), frozenset()
         if suffixes <= {".csv", ".tsv"}:
-            return read_csv(connection, files)
+            return _read_csv(connection, files)
     raise SourceError(
         f"{path} is neither Parquet nor CSV.", remedy="Use a .parquet or .csv file, or a DataFrame."
     )
 
 
+def _read_csv(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[str]
+) -> tuple[duckdb.DuckDBPyRelation, frozenset[str]]:
+    """A lazy relation over CSV files with the same header, and its column names; all columns are text.
+
+    DuckDB would sniff the delimiter, quotes, comment marks and types from the rows, so that one row could
+    change how all others are read. Here the header line alone decides.
+    """
+    headers = {_header(file) for file in files}
+    delimiter, names = next(iter(headers))
+    if len(headers) > 1:
+        raise SourceError(
+            f"The {len(files)} CSV files have different header lines.",
+            remedy="Give them the same columns in the same order.",
+        )
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise SourceError(
+            f"{files[0]} has no usable header line.", remedy="Name every column once in its first line."
+        )
+    relation = connection.read_csv(
+        list(files),  # type: ignore[arg-type]  # the stubs know single files only
+        header=True,
+        auto_detect=False,
+        columns=dict.fromkeys(names, "VARCHAR"),
+        sep=delimiter,
+        quotechar='"',
+        escapechar='"',
+    )
+    # If the optimizer moves a TRY_CAST into the CSV reader, it fails on text that does not fit instead of
+    # giving NULL (https://github.com/duckdb/duckdb/issues/23818): one row could keep the file from opening.
+    connection.execute("SET disabled_optimizers = 'type_pushdown'")
+    return relation, frozenset(names)
+
+
+def _header(file: str) -> tuple[str, tuple[str, ...]]:
+    """The delimiter that splits the header line into the most names, and the names."""
+    with open(file, encoding="utf-8-sig", newline="") as text:
+        readings = []
+        for delimiter in _DELIMITERS:
+            text.seek(0)
+            readings.append((delimiter, tuple(next(csv.reader(text, delimiter=delimiter), ()))))
+    return max(readings, key=lambda reading: len(reading[1]))
+
+
 def _untyped_columns(source: object) -> frozenset[str]:
-    """pandas' object columns: their type would have to be guessed from values."""
+    """The names of pandas' object columns, whose type would have to be guessed from values."""
     dtypes = getattr(source, "dtypes", None)
     if not type(source).__module__.startswith("pandas") or dtypes is None:
         return frozenset()
@@ -64,7 +110,7 @@ def _untyped_columns(source: object) -> frozenset[str]:
 
 
 def _with_text(frame: Any, columns: frozenset[str]) -> Any:
-    """The DataFrame with every object as text, each by itself, so that no row decides how others are read."""
+    """The DataFrame with each object converted to text on its own, so that no row decides how others read."""
 
     def text(value: object) -> str | None:
         missing = value is None or value != value or str(value) == "<NA>"
@@ -83,7 +129,7 @@ def quiet(replacement: SourceError | InternalError) -> Iterator[None]:
         yield
     except DPXPlainError:
         raise
-    except Exception:  # whatever a source's own code raises may quote values too
+    except Exception:  # the source's own code may raise anything, and quote values
         failed = True
     else:
         failed = False

@@ -1,4 +1,4 @@
-"""What every engine offers: one grouped pass over the rows that the declared schema admits.
+"""The protocol of every engine: one grouped pass over the rows that the declared schema admits.
 
 An engine answers in codes and whole numbers (`Grouped`). It never raises an error that depends on a
 value, and never prints one.
@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.grouped import Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 
-__all__ = ["Engine", "Grouped"]
+__all__ = ["Engine", "Grouped", "NoData"]
 
 
 class Engine(Protocol):
     """One open data set.
 
-    A privacy unit of several rows is already cut down to `privacy.max_rows` when the engine is open, and
-    rows without a unit are left out: nobody can say how many of them are one person's.
+    If the privacy unit has several rows, the engine keeps at most `privacy.max_rows` of each unit when it
+    opens, and leaves out rows without a unit, because several of them may belong to one person.
     """
 
     schema: Schema
@@ -30,3 +31,16 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class NoData:
+    """An engine without rows, for sessions that only read what was released, here or at a server."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
+        raise InternalError("Data were asked for in a session that has none.")
+
+    def close(self) -> None:
+        """Does nothing."""

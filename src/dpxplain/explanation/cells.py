@@ -14,7 +14,7 @@ import numpy as np
 from dpxplain.explanation.family import Family
 from dpxplain.model.grouped import Grouped, IntArray
 
-__all__ = ["Cells", "IntArray", "Totals", "cells", "group_index", "totals"]
+__all__ = ["Cells", "IntArray", "Totals", "cells", "group_index", "marginals", "totals"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +90,30 @@ def cells(
         ]
         columns.append((group, offset + predicate, *sums))
     return Cells(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+
+
+def marginals(
+    grouped: Grouped,
+    group_by: tuple[str, ...],
+    shape: tuple[int, ...],
+    family: Family,
+    blocks: tuple[tuple[str, ...], ...],
+) -> Totals:
+    """Rows and sums of every cell of the family's columns: one entry per (part, group, cell), in that order.
+
+    `prepare` releases them. A part's cells partition each group, rows with undeclared values included, so
+    one row lies in exactly one cell per part, whatever the predicates are.
+    """
+    groups = group_index(grouped, group_by, shape)
+    number = math.prod(shape)
+    counts: list[IntArray] = []
+    totals: list[IntArray] = []
+    for part in family.parts:
+        block = next(i for i, columns in enumerate(blocks) if set(part.columns) <= set(columns))
+        rows = np.flatnonzero((groups >= 0) & (grouped.subset == block))
+        cell = groups[rows] * part.cells + part.cell_of([grouped.codes[name][rows] for name in part.columns])
+        for into, values in ((counts, grouped.count), (totals, grouped.total)):
+            dense = np.zeros(number * part.cells, dtype=np.int64)
+            np.add.at(dense, cell, values[rows])
+            into.append(dense)
+    return Totals(np.concatenate(counts), np.concatenate(totals))

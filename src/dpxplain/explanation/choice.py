@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.family import Family
-from dpxplain.explanation.parts import Listed
+from dpxplain.explanation.family import Family, Listed
 from dpxplain.explanation.recipes import Either, Recipe, our_own
 from dpxplain.model.hardening import plain, plain_texts
 from dpxplain.model.query import Filter, Query, filter_columns

@@ -1,21 +1,208 @@
 """A family of explanation predicates, numbered 0..size-1 without being listed.
 
-It is made of parts, each over one set of columns. What the sensitivity of the whole needs, the most
-predicates that one row can satisfy (SPEC section 3's t), follows from the parts' structure alone.
+It is made of parts, each over one set of columns: `Conjunctions` are all combinations of declared values,
+`Listed` are arbitrary conditions. The overlap that sensitivities need, the most predicates one row can
+satisfy (SPEC section 3's t), follows from the parts' structure alone.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from dpxplain.explanation.parts import Conjunctions, Part
-from dpxplain.model.predicate import FilterPredicate, Predicate
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.truth_table import Truth
+from dpxplain.model.grouped import IntArray
+from dpxplain.model.predicate import Condition, FilterPredicate, Predicate
+from dpxplain.model.query import Filter, identity
 from dpxplain.model.schema import Schema
+
+LARGEST_TABLE = 50_000_000  # (cell, predicate) pairs of one part
+
+
+class Part(Protocol):
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def size(self) -> int:
+        """How many predicates."""
+        ...
+
+    @property
+    def overlap(self) -> int:
+        """The most of them that one row can satisfy."""
+        ...
+
+    def predicate(self, index: int) -> Predicate | FilterPredicate: ...
+
+    def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
+        """Pairs (row, predicate): which predicates the rows with these codes satisfy."""
+        ...
+
+    def identity(self) -> object:
+        """Equal for equal parts; part of a request's identity."""
+        ...
+
+    @property
+    def cells(self) -> int:
+        """Into how many cells the columns split the rows; every row is in one, undeclared values too."""
+        ...
+
+    def cell_of(self, codes: list[IntArray]) -> IntArray:
+        """The cell of each row with these codes; the last cell holds rows with undeclared values."""
+        ...
+
+    def cells_of(self, index: int) -> list[int]:
+        """The cells whose rows satisfy a predicate."""
+        ...
+
+
+@dataclass(frozen=True)
+class Conjunctions:
+    """column = value AND ..., for all values of the columns."""
+
+    schema: Schema
+    columns: tuple[str, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(self.schema.domain(name)) for name in self.columns)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def overlap(self) -> int:
+        return 1
+
+    def predicate(self, index: int) -> Predicate:
+        codes = np.unravel_index(index, self.shape)
+        return Predicate(
+            tuple(
+                Condition(name, self.schema.domain(name)[int(code)])
+                for name, code in zip(self.columns, codes, strict=True)
+            )
+        )
+
+    def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
+        declared = np.flatnonzero(np.logical_and.reduce([column > 0 for column in codes]))
+        index: IntArray = np.zeros(len(declared), dtype=np.int64)
+        for column, size in zip(codes, self.shape, strict=True):
+            index = index * size + (column[declared] - 1)
+        return declared, index
+
+    def identity(self) -> object:
+        return ["conjunctions", list(self.columns)]
+
+    @property
+    def cells(self) -> int:
+        return self.size + 1
+
+    def cell_of(self, codes: list[IntArray]) -> IntArray:
+        rows, index = self.satisfied(codes)
+        cell: IntArray = np.full(len(codes[0]), self.size, dtype=np.int64)
+        cell[rows] = index
+        return cell
+
+    def cells_of(self, index: int) -> list[int]:
+        return [index]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Conditions on the same columns, each the set of declared cells where it holds.
+
+    >>> from dpxplain.model.query import Comparison
+    >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
+    ...     "columns": {"age": {"edges": [0, 30, 60, 90]}}})
+    >>> part = Listed(schema, ("age",), (Comparison("age", ">", 30), Comparison("age", ">", 60)))
+    >>> part.overlap
+    2
+    """
+
+    schema: Schema
+    columns: tuple[str, ...]
+    conditions: tuple[Filter, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.conditions)
+
+    @property
+    def overlap(self) -> int:
+        return int(np.diff(self._starts).max(initial=0))
+
+    def predicate(self, index: int) -> FilterPredicate:
+        return FilterPredicate(self.conditions[index])
+
+    def satisfied(self, codes: list[IntArray]) -> tuple[IntArray, IntArray]:
+        cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
+        for column, size in zip(codes, self._shape, strict=True):
+            cell = cell * size + column
+        begin, many = self._starts[cell], np.diff(self._starts)[cell]
+        rows = np.repeat(np.arange(len(cell)), many)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(many) - many, many)
+        return rows, self._predicates[np.repeat(begin, many) + within]
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self._shape)
+
+    def cell_of(self, codes: list[IntArray]) -> IntArray:
+        cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
+        for column, size in zip(codes, self._shape, strict=True):
+            cell = cell * size + (column - 1) % size  # code 0 goes last, so the last cell is undeclared
+        return cell
+
+    def cells_of(self, index: int) -> list[int]:
+        holds = self._truth.cells(self.conditions[index])
+        for axis in range(holds.ndim):
+            holds = np.roll(holds, -1, axis=axis)
+        cells: list[int] = np.flatnonzero(holds).tolist()
+        return cells
+
+    def identity(self) -> object:
+        return ["listed", list(self.columns), [identity(condition) for condition in self.conditions]]
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        """With code 0, because a disjunction may hold where one of its columns is undeclared."""
+        return tuple(len(self.schema.domain(name)) + 1 for name in self.columns)
+
+    @cached_property
+    def _truth(self) -> Truth:
+        return Truth(self.columns, self.schema)
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray]:
+        """All (cell, predicate) where the predicate holds, by cell."""
+        if math.prod(self._shape) * self.size > LARGEST_TABLE:
+            raise ExplanationError(
+                f"{self.size:,} conditions on {', '.join(self.columns)} are too many to tabulate.",
+                remedy="Use fewer conditions, or columns with fewer declared values.",
+            )
+        cells = [np.flatnonzero(self._truth.cells(condition)) for condition in self.conditions]
+        predicate = np.repeat(np.arange(self.size), [len(c) for c in cells])
+        cell = np.concatenate(cells) if cells else np.zeros(0, dtype=np.int64)
+        order = np.argsort(cell, kind="stable")
+        return cell[order], predicate[order]
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        starts: IntArray = np.searchsorted(self._pairs[0], np.arange(math.prod(self._shape) + 1))
+        return starts
+
+    @property
+    def _predicates(self) -> IntArray:
+        return self._pairs[1]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Stopping one request while those of others go on.
+"""Cooperative cancellation of one request while other requests go on.
 
-Whoever runs a request opens `stoppable`; whatever may take long calls `check_stop` now and then. Without a
-request around it, as in a notebook, nothing is ever stopped and a check costs next to nothing.
+The server runs a request inside `stoppable`; long computations call `check_stop` between steps, and engines
+wrap each pass in `interruptible`. Outside `stoppable`, as in a notebook, a check does nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Stopped(Exception):
 
 
 class Stop:
-    """A wish to stop, asked from any thread. It stays: what the request would do next does not begin.
+    """A request's stop flag, set from any thread and never cleared, so the request's next step raises.
 
     >>> stop = Stop()
     >>> stop.ask()
@@ -34,7 +34,7 @@ class Stop:
         self.asked = False
 
     def ask(self) -> None:
-        """Interrupt what runs. Asking again is harmless, and needed where a pass was just about to begin."""
+        """Set the flag and interrupt what runs. Call it again where a pass was just about to begin."""
         with self._lock:
             self.asked = True
             for interrupt in self._interrupts:
@@ -46,14 +46,14 @@ class Stop:
 
     @contextmanager
     def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, asking also calls `interrupt`; for what cannot look for itself."""
+        """While the block runs, `ask` also calls `interrupt`; for code that cannot call `check` itself."""
         with self._lock:
             self.check()
             self._interrupts.append(interrupt)
         try:
             yield
         finally:
-            with self._lock:  # from here on what is interrupted may serve another request
+            with self._lock:  # once removed, the interrupted cursor may serve another request
                 self._interrupts.remove(interrupt)
 
 
@@ -62,7 +62,7 @@ _CURRENT: ContextVar[Stop | None] = ContextVar("dpxplain_stop", default=None)
 
 @contextmanager
 def stoppable(stop: Stop) -> Iterator[None]:
-    """What this thread does inside the block ends soon after `stop` is asked."""
+    """Makes `stop` the current stop of this thread (and its context) for the length of the block."""
     token = _CURRENT.set(stop)
     try:
         yield
@@ -71,19 +71,30 @@ def stoppable(stop: Stop) -> Iterator[None]:
 
 
 def current_stop() -> Stop | None:
-    """The stop of the request around us, if there is one."""
+    """The stop of the current request; None outside `stoppable`."""
     return _CURRENT.get()
 
 
 def check_stop() -> None:
-    """Raise `Stopped` if the request around us is to stop."""
+    """Raises `Stopped` if the current request is to stop."""
     stop = _CURRENT.get()
     if stop is not None:
         stop.check()
 
 
+@contextmanager
+def interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Wraps one pass over the data; a stop of the current request calls `interrupt` from its own thread."""
+    stop = current_stop()
+    if stop is None:
+        yield
+    else:
+        with stop.interrupting(interrupt):
+            yield
+
+
 def checking(items: Iterable[T]) -> Iterator[T]:
-    """The items, each after a look whether to stop.
+    """The items, with a `check_stop` before each.
 
     >>> stop = Stop()
     >>> with stoppable(stop):

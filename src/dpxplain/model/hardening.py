@@ -1,19 +1,25 @@
-"""Numbers and texts of the built-in types themselves.
+"""Arguments and objects that cannot change between the check of a request and its measurement.
 
-A subclass of `int`, `float` or `str` can compare as one value and compute as another, and it can change its
-mind in between. What an analyst passes is therefore taken down once, before it is checked and used.
+Sensitivities follow from the schema, the query and the numbers an analyst passes. `plain` strips subclasses
+of built-in types, `Frozen` protects result objects and `Declared` the schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
+
+from pydantic import BaseModel, ConfigDict
 
 from dpxplain.errors import InternalError
 
+UNCHANGEABLE = "A declared schema cannot be changed."
+
 
 def plain(value: Any) -> Any:
-    """The same number or text, of the built-in type itself; anything else as it is, to be refused in words.
+    """The value as an exact `bool`, `int`, `float` or `str`; a value of any other type is returned unchanged.
+
+    A subclass can compare as one number and compute as another, and differ from call to call.
 
     >>> class Odd(int):
     ...     def __float__(self): return 1e-18
@@ -48,7 +54,7 @@ def plain_number(value: Any) -> float | None:
 
 
 def plain_numbers(values: Any) -> tuple[float, ...] | None:
-    """A list or tuple of finite numbers, read once; None for anything else."""
+    """The finite numbers of a list or tuple, iterated once; None for anything else."""
     if not issubclass(type(values), tuple | list):
         return None
     numbers = tuple(plain_number(value) for value in values)
@@ -56,7 +62,7 @@ def plain_numbers(values: Any) -> tuple[float, ...] | None:
 
 
 def plain_texts(values: Any) -> tuple[str, ...] | None:
-    """Texts, read once; None for anything else. One text is a list of one.
+    """The texts as a tuple, iterated once; None for anything else. A single text gives a tuple of one.
 
     >>> plain_texts("age"), plain_texts({"age": 1}), plain_texts([1])
     (('age',), ('age',), None)
@@ -68,6 +74,58 @@ def plain_texts(values: Any) -> tuple[str, ...] | None:
 
 
 def insist_on_numbers(*values: object) -> None:
-    """The last check before noise is drawn; what is asked for is made plain long before."""
+    """Raises unless every value is an exact `int` or `float`: the last check before noise is drawn."""
     if any(type(value) not in (int, float) for value in values):
         raise InternalError("A release was planned with something that is not quite a number.")
+
+
+class Frozen:
+    """Base of the objects an analyst holds: attributes cannot be set once `freeze` was called.
+
+    They say which query, groups and weights a release is about, so they must not change between being
+    checked and being measured.
+    """
+
+    _frozen = False
+
+    def freeze(self) -> None:
+        object.__setattr__(self, "_frozen", True)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if self._frozen:
+            raise AttributeError(f"{type(self).__name__} cannot be changed.")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed.")
+
+
+class Declared(BaseModel):
+    """Base of the schema's models: immutable where pydantic's `frozen` is not.
+
+    `frozen` still lets a cached property be assigned and `__init__` or `__setstate__` be called again, and
+    whoever could change a declaration could lower the noise.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+    def __init__(self, /, **declared: Any) -> None:
+        self._require_uninitialised()
+        super().__init__(**declared)
+
+    # As with pydantic's own __init__, nested models are then validated without calling it.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        self._require_uninitialised()
+        super().__setstate__(state)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(UNCHANGEABLE)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(UNCHANGEABLE)
+
+    def _require_uninitialised(self) -> None:
+        if vars(self):
+            raise TypeError(UNCHANGEABLE)

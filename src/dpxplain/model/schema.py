@@ -24,7 +24,7 @@ from typing import Any, Literal, NoReturn
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
-from dpxplain.model.declared import UNCHANGEABLE, Declared
+from dpxplain.model.hardening import UNCHANGEABLE, Declared
 
 Scalar = str | int | bool | None
 

@@ -14,11 +14,10 @@ from typing import Protocol, TypeVar
 
 from dpxplain.engines.engine import Engine
 from dpxplain.errors import InternalError
-from dpxplain.explanation.cells import Cells, Totals, cells, totals
+from dpxplain.explanation.cells import Cells, Totals, cells, marginals, totals
 from dpxplain.explanation.choice import Predicates, choose, chosen_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
-from dpxplain.explanation.marginals import marginals
 from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend

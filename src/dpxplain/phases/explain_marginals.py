@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.parts import Conjunctions
+from dpxplain.explanation.family import Conjunctions
 from dpxplain.model.asked import Asked
 from dpxplain.model.budget import Spend
 from dpxplain.model.groups import Groups

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.curator import Truth
-from dpxplain.engines.nothing import NoData
+from dpxplain.engines.engine import NoData
 from dpxplain.errors import BadRequest, CuratorOnly, InternalError
 from dpxplain.explanation.choice import Predicates
 from dpxplain.explanation.family import Family

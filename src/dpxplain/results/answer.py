@@ -10,8 +10,8 @@ from dpxplain.errors import QuestionError
 from dpxplain.explanation.choice import Predicates
 from dpxplain.model.budget import Spend
 from dpxplain.model.contrast import Contrast
-from dpxplain.model.frozen import Frozen
 from dpxplain.model.groups import Groups
+from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import DomainValue, Schema, label

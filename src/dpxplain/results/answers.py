@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.budget import Spend
-from dpxplain.model.frozen import Frozen
 from dpxplain.model.groups import Groups
+from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import DomainValue, Schema

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.budget import Spend
 from dpxplain.model.cancellation import checking
-from dpxplain.model.frozen import Frozen
+from dpxplain.model.hardening import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset

@@ -10,7 +10,7 @@ from dpxplain.explanation.choice import Predicates
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.contrast import Contrast, Verdict
-from dpxplain.model.frozen import Frozen
+from dpxplain.model.hardening import Frozen
 from dpxplain.phases.assess_question import assess
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import explain_answer, plan_explanation

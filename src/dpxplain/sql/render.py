@@ -30,6 +30,7 @@ from dpxplain.model.query import (
     filter_columns,
 )
 from dpxplain.model.schema import Schema
+from dpxplain.sql.source import DIALECT, grow, read
 
 ENCODED = "encoded"
 CONDENSED = "condensed"
@@ -236,3 +237,14 @@ class _Conditions:
 
 def _within_64_bits(threshold: int) -> int:
     return max(-(2**62), min(2**62, threshold))
+
+
+def narrowed(sql: str, condition: str) -> str:
+    """The statement with one more condition, to drill down into a predicate; a new query with its own price.
+
+    >>> narrowed("SELECT sex, COUNT(*) FROM t WHERE age > 30 OR age < 9 GROUP BY sex", "race = 'White'")
+    "SELECT sex, COUNT(*) FROM t WHERE (age > 30 OR age < 9) AND race = 'White' GROUP BY sex"
+    """
+    tree = grow(read(sql))
+    assert isinstance(tree, exp.Select)
+    return tree.where(condition, dialect=DIALECT).sql(dialect=DIALECT)

@@ -126,8 +126,8 @@ def explanation_payload(
     table: Explanation, budget: Budget, truth: Truth | None = None, place: Place | None = None
 ) -> ExplanationPayload:
     from dpxplain.render import words
-    from dpxplain.sql.narrow import narrowed
     from dpxplain.sql.parse import parse
+    from dpxplain.sql.render import narrowed
 
     sql = table.question.answer.sql
     lines = [
