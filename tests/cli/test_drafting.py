@@ -75,6 +75,7 @@ def test_any_text_makes_valid_toml(name: str, values: set[str]) -> None:
         ("serial", list(range(200)), "identifier"),
         ("person_id", [i % 7 for i in range(200)], "identifier"),
         ("email", ["a@b.c", "d@e.f"] * 100, "identifier"),
+        ("two\nlines_id", [1, 2] * 100, "identifier"),
         ("full name", [f"name {i}" for i in range(200)], "free text"),
         ("street", [f"street {i // 3 % 150}" for i in range(450)], "too many"),
         ("nothing", pa.array([None] * 200, pa.string()), "no value"),

@@ -7,7 +7,6 @@ says loudly what is left to do.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -16,6 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import tomlkit
+from tomlkit.items import Array, Table
 
 from dpxplain.errors import InternalError, QueryRefused, SchemaError, SourceError
 from dpxplain.model.schema import LARGEST_UNITS, Schema
@@ -29,6 +31,13 @@ WARNING = (
     "share it."
 )
 
+_HEADER = """\
+DRAFT, drawn up by: dpxplain schema init
+
+NOT PRIVATE: this draft was made by reading the data.
+Every value, edge and bound below may reveal someone: the only person with a rare value, the
+highest earner. Before you use or share this file, review each of them against public knowledge
+(a code book, a law, common sense), and then delete this note. Everything declared is public."""
 _FEW_BINS = 10
 _LINE = 100
 _LEAST = 1e-100  # smaller or larger numbers than this and its inverse are no measurements
@@ -52,31 +61,24 @@ class Draft:
     left_out: tuple[LeftOut, ...]
 
 
-def draft_schema(columns: Sequence[ColumnProfile], source: str, rho: float, name: str = "") -> Draft:
+def draft_schema(columns: Sequence[ColumnProfile], source: str, rho: float) -> Draft:
     """The draft for a source, named relative to where the schema file will lie."""
-    sections: list[str] = []
-    left_out: list[LeftOut] = []
-    for column in columns:
-        reason = _why_not(column)
-        if reason:
-            left_out.append(LeftOut(column.name, reason))
-            sections.append(f"# [columns.{_key(column.name)}]\n# Left out: {reason}")
-        else:
-            sections.append("\n".join([f"[columns.{_key(column.name)}]", *_declaration(column)]))
+    reasons = {column.name: _reason_to_leave_out(column) for column in columns}
+    left_out = tuple(LeftOut(name, reason) for name, reason in reasons.items() if reason)
     if len(left_out) == len(columns):
         raise SourceError(
             "No column of the source lends itself to a schema: each is empty, unique to its row, or of a "
             "type that cannot be declared.",
             remedy="Write the schema by hand; docs and adult.toml show how.",
         )
-    body = "\n\n".join(sections)
-    table = name or _table_name(source)
-    text = _assemble(table, source, rho, body)
-    schema = _checked(text)
-    if not _can_be_asked(schema):  # a file called order.csv, say
-        text = _assemble(f"{table}_data", source, rho, body)
-        schema = _checked(text)
-    return Draft(text, schema, tuple(left_out))
+    declared = [column for column in columns if not reasons[column.name]]
+    table = _table_name(source)
+    text = _toml(table, source, rho, declared, left_out)
+    schema = _loaded(text)
+    if not _can_be_queried(schema):  # a file called order.csv, say
+        text = _toml(f"{table}_data", source, rho, declared, left_out)
+        schema = _loaded(text)
+    return Draft(text, schema, left_out)
 
 
 def source_for(data: str, output: Path | None) -> str:
@@ -88,30 +90,47 @@ def source_for(data: str, output: Path | None) -> str:
         return os.path.abspath(data)
 
 
-def _assemble(table: str, source: str, rho: float, body: str) -> str:
-    return f"""\
-# DRAFT, drawn up by: dpxplain schema init
-#
-# NOT PRIVATE: this draft was made by reading the data.
-# Every value, edge and bound below may reveal someone: the only person with a rare value, the
-# highest earner. Before you use or share this file, review each of them against public knowledge
-# (a code book, a law, common sense), and then delete this note. Everything declared is public.
-
-[table]
-name = {_text(table)}
-source = {_text(source)}
-
-[privacy]
-{f"rho = {_number(rho)}":<25} # the whole data set's budget, for everyone and for ever
-delta = 1e-6              # only for showing (epsilon, delta)
-unit = "row"              # one row is one person; else: unit = "<column of the person id>", max_rows = 3
-neighbours = "unbounded"  # hides even whether someone is in the data; "bounded": what their rows hold
-
-{body}
-"""
+def _toml(
+    table: str, source: str, rho: float, columns: Sequence[ColumnProfile], left_out: Sequence[LeftOut]
+) -> str:
+    document = tomlkit.document()
+    for line in _HEADER.splitlines():
+        document.add(tomlkit.comment(line))
+    document.add(tomlkit.nl())
+    document.add("table", tomlkit.item({"name": table, "source": source}))
+    document.add("privacy", _privacy(rho))
+    declarations = tomlkit.table(is_super_table=True)
+    for column in columns:
+        declarations.add(column.name, _declaration(column))
+    document.add("columns", declarations)
+    for omitted in left_out:
+        document.add(tomlkit.nl())
+        document.add(tomlkit.comment(f"[columns.{tomlkit.key(omitted.name).as_string()}]"))
+        document.add(tomlkit.comment(f"Left out: {omitted.reason}"))
+    return tomlkit.dumps(document)
 
 
-def _why_not(column: ColumnProfile) -> str:
+def _privacy(rho: float) -> Table:
+    privacy = tomlkit.table()
+    for key, value, comment in (
+        ("rho", tomlkit.item(_number(rho)), "the whole data set's budget, for everyone and for ever"),
+        ("delta", tomlkit.value("1e-6"), "only for showing (epsilon, delta)"),
+        (
+            "unit",
+            tomlkit.item("row"),
+            'one row is one person; else: unit = "<column of the person id>", max_rows = 3',
+        ),
+        (
+            "neighbours",
+            tomlkit.item("unbounded"),
+            'hides even whether someone is in the data; "bounded": what their rows hold',
+        ),
+    ):
+        privacy.add(key, value.comment(comment))
+    return privacy
+
+
+def _reason_to_leave_out(column: ColumnProfile) -> str:
     """Why a column is not declared; in words that hold no value of the data."""
     if column.kind not in ("numbers", "text", "true or false"):
         return f"it holds {column.kind}, which cannot be declared."
@@ -139,28 +158,30 @@ def _why_not(column: ColumnProfile) -> str:
     return ""
 
 
-def _declaration(column: ColumnProfile) -> list[str]:
+def _declaration(column: ColumnProfile) -> Table:
+    declaration = tomlkit.table()
     if column.kind != "numbers":
-        return [*_listed("values", [_value(v) for v in column.values]), *_null(column)]
+        declaration.add("values", _array(column.values))
+        _add_null(declaration, column)
+        return declaration
     assert column.low is not None
     assert column.high is not None
-    step = ["step = 1                  # whole numbers only: sums are exact"] if column.whole else []
-    categories = ", ".join(_number(v) for v in column.values)
-    countable = column.whole and 0 < len(column.values) <= 10 and max(map(abs, column.values)) < 2**53
-    hint = [f"# or, to treat it as categories: values = [{categories}]"] if countable else []
+    has_step = column.whole
+    if column.whole and 0 < len(column.values) <= 10 and max(map(abs, column.values)) < 2**53:
+        categories = tomlkit.item([_number(value) for value in column.values]).as_string()
+        declaration.add(tomlkit.comment(f"or, to treat it as categories: values = {categories}"))
     if column.whole and {column.low, column.high} <= {0.0, 1.0}:
-        return [*hint, "bounds = [0, 1]", *step]
-    edges = round_edges(column.low, column.high, column.whole)
-    low, high = _bounds(column, edges)
-    if max(abs(low), abs(high)) > LARGEST_UNITS:
-        step = []
-    return [
-        *hint,
-        *_listed("edges", [_number(e) for e in edges]),
-        *_null(column),
-        f"bounds = [{_number(low)}, {_number(high)}]",
-        *step,
-    ]
+        declaration.add("bounds", tomlkit.item([0, 1]))
+    else:
+        edges = round_edges(column.low, column.high, column.whole)
+        low, high = _bounds(column, edges)
+        declaration.add("edges", _array([_number(edge) for edge in edges]))
+        _add_null(declaration, column)
+        declaration.add("bounds", tomlkit.item([_number(low), _number(high)]))
+        has_step = has_step and max(abs(low), abs(high)) <= LARGEST_UNITS
+    if has_step:
+        declaration.add("step", tomlkit.item(1).comment("whole numbers only: sums are exact"))
+    return declaration
 
 
 def round_edges(low: float, high: float, whole: bool) -> list[float]:
@@ -199,47 +220,25 @@ def _bounds(column: ColumnProfile, edges: Sequence[float]) -> tuple[float, float
     return low, edges[-1]
 
 
-def _null(column: ColumnProfile) -> list[str]:
-    return ["null = true               # NULL is one of the values"] if column.has_null else []
+def _add_null(declaration: Table, column: ColumnProfile) -> None:
+    if column.has_null:
+        declaration.add("null", tomlkit.item(True).comment("NULL is one of the values"))
 
 
-def _listed(key: str, items: Sequence[str]) -> list[str]:
-    """`key = [...]` on one line if it fits, else wrapped."""
-    line = f"{key} = [{', '.join(items)}]"
-    if len(line) <= _LINE:
-        return [line]
-    lines, current = [f"{key} = ["], " "
-    for item in items:
-        if len(current) + len(item) + 2 > _LINE and current.strip():
-            lines.append(current)
-            current = " "
-        current += f" {item},"
-    return [*lines, current, "]"]
+def _array(items: Sequence[object]) -> Array:
+    """An array on one line if it fits, else one item per line, which is easier to review."""
+    array = tomlkit.item(list(items))
+    return array.multiline(len(array.as_string()) > _LINE)
 
 
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return _text(str(value))
-
-
-def _number(value: float) -> str:
-    """Shortest TOML for a number.
+def _number(value: float) -> int | float:
+    """A whole number as an int, which TOML writes without a fraction.
 
     >>> _number(10.0), _number(0.25), _number(1e300)
-    ('10', '0.25', '1e+300')
+    (10, 0.25, 1e+300)
     """
     value = float(value)
-    return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)
-
-
-def _text(text: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's too, except that TOML also wants DEL escaped."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+    return int(value) if value == int(value) and abs(value) < 2**53 else value
 
 
 def _table_name(source: str) -> str:
@@ -248,7 +247,7 @@ def _table_name(source: str) -> str:
     return stem if stem[:1].isalpha() else f"data_{stem}".rstrip("_")
 
 
-def _can_be_asked(schema: Schema) -> bool:
+def _can_be_queried(schema: Schema) -> bool:
     from dpxplain.sql.parse import parse
 
     try:
@@ -258,7 +257,7 @@ def _can_be_asked(schema: Schema) -> bool:
     return True
 
 
-def _checked(text: str) -> Schema:
+def _loaded(text: str) -> Schema:
     """The draft as a schema; a draft that does not load is our mistake, and quotes no value."""
     try:
         return Schema.load(tomllib.loads(text))
