@@ -152,13 +152,6 @@ def test_user_who_may_not_write_is_refused(ledger, postgres_server, postgres_add
         connection.execute("DROP ROLE reader")
 
 
-def test_ledger_of_a_newer_version_is_refused(ledger, postgres_address):
-    with psycopg.connect(postgres_address, autocommit=True) as connection:
-        connection.execute("UPDATE dpxplain.turnstile SET version = 99")
-    with pytest.raises(SourceError, match="newer DPXPlain"):
-        open_ledger(postgres_address)
-
-
 def test_database_in_another_encoding_is_refused(postgres_server):
     postgres_server.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
     with pytest.raises(SourceError, match="UTF-8"):

@@ -14,7 +14,7 @@ import pytest
 from ledger_contract import reserve
 
 from dpxplain.errors import InternalError, SourceError
-from dpxplain.ledger import sqlite, store
+from dpxplain.ledger import store
 from dpxplain.ledger.sqlite import SQLiteLedger
 
 
@@ -99,12 +99,6 @@ def test_other_peoples_database_is_refused_untouched(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE photos (name)")
     assert_refused(path, "not a DPXPlain ledger", "choose another workspace")
-
-
-def test_ledger_of_a_newer_version_is_refused(path):
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {sqlite.SCHEMA_VERSION + 1}")
-    assert_refused(path, "newer DPXPlain", "Upgrade")
 
 
 def test_lost_ledger_whose_journal_remains_is_refused(path):

@@ -61,6 +61,8 @@ NAMES = {
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
+_ADDED = frozenset({"subject"})
+"""Columns that older versions lack: left out where they are NULL, so that older records still fit."""
 
 
 def now() -> str:
@@ -84,13 +86,15 @@ def chained(previous: str, record: Mapping[str, Any]) -> str:
 
 def image(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as the log repeats it."""
-    shown: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in row.items():
+        if name in _ADDED and value is None:
+            continue
         if name in _AS_DIGEST:
-            shown[_AS_DIGEST[name]] = sha256(value)
+            values[_AS_DIGEST[name]] = sha256(value)
         else:
-            shown[name] = parsed(value) if name in _AS_JSON and value is not None else value
-    return shown
+            values[name] = parsed(value) if name in _AS_JSON and value is not None else value
+    return values
 
 
 def parsed(text: Any) -> Any:

@@ -1,43 +1,107 @@
-"""Brings an older SQLite ledger up to date, within one transaction.
+"""Brings a ledger of an older version up to date, in SQLite and PostgreSQL alike.
 
-Version 1 knew no analysts and no log: its entries become the local owner's, and the log begins with what was
-found. Version 2 had no guards against INSERT OR REPLACE.
+The version is stored in the database. All missing steps run in one transaction that holds the writers' lock,
+and each leaves a record in the audit log; a ledger of a newer version is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import sqlalchemy as sa
 
+from dpxplain.errors import SourceError
 from dpxplain.ledger import audit
 from dpxplain.ledger.guards import create_guards, create_replacement_guards
+from dpxplain.ledger.store import Store, damaged
 from dpxplain.ledger.tables import ENTRIES, LIMITS, METADATA, RELEASES
 
-_OLD = ("datasets", "entries", "releases")
+VERSION = 4
+"""Of the tables as tables.py declares them."""
 
 
-def upgrade(connection: sa.Connection, version: int) -> None:
-    if version == 1:
-        _from_version_1(connection)
-    else:
-        create_replacement_guards(connection)
+class Step(NamedTuple):
+    """Leads from one version to a later one; `run` returns what the audit log should tell of it."""
+
+    start: int
+    end: int
+    run: Callable[[sa.Connection], dict[str, Any]]
 
 
-def _from_version_1(connection: sa.Connection) -> None:
-    """Move all rows of version 1 into today's tables and record each of them."""
+def check_version(name: str, version: int | None) -> int:
+    """The version of a ledger that this program can read or migrate."""
+    if version is not None and version > VERSION:
+        raise SourceError(
+            f"{name} was made by a newer DPXPlain (version {version}, known {VERSION}).",
+            remedy="Upgrade DPXPlain.",
+        )
+    if version != VERSION and version not in _STEPS:
+        raise damaged(name)
+    return version
+
+
+def migrate(store: Store) -> None:
+    """Run the steps that the ledger lacks, or none: all of them are committed, or nothing is changed."""
+    with store.reading() as connection:
+        if check_version(store.name, store.version(connection)) == VERSION:
+            return
+    with store.writing() as connection:
+        # Read again under the lock: another process may have migrated the ledger meanwhile.
+        version = check_version(store.name, store.version(connection))
+        while version < VERSION:
+            step = _STEPS[version]
+            details = step.run(connection)
+            versions = {"from_version": step.start, "to_version": step.end}
+            audit.append(connection, "", audit.UPGRADED, None, versions | details)
+            version = step.end
+        store.set_version(connection, version)
+
+
+def _rebuild(connection: sa.Connection) -> dict[str, Any]:
+    """Version 1 knew no analysts and no audit log, and was kept in SQLite only.
+
+    Its rows move into today's tables as the local owner's, and the log records each of them.
+    """
+    old = ("datasets", "entries", "releases")
     for index in ("entries_by_key", "entries_by_charge"):
         connection.exec_driver_sql(f"DROP INDEX {index}")
-    for table in _OLD:
+    for table in old:
         connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO old_{table}")
     METADATA.create_all(connection, checkfirst=False)
     create_guards(connection)
-    found = {
-        table: connection.exec_driver_sql(f"SELECT count(*) FROM old_{table}").scalar_one() for table in _OLD
+    rows = {
+        table: connection.exec_driver_sql(f"SELECT count(*) FROM old_{table}").scalar_one() for table in old
     }
-    audit.append(connection, "", audit.UPGRADED, None, {"from_version": 1, "found": found})
     _move_limits(connection)
     _move_entries(connection)
-    for table in reversed(_OLD):
+    for table in reversed(old):
         connection.exec_driver_sql(f"DROP TABLE old_{table}")
+    return {"found": rows}
+
+
+def _refuse_replacement(connection: sa.Connection) -> dict[str, Any]:
+    """SQLite ledgers of version 2 had no triggers against INSERT OR REPLACE.
+
+    PostgreSQL has no such statement; only the number of its version changes.
+    """
+    if connection.dialect.name == "sqlite":
+        create_replacement_guards(connection)
+    return {}
+
+
+def _add_subject(connection: sa.Connection) -> dict[str, Any]:
+    """Version 3 did not store which query a preparation belongs to, and had no index by kind."""
+    connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN subject TEXT")
+    connection.exec_driver_sql("CREATE INDEX entries_by_kind ON entries (dataset, kind, id)")
+    connection.exec_driver_sql("CREATE INDEX entries_by_subject ON entries (dataset, kind, subject)")
+    return {}
+
+
+_STEPS = {
+    step.start: step
+    for step in (Step(1, VERSION, _rebuild), Step(2, 3, _refuse_replacement), Step(3, 4, _add_subject))
+}
 
 
 def _move_limits(connection: sa.Connection) -> None:
@@ -58,7 +122,7 @@ def _move_limits(connection: sa.Connection) -> None:
 
 def _move_entries(connection: sa.Connection) -> None:
     totals: dict[str, int] = {}
-    # Without the rest of the transaction in memory: payloads may be large.
+    # Streamed, because payloads may be large.
     lines = "SELECT * FROM old_entries LEFT JOIN old_releases ON entry = id ORDER BY id"
     for row in connection.execution_options(yield_per=100).exec_driver_sql(lines):
         moved = row._asdict()

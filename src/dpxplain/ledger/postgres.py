@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from dpxplain.errors import SourceError
 from dpxplain.ledger.guards import create_guards
 from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.store import BUSY_SECONDS, Store, busy, too_new
+from dpxplain.ledger.migrations import VERSION, migrate
+from dpxplain.ledger.store import BUSY_SECONDS, Store, busy
 from dpxplain.ledger.tables import METADATA
 
 try:
@@ -27,7 +28,6 @@ except ImportError as error:
         "A ledger in PostgreSQL needs the package psycopg.", remedy="pip install 'dpxplain[postgres]'"
     ) from error
 
-SCHEMA_VERSION = 2
 CONNECTIONS = 10
 """At most so many per process; further threads queue."""
 
@@ -106,6 +106,16 @@ class PostgresStore(Store):
             yield connection
             connection.commit()
 
+    def version(self, connection: sa.Connection) -> int | None:
+        versions = connection.execute(sa.select(_TURNSTILE.c.version)).scalars().all()
+        if len(versions) != 1:
+            raise _no_turnstile(self.name)
+        version: int | None = versions[0]
+        return version
+
+    def set_version(self, connection: sa.Connection, version: int) -> None:
+        connection.execute(sa.update(_TURNSTILE).values(version=version))
+
     def explained(self, error: BaseException | None) -> SourceError:
         state = getattr(error, "sqlstate", None) or ""
         if state == "55P03":
@@ -144,12 +154,7 @@ class PostgresStore(Store):
                     _create(connection)
             if not connection.exec_driver_sql(_MAY_WRITE).scalar_one():
                 raise _no_rights(self.name)
-            versions = connection.execute(sa.select(_TURNSTILE.c.version)).scalars().all()
-            if len(versions) != 1:
-                raise _no_turnstile(self.name)
-            (version,) = versions
-            if version > SCHEMA_VERSION:
-                raise too_new(self.name, version, SCHEMA_VERSION)
+        migrate(self)
 
 
 def _parameters(address: str) -> dict[str, Any]:
@@ -172,7 +177,8 @@ def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
 def _no_rights(name: str) -> SourceError:
     return SourceError(
         f"{name} does not let this user write.",
-        remedy="Give the database's user the right to use the schema dpxplain and to write its tables.",
+        remedy="Give the database's user the right to use the schema dpxplain and to write its tables; a "
+        "ledger of an older version must be opened once by the owner of its tables.",
     )
 
 
@@ -195,4 +201,4 @@ def _create(connection: sa.Connection) -> None:
     METADATA.create_all(connection, checkfirst=False)
     create_guards(connection)
     _TURNSTILE.create(connection, checkfirst=False)
-    connection.execute(sa.insert(_TURNSTILE).values(id=1, version=SCHEMA_VERSION))
+    connection.execute(sa.insert(_TURNSTILE).values(id=1, version=VERSION))

@@ -23,12 +23,11 @@ from dpxplain.errors import SourceError
 from dpxplain.ledger import store
 from dpxplain.ledger.guards import create_guards
 from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.migrations import upgrade
-from dpxplain.ledger.store import Store, busy, damaged, too_new
+from dpxplain.ledger.migrations import VERSION, check_version, migrate
+from dpxplain.ledger.store import Store, busy, damaged
 from dpxplain.ledger.tables import METADATA
 
 APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's SQLite files
-SCHEMA_VERSION = 3
 
 
 class SQLiteLedger(SQLLedger):
@@ -124,6 +123,13 @@ class SQLiteStore(Store):
         except OSError as error:
             raise _unwritable(self.name) from error
 
+    def version(self, connection: sa.Connection) -> int:
+        version: int = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+        return version
+
+    def set_version(self, connection: sa.Connection, version: int) -> None:
+        connection.exec_driver_sql(f"PRAGMA user_version = {version}")
+
     def explained(self, error: BaseException | None) -> SourceError:
         code = getattr(error, "sqlite_errorname", "")
         if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
@@ -140,26 +146,19 @@ class SQLiteStore(Store):
         """Refuse a file that is not ours, too new, damaged or read-only; bring an old one up to date."""
         with self.reading() as connection:
             application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
-            version = _version(connection)
             if application != APPLICATION_ID:
                 raise SourceError(
                     f"{self.name} is not a DPXPlain ledger, or was overwritten.",
                     remedy="Restore it from a backup, or choose another workspace.",
                 )
-            if version > SCHEMA_VERSION:
-                raise too_new(self.name, version, SCHEMA_VERSION)
+            check_version(self.name, self.version(connection))
             # The entries and their indexes only: they carry the budget, and stay small where payloads grow.
             if connection.exec_driver_sql("PRAGMA integrity_check(entries)").scalars().first() != "ok":
                 raise damaged(self.name)
         # SQLite opens what it cannot write, and says so only when the first charge fails.
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             raise _unwritable(self.name)
-        if version < SCHEMA_VERSION:
-            with self.writing() as connection:
-                version = _version(connection)
-                if version < SCHEMA_VERSION:  # unless another process was faster
-                    upgrade(connection, version)
-                    _set_version(connection)
+        migrate(self)
 
 
 def _engine(uri: str) -> sa.Engine:
@@ -186,22 +185,13 @@ def _connect(uri: str) -> sqlite3.Connection:
     return connection
 
 
-def _version(connection: sa.Connection) -> int:
-    version: int = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-    return version
-
-
-def _set_version(connection: sa.Connection) -> None:
-    connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
 def _create(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN")  # or every table would be synced to disk by itself
         METADATA.create_all(connection, checkfirst=False)
         create_guards(connection)
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-        _set_version(connection)
+        connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
         connection.commit()
 
 

@@ -46,6 +46,14 @@ class Store(ABC):
         """A transaction on jobs, which need not wait for those who charge."""
 
     @abstractmethod
+    def version(self, connection: sa.Connection) -> int | None:
+        """The version of the tables, as stored in the database."""
+
+    @abstractmethod
+    def set_version(self, connection: sa.Connection, version: int) -> None:
+        """Store the version of the tables, within the caller's transaction."""
+
+    @abstractmethod
     def explained(self, error: BaseException | None) -> SourceError:
         """The driver's error as a sentence with a remedy."""
 
@@ -98,11 +106,4 @@ def damaged(name: str) -> SourceError:
     return SourceError(
         f"{name} is damaged.",
         remedy="Restore it from a backup; a new one would forget what was spent.",
-    )
-
-
-def too_new(name: str, version: int, known: int) -> SourceError:
-    return SourceError(
-        f"{name} was made by a newer DPXPlain (version {version}, known {known}).",
-        remedy="Upgrade DPXPlain.",
     )

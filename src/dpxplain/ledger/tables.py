@@ -63,8 +63,11 @@ ENTRIES = sa.Table(
     sa.Column("own_units", sa.BigInteger, nullable=False),
     sa.Column("spends", sa.Text, nullable=False),  # JSON [[mechanism, rho], ...]: read and written as one
     sa.Column("request", sa.Text),  # JSON
+    sa.Column("subject", sa.Text),  # of a preparation: the identity of the query it belongs to
     sa.Index("entries_by_key", "dataset", "key", "id"),
     sa.Index("entries_in_order", "dataset", "id"),
+    sa.Index("entries_by_kind", "dataset", "kind", "id"),
+    sa.Index("entries_by_subject", "dataset", "kind", "subject"),
     # Finds an analyst's last line, and repeats every amount, so that a damaged digit in either place shows
     # when a file is opened.
     sa.Index("entries_by_analyst", "dataset", "analyst", "id", "charge_units", "total_units", "own_units"),
