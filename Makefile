@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page serve test check bench load experiments clean constraints
+.PHONY: setup demo page serve test test-page check check-page bench load experiments clean constraints
 
 setup: $(STAMP)
 
@@ -22,8 +22,8 @@ demo: setup
 
 page: $(PAGE)
 
-$(PAGE): $(STAMP) $(wildcard page/*.*) $(shell find page/src page/public -type f 2>/dev/null) tools/build-page
-	@tools/build-page
+$(PAGE): $(STAMP) $(wildcard page/*.*) $(shell find page/src page/public -type f 2>/dev/null) tools/page
+	@tools/page build
 	@touch $@
 
 # One user, bundled data, no login: open the address it prints.
@@ -31,15 +31,22 @@ serve: setup page
 	@$(BIN)/dpxplain serve --example adult
 
 # A real database and a real browser, installed when missing.
-test: setup page
+test: setup page test-page
 	@tools/machine
 	$(BIN)/pytest -n 2 --ignore=tests/page
 	$(BIN)/pytest -n 2 tests/page  # apart: Playwright keeps an event loop and greenlets in its process
 
-check: setup
+# Unit tests of the page's sources; its browser tests are in tests/page.
+test-page: setup
+	@tools/page test
+
+check: setup check-page
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+check-page: setup
+	@tools/page format:check lint check
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -1,5 +1,5 @@
 // Where one is in the curator's view: #/curator/analysts/adult, #/curator/datasets/edit/adult.
-import { CURATOR } from '../lib/route';
+import { CURATOR, decoded } from '../lib/route';
 
 export const SECTIONS = {
   datasets: 'Data sets',
@@ -15,18 +15,13 @@ export interface CuratorPlace {
 }
 
 export function placeIn(hash: string): CuratorPlace {
-  const [name = '', ...rest] = hash.slice(CURATOR.length + 1).split('/').map(plain);
+  const [name = '', ...rest] = hash
+    .slice(CURATOR.length + 1)
+    .split('/')
+    .map(decoded);
   return name in SECTIONS ? { section: name as Section, rest } : { section: 'datasets', rest: [] };
 }
 
 export function hashOf(section: Section, ...rest: string[]): string {
   return [CURATOR, section, ...rest.map(encodeURIComponent)].join('/');
-}
-
-function plain(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
 }

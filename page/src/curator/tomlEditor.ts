@@ -116,7 +116,9 @@ export function createTomlEditor(
     },
     allow: (allowed) =>
       view.dispatch({
-        effects: editing.reconfigure(allowed ? [] : [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })]),
+        effects: editing.reconfigure(
+          allowed ? [] : [EditorState.readOnly.of(true), EditorView.contentAttributes.of({ 'aria-readonly': 'true' })],
+        ),
       }),
     destroy: () => view.destroy(),
   };

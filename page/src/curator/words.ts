@@ -27,7 +27,9 @@ export function ends(iso: string | null): string {
   if (!iso) return 'No end';
   if (isPast(iso)) return `Ended ${moment(iso)}`;
   const days = Math.floor((new Date(iso).getTime() - Date.now()) / DAY);
-  return days < 14 ? `${moment(iso)}, ${days < 1 ? 'within a day' : `in ${days} ${days === 1 ? 'day' : 'days'}`}` : moment(iso);
+  return days < 14
+    ? `${moment(iso)}, ${days < 1 ? 'within a day' : `in ${days} ${days === 1 ? 'day' : 'days'}`}`
+    : moment(iso);
 }
 
 function asDay(date: Date): string {

@@ -24,5 +24,8 @@ function cell(value: unknown): string {
 }
 
 export function fileName(...parts: (string | number)[]): string {
-  return parts.map((part) => String(part).replace(/[^\w.-]+/g, '-')).join('-').slice(0, 80);
+  return parts
+    .map((part) => String(part).replace(/[^\w.-]+/g, '-'))
+    .join('-')
+    .slice(0, 80);
 }

@@ -53,7 +53,7 @@ export function parse(hash: string): Place {
       }
     : null;
   return {
-    dataset: path ? decodeURIComponent(path) : null,
+    dataset: path ? decoded(path) : null,
     answer: values.has('answer') ? number(values.get('answer'), 0) : null,
     of: values.get('of'),
     confidence: number(values.get('confidence'), DEFAULT_CONFIDENCE),
@@ -87,6 +87,15 @@ function explainValues(explain: ExplainPlace, values: URLSearchParams): void {
   if (family.conjuncts !== null) values.set('conjuncts', String(family.conjuncts));
   for (const attribute of family.attributes ?? []) values.append('attribute', attribute);
   for (const predicate of family.predicates ?? []) values.append('predicate', predicate);
+}
+
+/** A part of an address as it was before it was escaped; one that was never escaped stays as it is. */
+export function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function weighted(text: string): { label: string; weight: number }[] {

@@ -34,5 +34,5 @@ export function scaleOf(rows: AnswerRow[]): Scale {
 
 function roundStep(rough: number): number {
   const power = 10 ** Math.floor(Math.log10(rough));
-  return (([1, 2, 5].find((digit) => digit * power >= rough) ?? 10) * power);
+  return ([1, 2, 5].find((digit) => digit * power >= rough) ?? 10) * power;
 }

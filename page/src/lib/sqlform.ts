@@ -51,7 +51,10 @@ export function read(sql: string, dataset: Dataset): Form | null {
   const flat = sql.replace(/\s+/g, ' ').trim().replace(/;$/, '');
   const shape = /^select (.+?) from \S+?(?: where (.+?))?(?: group by ([^()]+?))?$/i.exec(flat);
   if (!shape) return null;
-  const groups = (shape[3] ?? '').split(',').map((text) => unquoted(text.trim())).filter(Boolean);
+  const groups = (shape[3] ?? '')
+    .split(',')
+    .map((text) => unquoted(text.trim()))
+    .filter(Boolean);
   const measures: Measure[] = [];
   for (const item of shape[1]!.split(/,(?![^(]*\))/).map((text) => text.trim())) {
     const called = /^(count|avg|sum)\(\s*(\*|[^()]+?)\s*\)$/i.exec(item);

@@ -51,7 +51,10 @@ class Explaining {
   readonly fromPrepared = $derived(this.free && this.#priced?.rho === null);
 
   get #lines(): string[] {
-    return this.predicates.split('\n').map((line) => line.trim()).filter(Boolean);
+    return this.predicates
+      .split('\n')
+      .map((line) => line.trim())
+      .filter(Boolean);
   }
 
   get family(): Family {
@@ -191,9 +194,7 @@ class Explaining {
       return;
     }
     const { answer, of } = why;
-    const prepared = await this.#work(() =>
-      api.prepare(dataset, { answer, of, rho: this.rho, family: this.family }),
-    );
+    const prepared = await this.#work(() => api.prepare(dataset, { answer, of, rho: this.rho, family: this.family }));
     if (!prepared) return;
     workspace.budget = (prepared as Prepared).budget;
     this.#prepared();

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import type { AnswerRow } from '../src/lib/api/types';
+import { scaleOf } from '../src/lib/scale';
+
+const row = (low: number | null, estimate: number, high: number | null): AnswerRow => ({
+  group: [],
+  label: '',
+  estimate,
+  low,
+  high,
+  noise_scale: null,
+});
+
+test('ticks are round and hold every interval', () => {
+  const scale = scaleOf([row(0.11, 0.2, 0.29), row(0.31, 0.4, 0.49)]);
+  expect(scale.ticks.map(({ text }) => text)).toEqual(['0', '0.1', '0.2', '0.3', '0.4', '0.5']);
+  expect(scale.at(0.25)).toBeCloseTo(50);
+  expect(scale.zero).toBe(0);
+});
+
+test('zero is left out where everything is far from it', () => {
+  const scale = scaleOf([row(101, 102, 103), row(104, 105, 106)]);
+  expect(scale.zero).toBeNull();
+  expect(scale.at(101)).toBeGreaterThanOrEqual(0);
+  expect(scale.at(106)).toBeLessThanOrEqual(100);
+});
+
+test('values on both sides of zero have it inside', () => {
+  const scale = scaleOf([row(-5, -4, -3), row(3, 4, 5)]);
+  expect(scale.zero).toBeCloseTo(50);
+});
+
+test.each([[[]], [[row(null, 0, null)]], [[row(7, 7, 7)]]])('there is an axis even for %j', (rows) => {
+  const { ticks, at } = scaleOf(rows);
+  expect(ticks.length).toBeGreaterThan(1);
+  expect(Number.isFinite(at(7))).toBe(true);
+});
