@@ -1,0 +1,151 @@
+"""Coins that fall with probability e^-x, and geometric numbers made of them, without any error.
+
+A uniform real number is known by its first bits. Floats decide where their error cannot matter; else
+more bits are drawn and compared with certified bounds of e^-x. docs/proofs/discrete-gaussian.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpxplain.privacy.mechanisms.random_words import Words, one_word
+
+FloatArray = NDArray[np.float64]
+
+TOLERANCE = 2.0**-45
+"""More than twice the error of `_exponential` and of the exponents it is given, all told."""
+
+_FAR = 40.0  # e^-40 is below 2^-57: exponents beyond it make no difference to the floats
+_LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
+_TAYLOR = tuple((-1) ** n / math.factorial(n) for n in range(13))
+_GEOMETRIC_BITS = 63
+
+
+def flip_coins(
+    exponents: FloatArray, exact_exponent: Callable[[int], Fraction], words: Words
+) -> NDArray[np.bool_]:
+    """True with probability e^-x for each exponent x, independently.
+
+    `exponents` are rounded; `exact_exponent` gives that at an index as it is. Their difference in e^-x
+    has to be at most 6·2^-53.
+    """
+    drawn = words(len(exponents))
+    lead = _exponential(exponents)
+    lead -= (drawn >> np.uint64(11)) * 2.0**-53
+    heads = lead > 0.0
+    for index in np.flatnonzero(np.abs(lead) <= TOLERANCE).tolist():
+        heads[index] = is_below_exponential(int(drawn[index]), 64, exact_exponent(index), words)
+    return heads
+
+
+def _exponential(exponents: FloatArray) -> FloatArray:
+    """e^-x with an error of at most 2^-47, from additions and multiplications alone.
+
+    IEEE 754 bounds the rounding of these; nothing need be assumed of a library's exp.
+    """
+    rest = np.minimum(exponents, _FAR)
+    halvings = np.rint(rest * _LOG2_E)
+    rest -= halvings * _LN_2
+    power = np.full_like(rest, _TAYLOR[-1])
+    for coefficient in _TAYLOR[-2::-1]:
+        power *= rest
+        power += coefficient
+    power *= _POWERS_OF_HALF.take(halvings.astype(np.int64))
+    return power
+
+
+_POWERS_OF_HALF = 0.5 ** np.arange(64)
+
+
+def geometric(uniform: NDArray[np.uint64], words: Words) -> NDArray[np.int64]:
+    """For each uniform R in [0, 1), of which the first 63 bits are given: how many j ≥ 1 have R < e^-j.
+
+    P(at least j) = e^-j, which is the geometric law. Bits that equal a threshold's first 63 do not decide.
+    """
+    thresholds = _geometric_thresholds()
+    place = np.searchsorted(thresholds, uniform)
+    numbers = len(thresholds) - place
+    undecided = thresholds.take(place, mode="clip") == uniform
+    for index in np.flatnonzero(undecided).tolist():
+        numbers[index] = exact_geometric(int(uniform[index]), _GEOMETRIC_BITS, words)
+    return numbers
+
+
+@cache
+def _geometric_thresholds() -> NDArray[np.uint64]:
+    """⌊2^63·e^-j⌋ in ascending order, from the first j for which it is 0 to j = 1."""
+    thresholds = [_first_bits(j) for j in range(1, 45)]
+    return np.array(thresholds[::-1], dtype=np.uint64)
+
+
+def _first_bits(number: int) -> int:
+    """⌊2^63·e^-number⌋."""
+    guard = 64
+    while True:
+        low, high = (
+            bound >> guard for bound in exponential_bounds(Fraction(number), _GEOMETRIC_BITS + guard)
+        )
+        if low == high:
+            return low
+        guard *= 2
+
+
+def exact_geometric(prefix: int, bits: int, words: Words) -> int:
+    """How many j ≥ 1 have R < e^-j, for the uniform R whose first `bits` bits are `prefix`."""
+    number = 0
+    while True:
+        low, high = exponential_bounds(Fraction(number + 1), bits)
+        if prefix < low:
+            number += 1
+        elif prefix >= high:
+            return number
+        else:
+            prefix, bits = prefix << 64 | one_word(words), bits + 64
+
+
+def is_below_exponential(prefix: int, bits: int, exponent: Fraction, words: Words) -> bool:
+    """Whether R < e^-exponent, for the uniform R in [0, 1) whose first `bits` bits are `prefix`."""
+    if exponent == 0:
+        return True
+    while True:
+        low, high = exponential_bounds(exponent, bits)
+        if prefix < low:
+            return True  # R < (prefix + 1)/2^bits ≤ e^-exponent
+        if prefix >= high:
+            return False
+        prefix, bits = prefix << 64 | one_word(words), bits + 64
+
+
+def exponential_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """Integers, low ≤ 2^bits · e^-exponent ≤ high, that differ by little; `exponent` is not negative."""
+    if exponent > bits:
+        return 0, 1
+    squarings = math.ceil(exponent).bit_length()  # e^-x = (e^-y)^(2^squarings) with y = x/2^squarings ≤ 1
+    width = bits + 2 * squarings + 32
+    scaled = exponent * 2 ** (width - squarings)
+    low, high = _series(math.ceil(scaled), width)[0], _series(math.floor(scaled), width)[1]
+    for _ in range(squarings):
+        low, high = low * low >> width, -(-high * high >> width)
+    spare = width - bits
+    return low >> spare, -(-high >> spare)
+
+
+def _series(argument: int, width: int) -> tuple[int, int]:
+    """Bounds of 2^width · e^-y for y = argument/2^width in [0, 1].
+
+    Each term is rounded down from the one before it, so it is less than 2 too small; what is left out
+    after the last one is alternating and begins below 2.
+    """
+    term, total, terms = 1 << width, 0, 0
+    while term > 0:
+        total += -term if terms % 2 else term
+        terms += 1
+        term = (term * argument >> width) // terms
+    slack = 2 * terms + 2
+    return max(total - slack, 0), total + slack

@@ -1,0 +1,390 @@
+"""The vectorised sampler has exactly the law it names (docs/proofs/discrete-gaussian.md).
+
+Words come from a fixed stream, so that nothing here can fail by chance; only OpenDP's own draws cannot be
+repeated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import multiprocessing
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from dpxplain.privacy.mechanisms import bernoulli_exp, discrete_gaussian, random_words
+from dpxplain.privacy.mechanisms.bernoulli_exp import exponential_bounds
+from dpxplain.privacy.mechanisms.discrete_gaussian import GaussianLaw, LaplaceLaw, Law
+from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
+
+ROUNDOFF = 2.0**-53
+FALSE_ALARM = 1e-7
+SCALES = [0.3, 0.5, 0.99, 1.0, 1.7, 6.25, 300.0, 65_537.3, 1e9, 1e12, 2.0**50]
+LAWS: dict[str, Callable[[float], Law]] = {"Gaussian": GaussianLaw, "Laplace": LaplaceLaw}
+
+
+class Stream:
+    """A repeatable stream of words that counts them."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Philox(seed)
+        self.taken = 0
+
+    def __call__(self, count: int) -> np.ndarray:
+        self.taken += count
+        return np.asarray(self._generator.random_raw(count), dtype=np.uint64)
+
+
+class Script:
+    """These words and no others."""
+
+    def __init__(self, words: Iterable[int]) -> None:
+        self._words = iter(words)
+
+    def __call__(self, count: int) -> np.ndarray:
+        return np.array([next(self._words) for _ in range(count)], dtype=np.uint64)
+
+    def is_used_up(self) -> bool:
+        return next(self._words, None) is None
+
+
+# The law
+
+
+def _distribution(law: str, scale: float, edges: np.ndarray) -> np.ndarray:
+    """P(n ≤ edge), summed up; for large scales by the midpoint rule, whose error is below 1/scale²."""
+    if scale > 10_000:
+        ends = (edges + 0.5) / scale
+        return special.ndtr(ends) if law == "Gaussian" else stats.laplace.cdf(ends)
+    numbers = np.arange(-math.ceil(40 * scale) - 40, math.ceil(40 * scale) + 41)
+    weights = np.exp(-(numbers**2) / (2 * scale**2) if law == "Gaussian" else -np.abs(numbers) / scale)
+    below = np.concatenate([[0.0], np.cumsum(weights)]) / np.sum(weights)
+    return below[np.searchsorted(numbers, edges, side="right")]
+
+
+def _p_value(law: str, scale: float, sample: np.ndarray) -> float:
+    """Chi-square of 60 bins, or as many as have members enough."""
+    edges = np.unique(np.floor(np.linspace(-5, 5, 59) * scale))
+    chances = np.diff(_distribution(law, scale, edges), prepend=0.0, append=1.0)
+    counts = np.bincount(np.searchsorted(edges, sample, side="left"), minlength=len(chances))
+    large = chances * len(sample) >= 5
+    expected = np.append(chances[large], chances[~large].sum()) * len(sample)
+    observed = np.append(counts[large], counts[~large].sum())
+    if expected[-1] < 5:  # too rare to count by themselves
+        expected, observed = expected[:-1], observed[:-1]
+        expected *= observed.sum() / expected.sum()
+    return float(stats.chisquare(observed, expected).pvalue)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("law", LAWS)
+def test_samples_have_the_exact_law_and_not_one_ten_percent_off(law: str, scale: float) -> None:
+    sample = discrete_gaussian.sample(LAWS[law](scale), 100_000, Stream(5))
+    assert sample.dtype == np.int64
+    assert _p_value(law, scale, sample) > 1e-3
+    assert _p_value(law, scale * 1.1, sample) < FALSE_ALARM
+    assert _p_value(law, scale / 1.1, sample) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e12, 2.0**50])
+@pytest.mark.parametrize("modulus", [2, 7, 64])
+def test_large_samples_are_spread_evenly_over_the_integers_near_them(scale: float, modulus: int) -> None:
+    sample = discrete_gaussian.discrete_gaussian(scale, 100_000, Stream(6))
+    assert stats.chisquare(np.bincount(sample % modulus, minlength=modulus)).pvalue > 1e-3
+    assert stats.kstest(sample / scale, "norm").pvalue > 1e-3
+
+
+def test_samples_are_independent_of_the_ones_before() -> None:
+    sample = discrete_gaussian.discrete_gaussian(1000.0, 200_000, Stream(7)) / 1000.0
+    for lag in (1, 2, 7447):  # the last one: about the length of a round
+        correlation = np.corrcoef(sample[:-lag], sample[lag:])[0, 1]
+        assert abs(correlation) * math.sqrt(len(sample)) < 4
+        assert abs(np.corrcoef(sample[:-lag] ** 2, sample[lag:] ** 2)[0, 1]) * math.sqrt(len(sample)) < 4
+
+
+@pytest.mark.parametrize("scale", [0.5, 6.25, 70_000.3])
+def test_samples_and_opendps_own_are_of_one_law(scale: float) -> None:
+    theirs = np.array(gaussian_measurement(scale)([0] * 20_000))
+    edges = np.unique(np.floor(np.linspace(-2.5, 2.5, 25) * scale))
+
+    def p_value(ours: np.ndarray) -> float:
+        table = [np.bincount(np.searchsorted(edges, s), minlength=len(edges) + 1) for s in (ours, theirs)]
+        together = np.array(table)
+        return float(stats.chi2_contingency(together[:, together.sum(axis=0) >= 10]).pvalue)
+
+    assert p_value(discrete_gaussian.discrete_gaussian(scale, 200_000, Stream(8))) > FALSE_ALARM
+    assert p_value(discrete_gaussian.discrete_gaussian(1.1 * scale, 200_000, Stream(8))) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.7, 123_456.789, 2.0**50])
+def test_the_scale_is_the_rational_number_that_opendps_map_is_of(scale: float) -> None:
+    """The map at a distance of one scale is ½ for the scale itself and for no neighbouring float."""
+    measurement = gaussian_measurement(scale)
+    assert measurement.map(scale) == 0.5
+    assert measurement.map(math.nextafter(scale, 0.0)) < 0.5 < measurement.map(math.nextafter(scale, 2**60))
+    law = GaussianLaw(scale)
+    ratio = law.exact_exponent(0, 1) - law.exact_exponent(0, 0) + 1  # ln P(0)/P(width); 1 is of the strip
+    assert ratio == law.width**2 / (2 * Fraction(scale) ** 2)
+
+
+# The same words through exact rationals
+
+
+def _fraction_bounds(x: Fraction) -> Iterator[tuple[Fraction, Fraction]]:
+    """Ever closer bounds of e^-x by partial sums of the alternating series, in rationals."""
+    parts = max(1, math.ceil(x))
+    total, term = Fraction(1), Fraction(1)
+    for n in itertools.count(1):
+        term *= Fraction(-x, parts) / n
+        low, high = sorted((total, total + term))
+        total += term
+        yield max(low, Fraction(0)) ** parts, high**parts
+
+
+def _reference_coin(x: Fraction, prefix: int, bits: int, words: random_words.Words) -> bool:
+    """Whether R < e^-x; more bits are taken where the known ones do not decide, and only there."""
+    while True:
+        for low, high in _fraction_bounds(x):
+            if Fraction(prefix + 1, 2**bits) <= low:
+                return True
+            if Fraction(prefix, 2**bits) >= high:
+                return False
+            if Fraction(prefix, 2**bits) < low <= high < Fraction(prefix + 1, 2**bits):
+                break
+        prefix, bits = prefix << 64 | int(words(1)[0]), bits + 64
+
+
+def _reference(scale: float, count: int, words: random_words.Words) -> list[int]:
+    """Canonne, Kamath and Steinke's sampler one candidate after the other, taking words in the same order."""
+    sigma = Fraction(scale)
+    width = math.floor(sigma) + 1
+    samples: list[int] = []
+    while len(samples) < count:
+        size = int(2.2 * (count - len(samples))) + 64
+        first = [int(word) for word in words(size)]
+        while rejected := [i for i in range(size) if first[i] >= 2**64 // width * width]:
+            for i, word in zip(rejected, words(len(rejected)).tolist(), strict=True):
+                first[i] = word
+        signs = [divmod(int(word), 2) for word in words(size)]
+        strips = []
+        for prefix, _ in signs:
+            strip = 0
+            while _reference_coin(Fraction(strip + 1), prefix, 63, words):
+                strip += 1
+            strips.append(strip)
+        for i, prefix in enumerate(words(size).tolist()):
+            inside, negative = first[i] % width, signs[i][1]
+            magnitude = inside + strips[i] * width
+            laplace = Fraction(inside, width)
+            to_gaussian = (magnitude - sigma**2 / width) ** 2 / (2 * sigma**2)
+            kept = _reference_coin(laplace + to_gaussian, prefix, 64, words)
+            if kept and not (negative and magnitude == 0):
+                samples.append(-magnitude if negative else magnitude)
+    return samples[:count]
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 2.75, 65_537.3, 1e12, 2.0**50])
+def test_every_sample_is_that_of_the_reference_in_exact_rationals(scale: float) -> None:
+    ours, theirs = Stream(9), Stream(9)
+    samples = discrete_gaussian.discrete_gaussian(scale, 150, ours).tolist()
+    assert samples == _reference(scale, 150, theirs)
+    assert ours.taken == theirs.taken
+
+
+@pytest.mark.parametrize("scale", [0.3, 65_537.3, 2.0**50])
+@pytest.mark.parametrize("law", LAWS)
+def test_all_coins_fall_alike_when_none_is_left_to_floats(
+    law: str, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_floats = discrete_gaussian.sample(LAWS[law](scale), 3000, Stream(10))
+    monkeypatch.setattr(bernoulli_exp, "TOLERANCE", 2.0)
+    assert by_floats.tolist() == discrete_gaussian.sample(LAWS[law](scale), 3000, Stream(10)).tolist()
+
+
+# Where floats do not decide
+
+
+def _first_bits(exponent: Fraction, bits: int) -> int:
+    """⌊2^bits·e^-exponent⌋, by decimals."""
+    with localcontext() as context:
+        context.prec = 120
+        power = (-(Decimal(exponent.numerator) / Decimal(exponent.denominator))).exp()
+        return int(power * 2**bits)
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.75, 65_537.3, 2.0**50])
+@pytest.mark.parametrize("law", LAWS)
+def test_a_coin_on_the_edge_is_decided_by_further_bits(law: str, scale: float) -> None:
+    drawn = LAWS[law](scale)
+    u = drawn.width // 3
+    strip_one = int(0.2 * 2**63) << 1  # e^-2 < 0.2 < e^-1, and a positive sign
+    exponent = drawn.exact_exponent(u, 1)
+    first, second, third = (_first_bits(exponent, bits) % 2**64 for bits in (64, 128, 192))
+    for coin, is_kept in [
+        ([first - 2], True),  # within the floats' tolerance, but 64 bits decide
+        ([first + 2], False),
+        ([first, second - 2], True),
+        ([first, second + 2], False),
+        ([first, second, third - 2], True),
+        ([first, second, third + 2], False),
+    ]:
+        script = Script([u, strip_one, *coin])
+        assert len(discrete_gaussian._kept(drawn, 1, script)) == is_kept
+        assert script.is_used_up()
+
+
+def test_a_candidate_that_is_kept_for_certain_needs_no_further_bits() -> None:
+    strip_zero, latest = 2**63, 2**64 - 1  # 0.5 > e^-1; and the uniform number nearest to 1
+    script = Script([0, strip_zero, latest])
+    assert discrete_gaussian._kept(LaplaceLaw(3.0), 1, script).tolist() == [0]
+    assert script.is_used_up()
+
+
+@pytest.mark.parametrize("number", [1, 2, 17, 42, 43, 44])
+def test_a_strip_on_the_edge_is_decided_by_further_bits(number: int) -> None:
+    edge, further = divmod(_first_bits(Fraction(number), 63 + 64), 2**64)
+    cases = [([edge, further - 2], number), ([edge, further + 2], number - 1)]
+    if number < 43:  # beyond, the next whole numbers are edges themselves
+        cases += [([edge - 1], number), ([edge + 1], number - 1)]
+    for (prefix, *words), strip in cases:
+        script = Script(words)
+        assert bernoulli_exp.geometric(np.array([prefix], dtype=np.uint64), script).tolist() == [strip]
+        assert script.is_used_up()
+
+
+def test_strips_begin_where_the_powers_of_e_do() -> None:
+    expected = [_first_bits(Fraction(number), 63) for number in range(44, 0, -1)]
+    assert bernoulli_exp._geometric_thresholds().tolist() == expected
+    assert expected[0] == 0 < expected[1]
+
+
+@pytest.mark.parametrize("bits", [1, 63, 64, 200])
+@pytest.mark.parametrize("exponent", ["0", "1/1000000007", "1/2", "1", "9/2", "44", "63", "150", "10000000"])
+def test_certified_bounds_hold_and_are_close(exponent: str, bits: int) -> None:
+    low, high = exponential_bounds(Fraction(exponent), bits)
+    exact = _first_bits(Fraction(exponent), bits)
+    assert low <= exact
+    assert (exact < high) or (exponent == "0" and exact <= high)
+    assert high - low <= 2
+
+
+@pytest.mark.parametrize("scale", [1e-200, 2.0**-40, 0.01, *SCALES])
+def test_floats_are_off_by_less_than_half_of_what_is_allowed_for(scale: float) -> None:
+    rng = np.random.default_rng(11)
+    for law in (GaussianLaw(scale), LaplaceLaw(scale)):
+        ends = [0, 1, law.width // 2, law.width - 2, law.width - 1]
+        inside = [u for u in ends if 0 <= u < law.width] + rng.integers(law.width, size=60).tolist()
+        u, v = (
+            np.array(part, dtype=np.int64) for part in zip(*itertools.product(inside, range(7)), strict=True)
+        )
+        v[-1] = 44
+        exponents = law.exponents(u, v)
+        estimates = bernoulli_exp._exponential(exponents)
+        for index, estimate in enumerate(estimates.tolist()):
+            exact = _first_bits(law.exact_exponent(int(u[index]), int(v[index])), 100) / 2**100
+            assert abs(estimate - exact) < 64 * ROUNDOFF  # docs/proofs/discrete-gaussian.md
+    assert 2 * 64 * ROUNDOFF < bernoulli_exp.TOLERANCE
+
+
+def test_the_float_exponential_alone_is_within_its_bound() -> None:
+    rng = np.random.default_rng(12)
+    halves = (np.arange(1, 58) - 0.5) * math.log(2)  # where the number of halvings changes
+    exponents = np.concatenate(
+        [rng.uniform(0, 45, 1500), halves, np.nextafter(halves, 0), [0.0, 1e-300, 39.999999, 40.0, 1e18]]
+    )
+    for exponent, estimate in zip(exponents, bernoulli_exp._exponential(exponents), strict=True):
+        exact = _first_bits(Fraction(float(exponent)), 100) / 2**100
+        assert abs(estimate - exact) < 50 * ROUNDOFF
+
+
+# Words and ranges
+
+
+@pytest.mark.parametrize("bound", [1, 3, 2**20, 10**12 + 39, 2**50 + 1, 2**53, 2**63])
+def test_words_beyond_the_last_whole_multiple_are_drawn_again(bound: int) -> None:
+    multiple = 2**64 // bound * bound
+    last = [multiple - 1, multiple, 2**64 - 1, 5] if multiple < 2**64 else [multiple - 1]
+    script = Script([*last, 6, multiple - bound] if multiple < 2**64 else last)
+    # Of four words the second and third lie beyond; they are replaced by 6 and the last multiple itself.
+    numbers = random_words.uniform_below(bound, len(last), script).tolist()
+    assert numbers == ([bound - 1, 6 % bound, 0, 5 % bound] if len(last) == 4 else [bound - 1])
+    assert script.is_used_up()
+
+
+def test_uniform_numbers_are_uniform() -> None:
+    numbers = random_words.uniform_below(24, 240_000, Stream(13))
+    assert stats.chisquare(np.bincount(numbers, minlength=24)).pvalue > 1e-3
+
+
+def test_zero_comes_once_and_not_as_minus_zero_too() -> None:
+    law = GaussianLaw(0.3)
+    strip_zero, keeps = 2**63, 0  # 0.5 > e^-1
+    positive, negative = strip_zero, strip_zero + 1
+    assert discrete_gaussian._kept(law, 1, Script([0, positive, keeps])).tolist() == [0]
+    assert discrete_gaussian._kept(law, 1, Script([0, negative, keeps])).tolist() == []
+
+
+def test_magnitudes_beyond_64_bits_are_neither_cut_off_nor_wrapped() -> None:
+    zeros = [0] * 11  # with the first word: 767 zero bits, so R is below e^-531
+    words = Script([2**50 - 1, 1, *zeros, 2**63, 0, 0])
+    (sample,) = discrete_gaussian._kept(LaplaceLaw(2.0**50), 1, words).tolist()
+    strips = math.floor((63 + 64 * 11 + 1) * math.log(2))
+    assert sample == -(2**50 - 1 + strips * 2**50)
+    assert strips >= discrete_gaussian._FAR_STRIP
+
+
+def test_sums_beyond_64_bits_are_held_at_their_ends() -> None:
+    top, bottom = 2**63 - 1, -(2**63)
+    values = np.array([top, bottom, top, bottom, 0, 5], dtype=np.int64)
+    small = np.array([1, -1, bottom, top, bottom, -7], dtype=np.int64)
+    expected = [min(max(int(v) + int(n), bottom), top) for v, n in zip(values, small, strict=True)]
+    assert discrete_gaussian.saturating_sum(values, small).tolist() == expected
+    assert discrete_gaussian.saturating_sum(values, small.astype(object)).tolist() == expected
+    huge = np.array([2**70, -(2**70), -(2**64), 2**64, 2**63, -3], dtype=object)
+    assert discrete_gaussian.saturating_sum(values, huge).tolist() == [top, bottom, bottom, top, top, 2]
+
+
+def test_scales_without_a_law_are_refused() -> None:
+    for scale in (0.0, -1.0, math.inf, math.nan, 2.0**50 * 1.001):
+        for law in LAWS.values():
+            with pytest.raises(ValueError, match="scale"):
+                law(scale)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 2.0**-1074, 2.0**-40])
+def test_hardly_any_noise_is_none(scale: float) -> None:
+    for law in LAWS.values():
+        assert not np.any(discrete_gaussian.sample(law(scale), 1000, Stream(14)))
+
+
+def test_no_samples_take_no_words() -> None:
+    assert discrete_gaussian.discrete_gaussian(3.0, 0, Script([])).tolist() == []
+
+
+def _in_a_child(_: int) -> list[int]:
+    return discrete_gaussian.discrete_gaussian(1e12, 20).tolist()
+
+
+def test_forked_processes_do_not_share_their_words() -> None:
+    discrete_gaussian.discrete_gaussian(1e12, 20)  # whatever could be buffered is, before the fork
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        children = pool.map(_in_a_child, range(4), chunksize=1)
+    draws = [*itertools.chain(*children), *_in_a_child(0)]
+    assert len(set(draws)) == len(draws)
+
+
+def test_two_million_samples_take_little_more_memory_than_they_fill() -> None:
+    discrete_gaussian.discrete_gaussian(70_000.0, 1000, Stream(15))
+    tracemalloc.start()
+    try:
+        discrete_gaussian.discrete_gaussian(70_000.0, 2_000_000, Stream(15))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.5 * 8 * 2_000_000
