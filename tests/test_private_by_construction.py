@@ -30,7 +30,7 @@ from dpxplain.curator import CuratorDataset
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import DPXPlainError, InternalError
 from dpxplain.ledger.sqlite import SQLiteLedger
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema

@@ -16,8 +16,8 @@ import pytest
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.ledger.sqlite import SQLiteLedger
-from dpxplain.model.asked import Asked
 from dpxplain.model.budget import split_rho
+from dpxplain.model.charge import Request
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_queries import answer_queries, plan_queries
@@ -310,6 +310,6 @@ def test_an_interrupted_measurement_stays_charged(owner: Session, monkeypatch: p
     monkeypatch.setattr("dpxplain.phases.answer_queries._measure", fail)
     queries = parse(SQL, owner.schema).queries
     with pytest.raises(KeyboardInterrupt):
-        answer_queries(queries, owner._dataset, 3.0, Asked(SQL))
+        answer_queries(queries, owner._dataset, 3.0, Request(SQL))
     assert owner.budget.spent == 3.0
     assert [entry.state for entry in owner.history] == ["reserved"]

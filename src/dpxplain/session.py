@@ -31,8 +31,8 @@ from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, SeededNo
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
+from dpxplain.results.requests import query_asked
 from dpxplain.sql.parse import parse
-from dpxplain.wire.requests import query_asked
 
 WORKSPACE = ".dpxplain"
 SchemaSource = Schema | Mapping[str, Any] | str | Path

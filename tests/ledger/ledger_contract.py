@@ -17,11 +17,14 @@ import pytest
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.ledger.opening import open_ledger
 from dpxplain.ledger.protocol import Ledger
-from dpxplain.model.budget import Spend, spend_units
+from dpxplain.model.budget import spend_units
+from dpxplain.model.charge import Charge, Request, Spend
 
 
 def reserve(ledger: Ledger, rho: float, key: str = "k", dataset: str = "adult") -> int:
-    return ledger.reserve(dataset, "query", key, "SELECT COUNT(*) FROM adult", rho, [Spend("gaussian", rho)])
+    return ledger.reserve(
+        dataset, Charge("query", key, Request("SELECT COUNT(*) FROM adult"), rho, (Spend("gaussian", rho),))
+    )
 
 
 class LedgerContract:
@@ -41,9 +44,9 @@ class LedgerContract:
             reserve(ledger, 1e-12)
 
     def test_odd_shares_of_a_charge_do_not_drift(self, ledger):
-        thirds = [Spend("gaussian", 0.1 / 3)] * 3
+        thirds = (Spend("gaussian", 0.1 / 3),) * 3
         for _ in range(10):
-            ledger.reserve("adult", "explain", "k", "why", 0.1, thirds)
+            ledger.reserve("adult", Charge("explain", "k", Request("why"), 0.1, thirds))
         assert ledger.budget("adult").remaining == 0.0
 
     def test_limit_is_met_to_the_last_unit(self, ledger):
@@ -74,15 +77,16 @@ class LedgerContract:
     )
     def test_unusable_rho_never_reaches_the_ledger(self, ledger, rho):
         with pytest.raises(BadRequest):
-            ledger.reserve("adult", "query", "k", "SELECT", rho, [])
+            ledger.reserve("adult", Charge("query", "k", Request("SELECT"), rho))
         with pytest.raises(BadRequest):
             ledger.open_dataset("other", rho, 1e-6)
         assert ledger.history("adult") == []
 
     @pytest.mark.parametrize("shares", [[0.2], [0.05, 0.06], [-0.1, 0.1], [math.nan], [math.inf]])
     def test_mechanisms_that_cost_more_than_the_charge_are_a_bug(self, ledger, shares):
+        parts = tuple(Spend("gaussian", rho) for rho in shares)
         with pytest.raises(InternalError):
-            ledger.reserve("adult", "query", "k", "SELECT", 0.1, [Spend("gaussian", rho) for rho in shares])
+            ledger.reserve("adult", Charge("query", "k", Request("SELECT"), 0.1, parts))
         assert ledger.budget("adult").spent == 0.0
 
     @pytest.mark.parametrize("delta", [0.0, 1.0, -1.0, math.nan])
@@ -195,7 +199,7 @@ class LedgerContract:
     @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
     def test_text_that_a_database_cannot_keep_is_refused_and_spends_nothing(self, ledger, text):
         with pytest.raises(BadRequest, match="description"):
-            ledger.reserve("adult", "query", "k", text, 0.1, [])
+            ledger.reserve("adult", Charge("query", "k", Request(text), 0.1))
         entry = reserve(ledger, 0.1)
         with pytest.raises(BadRequest, match="payload"):
             ledger.release(entry, text)
@@ -204,7 +208,7 @@ class LedgerContract:
 
     def test_what_was_asked_is_kept_so_that_it_can_be_asked_again(self, ledger):
         request = {"sql": "SELECT 'Zürich'", "rho": 0.1, "parts": [1, None, {"a": True}]}
-        entry = ledger.reserve("adult", "query", "k", "words", 0.1, [], request)
+        entry = ledger.reserve("adult", Charge("query", "k", Request("words", request), 0.1))
         ledger.release(entry, "{}")
         assert ledger.history("adult")[0].request == request
         assert ledger.find("adult", "k")[0].request == request
@@ -213,7 +217,7 @@ class LedgerContract:
     def test_text_is_never_taken_for_sql(self, ledger):
         nasty = "x'); DROP TABLE entries; -- \" % :name ?"
         ledger.open_dataset(nasty, 1.0, 1e-6)
-        entry = ledger.reserve(nasty, nasty, nasty, nasty, 0.1, [Spend(nasty, 0.1)])
+        entry = ledger.reserve(nasty, Charge(nasty, nasty, Request(nasty), 0.1, (Spend(nasty, 0.1),)))
         ledger.release(entry, nasty)
         line, payload = ledger.find(nasty, nasty)
         assert {payload, line.kind, line.key, line.description, line.spends[0].mechanism} == {nasty}

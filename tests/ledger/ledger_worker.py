@@ -13,7 +13,7 @@ from dpxplain.errors import BudgetExhausted
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.opening import open_ledger
 from dpxplain.ledger.protocol import Ledger
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Charge, Request, Spend
 
 ALLOWED = 40
 RHO = 0.1
@@ -27,7 +27,7 @@ def say(*words: object) -> None:
 
 
 def charge(ledger: Ledger, rho: float) -> int:
-    return ledger.reserve("adult", "query", "k", "SELECT", rho, [Spend("gaussian", rho)])
+    return ledger.reserve("adult", Charge("query", "k", Request("SELECT"), rho, (Spend("gaussian", rho),)))
 
 
 def attempt(ledger: SQLLedger) -> None:

@@ -19,7 +19,7 @@ from dpxplain.ledger import migrations
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.migrations import VERSION
 from dpxplain.ledger.opening import open_ledger
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Spend
 
 DUMPS = sorted((Path(__file__).parent / "old_ledgers").glob("*.sql"))
 VERSION_1 = [dump for dump in DUMPS if dump.stem == "sqlite-1"]

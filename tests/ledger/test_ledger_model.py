@@ -21,7 +21,8 @@ from hypothesis.stateful import (
 from dpxplain.errors import BudgetExhausted
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.opening import open_ledger
-from dpxplain.model.budget import Spend, limit_units, rho_of_units, spend_units
+from dpxplain.model.budget import limit_units, rho_of_units, spend_units
+from dpxplain.model.charge import Charge, Request, Spend
 
 AMOUNTS = st.integers(1, 10**6) | st.integers(1, 10**13)
 KEYS = st.sampled_from("abc")
@@ -97,7 +98,10 @@ class LedgerAgainstModel(RuleBasedStateMachine):
     @rule(who=PEOPLE, units=AMOUNTS, key=KEYS)
     def reserve(self, who: str, units: int, key: str) -> None:
         rho = rho_of_units(units)
-        asked = (self.dataset, "query", key, "SELECT", rho, [Spend("gaussian", rho / 3)] * 3, {"rho": rho})
+        asked = (
+            self.dataset,
+            Charge("query", key, Request("SELECT", {"rho": rho}), rho, (Spend("gaussian", rho / 3),) * 3),
+        )
         if units > self.left(who):
             with pytest.raises(BudgetExhausted):
                 self.account(who).reserve(*asked)

@@ -16,6 +16,7 @@ from ledger_contract import reserve
 from dpxplain.errors import InternalError, SourceError
 from dpxplain.ledger import store
 from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.model.charge import Charge, Request
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ def test_full_disk_is_explained_and_spends_nothing(path):
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(SourceError, match="free space"):
-            ledger.reserve("adult", "query", "k", "x" * 100_000, 0.1, [])
+            ledger.reserve("adult", Charge("query", "k", Request("x" * 100_000), 0.1))
         assert ledger.budget("adult").spent == 0.1
 
 

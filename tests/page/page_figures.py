@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from page_servers import GENEROUS
 from playwright.sync_api import Browser, Page
 
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Charge, Request
 from dpxplain.server.routes import page as served
 from dpxplain.server.run import single_user_config
 from server_fixture import RunningServer, running_server
@@ -122,10 +122,8 @@ def big_server(folder: Path) -> Iterator[RunningServer]:
     with running_server(config) as server:
         for line in range(LINES):
             said = f"SELECT night, COUNT(*) FROM trips WHERE zone = 'Zone {line % GROUPS:03d}' GROUP BY night"
-            spends = [Spend("count", 0.0001)]
-            entry = server.ledger.reserve(
-                "trips", "query", f"line {line}", said, 0.0001, spends, {"sql": said}
-            )
+            request = Request(said, {"sql": said})
+            entry = server.ledger.reserve("trips", Charge("query", f"line {line}", request, 0.0001))
             server.ledger.release(entry, "{}")
         yield server
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Spend
 from dpxplain.render import words
 
 

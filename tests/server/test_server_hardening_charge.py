@@ -22,6 +22,7 @@ import pytest
 from slow_engine import slow_down
 
 from dpxplain.ledger.opening import open_ledger
+from dpxplain.model.charge import Charge, Request
 from dpxplain.server.config import Config
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 
@@ -83,7 +84,7 @@ def test_failures_of_a_process_that_is_gone_count_too(tmp_path: Path) -> None:
     book.open_dataset("people", 10.0, 1e-6)
     account = book.account("alice", default_limit=5.0)
     for n in range(3):
-        account.reserve("people", "query", f"key-{n}", "a query", 0.1, [])
+        account.reserve("people", Charge("query", f"key-{n}", Request("a query"), 0.1))
     limits = MANY | {"seconds_per_request": 0.5}
     with running_server(config_of(tmp_path, limits=limits), book) as server:
         client = server.client()

@@ -6,14 +6,12 @@ of it can spend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from dpxplain.engines.engine import NoData
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.sqlite import SQLiteLedger
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Charge
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
@@ -23,16 +21,7 @@ from dpxplain.session import Session
 class _SealedLedger(SQLiteLedger):
     """A ledger for looking only: `reserve` is the one gate to spending, and it is shut."""
 
-    def reserve(
-        self,
-        dataset: str,
-        kind: str,
-        key: str,
-        description: str,
-        rho: float,
-        spends: Sequence[Spend],
-        request: Mapping[str, Any] | None = None,
-    ) -> int:
+    def reserve(self, dataset: str, charge: Charge) -> int:
         raise BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,8 @@ from dpxplain.ledger.protocol import EVERYONE, Entry
 from dpxplain.ledger.standing import add_notice, known_limit, latest_limit, rho_number, standing
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, SHARES
-from dpxplain.model.budget import Budget, Spend, check_rho, limit_units, rho_of_units
+from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
+from dpxplain.model.charge import Charge, Spend
 
 # Statements are made once: SQLAlchemy takes longer to build one than SQLite to run it.
 _FIRST_RELEASE = sa.select(ENTRIES, RELEASES.c.payload).join(RELEASES).order_by(ENTRIES.c.id).limit(1)
@@ -84,33 +85,24 @@ class Account:
         with self._store.reading() as connection:
             return standing(connection, dataset, self._analyst, self._default_limit).budget()
 
-    def reserve(
-        self,
-        dataset: str,
-        kind: str,
-        key: str,
-        description: str,
-        rho: float,
-        spends: Sequence[Spend],
-        request: Mapping[str, Any] | None = None,
-    ) -> int:
-        charge = charge_units(rho, spends)
+    def reserve(self, dataset: str, charge: Charge) -> int:
+        units = charge_units(charge.rho, charge.spends)
         row = {
             "dataset": dataset,
             "analyst": self._analyst,
-            "kind": kind,
-            "key": key,
-            "description": description,
-            "charge_units": charge,
-            "spends": audit.canonical([[spend.mechanism, spend.rho] for spend in spends]),
-            "request": None if request is None else audit.canonical(request),
+            "kind": charge.kind,
+            "key": charge.key,
+            "description": charge.request.words,
+            "charge_units": units,
+            "spends": audit.canonical([spend.to_row() for spend in charge.spends]),
+            "request": None if charge.request.body is None else audit.canonical(charge.request.body),
         }
         with self._store.writing() as connection:
             state = standing(connection, dataset, self._analyst, self._default_limit)
-            if refusal := state.refusal(dataset, self._analyst, charge):
+            if refusal := state.refusal(dataset, self._analyst, units):
                 raise refusal
             time = audit.now()
-            entry = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(charge))
+            entry = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
             audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: entry}, time)
         number: int = entry["id"]
         return number
@@ -211,7 +203,7 @@ def _entry(row: sa.Row[Any], *, released: bool) -> Entry:
         kind=row.kind,
         description=row.description,
         rho=rho_of_units(row.charge_units),
-        spends=tuple(Spend(mechanism, rho) for mechanism, rho in json.loads(row.spends)),
+        spends=tuple(map(Spend.from_row, json.loads(row.spends))),
         state="released" if released else "reserved",
         key=row.key,
         analyst=row.analyst,

@@ -8,7 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
-from dpxplain.model.budget import UNITS_PER_RHO, Spend, check_rho, spend_units
+from dpxplain.model.budget import UNITS_PER_RHO, check_rho, spend_units
+from dpxplain.model.charge import Spend
 
 _STILL_FREE = "Past answers stay readable and free;"
 

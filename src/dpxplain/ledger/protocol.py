@@ -8,12 +8,13 @@ Here are the protocol that phases use and the values that a ledger hands out; op
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from dpxplain.model.budget import Budget, Spend
+from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Charge, Spend
 
 EVERYONE = "*"
 """The reader with whom something is shared when it is shared with all."""
@@ -55,19 +56,10 @@ class Ledger(Protocol):
         """The budget at this moment."""
         ...
 
-    def reserve(
-        self,
-        dataset: str,
-        kind: str,
-        key: str,
-        description: str,
-        rho: float,
-        spends: Sequence[Spend],
-        request: Mapping[str, Any] | None = None,
-    ) -> int:
-        """Charge `rho` for good and return the entry's id, or raise BudgetExhausted and charge nothing.
+    def reserve(self, dataset: str, charge: Charge) -> int:
+        """Charge its ρ for good and return the entry's id, or raise BudgetExhausted and charge nothing.
 
-        `rho` is what is charged; `spends` says which mechanisms share it, and may not add up to more.
+        The shares of its spends may not add up to more than its ρ.
         """
         ...
 

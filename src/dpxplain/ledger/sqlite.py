@@ -33,10 +33,10 @@ APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's 
 class SQLiteLedger(SQLLedger):
     """A ledger in the file at `path`, made if missing; None keeps it in this process's memory.
 
-    >>> from dpxplain.model.budget import Spend
+    >>> from dpxplain.model.charge import Charge, Request
     >>> ledger = SQLiteLedger(None)
     >>> ledger.open_dataset("adult", limit=1.0, delta=1e-6)
-    >>> entry = ledger.reserve("adult", "query", "k", "SELECT COUNT(*)", 0.25, [Spend("gaussian", 0.25)])
+    >>> entry = ledger.reserve("adult", Charge("query", "k", Request("SELECT COUNT(*)"), 0.25))
     >>> ledger.release(entry, '{"count": 48839}')
     >>> ledger.find("adult", "k")[1], ledger.budget("adult").remaining
     ('{"count": 48839}', 0.75)

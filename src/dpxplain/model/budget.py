@@ -78,14 +78,6 @@ def remainder(rho: float, *spent: float) -> float:
 
 
 @dataclass(frozen=True)
-class Spend:
-    """One mechanism's share of a charge, as planned and as written into the ledger."""
-
-    mechanism: str
-    rho: float
-
-
-@dataclass(frozen=True)
 class Budget:
     """What may be spent and was spent, at one moment: of a data set, or of one analyst on it.
 

@@ -8,11 +8,11 @@ rest on their noises being independent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend, check_rho, split_rho
+from dpxplain.model.budget import check_rho, split_rho
+from dpxplain.model.charge import Request, Spend
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
@@ -30,9 +30,7 @@ class QueriesPlan:
     @property
     def spends(self) -> tuple[Spend, ...]:
         return tuple(
-            Spend(f"{part.query.aggregate}: {spend.mechanism}", spend.rho)
-            for part in self.parts
-            for spend in part.spends
+            replace(spend, of=str(part.query.aggregate)) for part in self.parts for spend in part.spends
         )
 
     def part(self, query: Query) -> QueryPlan:
@@ -71,7 +69,7 @@ def queries_key(queries: Sequence[Query], dataset: OpenDataset, rho: float) -> s
 
 
 def answer_queries(
-    queries: Sequence[Query], dataset: OpenDataset, rho: float, asked: Asked
+    queries: Sequence[Query], dataset: OpenDataset, rho: float, asked: Request
 ) -> tuple[AnswersRelease, int, bool]:
     """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
     plan = plan_queries(queries, dataset.schema, rho)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend, check_rho, remainder
+from dpxplain.model.budget import check_rho, remainder
+from dpxplain.model.charge import Event, Request, Spend, spends
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease
@@ -35,8 +35,7 @@ class QueryPlan:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        parts = (("counts (Gaussian)", self.rho_count), ("sums (Gaussian)", self.rho_sum))
-        return tuple(Spend(name, rho) for name, rho in parts if rho > 0)
+        return spends((Event.COUNTS, self.rho_count), (Event.SUMS, self.rho_sum))
 
     @property
     def count_scale(self) -> float | None:
@@ -84,7 +83,7 @@ def query_key(query: Query, dataset: OpenDataset, rho: float) -> str:
 
 
 def answer_query(
-    query: Query, dataset: OpenDataset, rho: float, asked: Asked
+    query: Query, dataset: OpenDataset, rho: float, asked: Request
 ) -> tuple[AnswerRelease, int, bool]:
     """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
     plan = plan_query(query, dataset.schema, rho)

@@ -19,9 +19,8 @@ from dpxplain.explanation.choice import Predicates, choose, chosen_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.ledger.protocol import Ledger
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend
 from dpxplain.model.cancellation import check_stop
+from dpxplain.model.charge import Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
@@ -127,7 +126,7 @@ class OpenDataset:
         self,
         kind: str,
         key: str,
-        asked: Asked,
+        asked: Request,
         rho: float,
         spends: Sequence[Spend],
         measure: Callable[[], R],
@@ -148,7 +147,7 @@ class OpenDataset:
                     "The declarations have changed since the data set was opened; nothing was charged.",
                     remedy="Open the data set again.",
                 )
-            entry = self.ledger.reserve(self.name, kind, key, asked.words, rho, spends, asked.request)
+            entry = self.ledger.reserve(self.name, Charge(kind, key, asked, rho, tuple(spends)))
             release = measure()
             check_stop()  # nobody waits for it any more; the charge stays
             self.ledger.release(entry, release.to_json())

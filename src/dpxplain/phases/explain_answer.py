@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.asked import Asked
+from dpxplain.model.charge import Request
 from dpxplain.model.release import ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
@@ -59,7 +59,7 @@ def plan_explanation(
 
 
 def explain_answer(
-    plan: ExplanationPlan, dataset: OpenDataset, asked: Asked
+    plan: ExplanationPlan, dataset: OpenDataset, asked: Request
 ) -> tuple[ExplanationRelease, int, bool]:
     """The release, its entry in the ledger, and whether it cost nothing."""
     return plan.explain(dataset, asked)

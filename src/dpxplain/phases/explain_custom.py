@@ -18,8 +18,8 @@ from dpxplain.explanation.distances import between, influence_envelopes, rank_en
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import of_question
 from dpxplain.explanation.trial import audit
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend, check_rho
+from dpxplain.model.budget import check_rho
+from dpxplain.model.charge import Event, Request, Spend, spends
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_numbers
 from dpxplain.model.query import Query
@@ -87,12 +87,11 @@ class CustomPlan:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        parts = (
-            ("top-k selection by distance (Gumbel)", self.shares.rho_select),
-            ("influences (noisy binary search)", self.shares.rho_influence),
-            ("ranks (noisy binary search)", self.shares.rho_rank),
+        return spends(
+            (Event.TOP_K_BY_DISTANCE, self.shares.rho_select),
+            (Event.INFLUENCE_SEARCH_BY_DISTANCE, self.shares.rho_influence),
+            (Event.RANK_SEARCH_BY_DISTANCE, self.shares.rho_rank),
         )
-        return tuple(Spend(name, rho) for name, rho in parts if rho > 0)
 
     @property
     def selection_reach(self) -> int:
@@ -175,7 +174,7 @@ def plan_custom(
     return plan
 
 
-def explain_custom(plan: CustomPlan, dataset: OpenDataset, asked: Asked) -> tuple[CustomRelease, int, bool]:
+def explain_custom(plan: CustomPlan, dataset: OpenDataset, asked: Request) -> tuple[CustomRelease, int, bool]:
     """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
     return dataset.once(
         "explain",

@@ -9,8 +9,7 @@ import numpy as np
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Conjunctions
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Request, Spend
 from dpxplain.model.groups import Groups
 from dpxplain.model.prepared import PreparedRelease
 from dpxplain.model.release import ExplanationLine, ExplanationRelease
@@ -90,7 +89,7 @@ class MarginalsExplanation(ExplanationPlan):
     def is_stored(self, dataset: OpenDataset) -> bool:
         return self.stored is not None
 
-    def explain(self, dataset: OpenDataset, asked: Asked) -> tuple[ExplanationRelease, int, bool]:
+    def explain(self, dataset: OpenDataset, asked: Request) -> tuple[ExplanationRelease, int, bool]:
         if self.stored:
             prepared, entry, free = self.stored.release, self.stored.entry, True
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import plain_numbers
 from dpxplain.phases.dataset import OpenDataset

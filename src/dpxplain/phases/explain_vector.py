@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_one_shot import too_small

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from dpxplain.explanation.family import Family
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend
 from dpxplain.model.cancellation import checking
+from dpxplain.model.charge import Request, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.release import ExplanationLine, ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
@@ -75,7 +74,7 @@ class ExplanationPlan(ABC):
         """Whether it would cost nothing, because what it needs is released already."""
 
     @abstractmethod
-    def explain(self, dataset: OpenDataset, asked: Asked) -> tuple[ExplanationRelease, int, bool]:
+    def explain(self, dataset: OpenDataset, asked: Request) -> tuple[ExplanationRelease, int, bool]:
         """Reserve, measure, release; or find the release of the identical request, which is free.
 
         Returns the release, its entry in the ledger, and whether it was free.
@@ -125,7 +124,7 @@ class ScoredPlan(ExplanationPlan):
     def is_stored(self, dataset: OpenDataset) -> bool:
         return dataset.ledger.find(dataset.name, self.key(dataset)) is not None
 
-    def explain(self, dataset: OpenDataset, asked: Asked) -> tuple[ExplanationRelease, int, bool]:
+    def explain(self, dataset: OpenDataset, asked: Request) -> tuple[ExplanationRelease, int, bool]:
         return dataset.once(
             "explain",
             self.key(dataset),

@@ -16,8 +16,8 @@ from dpxplain.errors import BadRequest, ExplanationError
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.recipes import read
 from dpxplain.ledger.protocol import Entry
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend, check_rho, remainder, rho_of_units, spend_units
+from dpxplain.model.budget import check_rho, remainder, rho_of_units, spend_units
+from dpxplain.model.charge import Event, Request, Spend, spends
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
 from dpxplain.model.prepared import PreparedRelease
@@ -48,11 +48,7 @@ class Preparation:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        parts = (
-            ("counts of all cells (Gaussian)", self.rho_count),
-            ("sums of all cells (Gaussian)", self.rho_total),
-        )
-        return tuple(Spend(name, rho) for name, rho in parts if rho > 0)
+        return spends((Event.CELL_COUNTS, self.rho_count), (Event.CELL_SUMS, self.rho_total))
 
     @property
     def count_scale(self) -> float:
@@ -114,7 +110,7 @@ def plan_preparation(
 
 
 def prepare_answer(
-    plan: Preparation, dataset: OpenDataset, asked: Asked
+    plan: Preparation, dataset: OpenDataset, asked: Request
 ) -> tuple[PreparedRelease, int, bool]:
     """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
     return dataset.once(

@@ -10,15 +10,14 @@ from dpxplain.engines.engine import NoData
 from dpxplain.errors import BadRequest, CuratorOnly, InternalError
 from dpxplain.explanation.choice import Predicates
 from dpxplain.explanation.family import Family
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Request, Spend
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset, Progress, R
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.remote.http import Wire, not_a_server
 from dpxplain.remote.ledger import RemoteLedger
-from dpxplain.wire.requests import family_request, why_request
+from dpxplain.results.requests import family_request, why_request
 
 if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
@@ -42,22 +41,22 @@ class RemoteDataset(OpenDataset):
         self,
         kind: str,
         key: str,
-        asked: Asked,
+        asked: Request,
         rho: float,
         spends: Sequence[Spend],
         measure: Callable[[], R],
         read: Callable[[str], R],
     ) -> tuple[R, int, bool]:
         """Ask the server, which plans the same again from the same declarations before it charges."""
-        if asked.request is None:
+        if asked.body is None:
             raise BadRequest(
                 "An influence of your own is code on true counts, which a server does not run.",
                 remedy="Ask the curator to run it where the data are.",
             )
         if kind == "query":
-            told = self.wire.post("/query", asked.request)
+            told = self.wire.post("/query", asked.body)
         else:
-            told = self.wire.finished(f"/{kind}", asked.request, self.progress)
+            told = self.wire.finished(f"/{kind}", asked.body, self.progress)
         stored = self.ledger.get(self.name, told["id"])
         if stored is None or stored[0].key != key:
             raise InternalError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dpxplain.errors import Denied, InternalError
 from dpxplain.ledger.protocol import Entry
-from dpxplain.model.budget import Budget, Spend
+from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Charge, Spend
 from dpxplain.remote.http import Wire
 
 
@@ -30,16 +31,7 @@ class RemoteLedger:
             shared_remaining=told["shared_remaining"],
         )
 
-    def reserve(
-        self,
-        dataset: str,
-        kind: str,
-        key: str,
-        description: str,
-        rho: float,
-        spends: Sequence[Spend],
-        request: Mapping[str, Any] | None = None,
-    ) -> int:
+    def reserve(self, dataset: str, charge: Charge) -> int:
         raise InternalError("Only the server charges.")
 
     def release(self, entry: int, payload: str) -> None:
@@ -71,7 +63,7 @@ def _entry(line: Mapping[str, Any]) -> Entry:
         kind=line["kind"],
         description=line["description"],
         rho=line["rho"],
-        spends=tuple(Spend(spend["mechanism"], spend["rho"]) for spend in line["spends"]),
+        spends=tuple(Spend(spend["event"], spend["rho"], spend["of"]) for spend in line["spends"]),
         state=line["state"],
         key=line["key"],
         analyst=line["analyst"],

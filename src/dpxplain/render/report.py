@@ -215,12 +215,12 @@ def _free(explanation: Explanation) -> str:
 
 def _cost(explanation: Explanation) -> Markup:
     answer, privacy = explanation.question.answer, explanation.plan.family.schema.privacy
-    rows = [("answer", spend.mechanism, f"{spend.rho:.6g}") for spend in answer.spends]
+    rows = [("answer", str(spend), f"{spend.rho:.6g}") for spend in answer.spends]
     rows.append(("question", "reads the released answer", "free"))
     if explanation.mechanism == "marginals" and explanation.free:
         rows.append(("preparation", "noisy cells, once for every why", f"{explanation.rho:.6g}"))
         rows.append(("explanation", "reads what was prepared", "free"))
-    rows += [("explanation", spend.mechanism, f"{spend.rho:.6g}") for spend in explanation.spends]
+    rows += [("explanation", str(spend), f"{spend.rho:.6g}") for spend in explanation.spends]
     total = answer.rho + explanation.rho
     rows.append(("together", "", f"{total:.6g}"))
     grid = Grid((Column("step"), Column("mechanism"), Column("ρ", "right")), tuple(rows))

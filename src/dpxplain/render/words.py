@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpxplain.model.contrast import Verdict
 
 if TYPE_CHECKING:
-    from dpxplain.model.budget import Spend
+    from dpxplain.model.charge import Spend
     from dpxplain.results.explanation import Explanation, ExplanationRow
     from dpxplain.results.preview import Price
     from dpxplain.results.question import Question
@@ -90,8 +90,8 @@ def rho(value: float) -> str:
 
 def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
     """What a release cost and which mechanisms share it."""
-    parts = " + ".join(f"{spend.mechanism} {spend.rho:.4g}" for spend in spends)
-    split = f" = {parts}" if len(spends) > 1 else f" for {spends[0].mechanism}" if spends else ""
+    parts = " + ".join(f"{spend} {spend.rho:.4g}" for spend in spends)
+    split = f" = {parts}" if len(spends) > 1 else f" for {spends[0]}" if spends else ""
     if free:
         return f"Already asked: free. The first time it cost {rho(total)}{split}"
     return f"Cost: {rho(total)}{split}"

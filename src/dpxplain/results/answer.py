@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.choice import Predicates
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
@@ -25,7 +25,7 @@ from dpxplain.render.tabular import Record, Tabular
 from dpxplain.results.combination import Arithmetic, Combination, released
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.question import Question
-from dpxplain.wire.requests import family_request, listed, prepare_asked
+from dpxplain.results.requests import family_request, listed, prepare_asked
 
 if TYPE_CHECKING:
     from dpxplain.curator import Truth

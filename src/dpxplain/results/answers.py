@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import QuestionError
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Spend
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
-from dpxplain.model.asked import Asked
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Request, Spend
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, explain_custom, plan_custom
 from dpxplain.privacy.intervals import Interval
@@ -128,5 +127,5 @@ def explain_by(
         rho,
         question.confidence if confidence is None else confidence,
     )
-    release, entry, free = explain_custom(plan, dataset, Asked(question.text))
+    release, entry, free = explain_custom(plan, dataset, Request(question.text))
     return CustomExplanation(question, plan, release, id=entry, free=free)

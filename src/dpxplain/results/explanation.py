@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpxplain.model.budget import Spend
 from dpxplain.model.cancellation import checking
+from dpxplain.model.charge import Spend
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import ExplanationRelease

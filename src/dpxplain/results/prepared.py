@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpxplain.model.budget import Spend
+from dpxplain.model.charge import Spend
 from dpxplain.model.prepared import PreparedRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import Preparation

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpxplain.model.budget import Spend, rho_of_units, spend_units
+from dpxplain.model.budget import rho_of_units, spend_units
+from dpxplain.model.charge import Spend
 from dpxplain.phases.answer_query import QueryPlan, measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import two_sided_quantile

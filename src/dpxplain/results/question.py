@@ -26,7 +26,7 @@ from dpxplain.render.words import finding, number, question_text
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.preview import ExplanationPreview
-from dpxplain.wire.requests import explain_asked, family_request, listed
+from dpxplain.results.requests import explain_asked, family_request, listed
 
 if TYPE_CHECKING:
     from dpxplain.curator import Truth
@@ -159,7 +159,7 @@ class Question(Frozen, Displayed):
         plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
         asked = explain_asked(self, plan, family_request(attributes, conjuncts, exclude, predicates))
         release, entry, free = explain_answer(plan, self._dataset, asked)
-        request = asked.request or {}
+        request = asked.body or {}
         return Explanation(self, plan, release, self._dataset, id=entry, free=free, request=request)
 
     def preview(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
-from typing import Any
 
 from dpxplain.curator import CuratorDataset
 from dpxplain.errors import InternalError
 from dpxplain.ledger.protocol import Entry, Ledger
-from dpxplain.model.budget import Budget, Spend
+from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Charge
 from dpxplain.phases.concurrency import Turns
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.server.pool import Task
@@ -31,22 +31,13 @@ class WatchedLedger:
         self._task = task
         self._admitted = admitted
 
-    def reserve(
-        self,
-        dataset: str,
-        kind: str,
-        key: str,
-        description: str,
-        rho: float,
-        spends: Sequence[Spend],
-        request: Mapping[str, Any] | None = None,
-    ) -> int:
+    def reserve(self, dataset: str, charge: Charge) -> int:
         if self._task is None:
             raise NotStored("A request that may not spend was about to.")
         self._task.stop.check()  # the last moment at which a cancelled request costs nothing
         with self._admitted():
-            entry = self._ledger.reserve(dataset, kind, key, description, rho, spends, request)
-        self._task.charge(entry, rho)
+            entry = self._ledger.reserve(dataset, charge)
+        self._task.charge(entry, charge.rho)
         return entry
 
     def open_dataset(self, dataset: str, limit: float, delta: float) -> None:

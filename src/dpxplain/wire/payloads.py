@@ -35,7 +35,8 @@ from dpxplain.wire.shapes import (
 if TYPE_CHECKING:
     from dpxplain.curator import Truth
     from dpxplain.ledger.protocol import Entry
-    from dpxplain.model.budget import Budget, Spend
+    from dpxplain.model.budget import Budget
+    from dpxplain.model.charge import Spend
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
     from dpxplain.results.explanation import Explanation
@@ -75,7 +76,7 @@ def answer_payload(
 
 
 def _part(answer: Answer) -> AnswerPart:
-    from dpxplain.wire.requests import group_request
+    from dpxplain.results.requests import group_request
 
     aggregate = answer.statement.query.aggregate
     return AnswerPart(
@@ -262,7 +263,9 @@ def _budget(budget: Budget) -> BudgetFigures:
 
 
 def _spends(spends: Sequence[Spend]) -> list[SpendPayload]:
-    return [SpendPayload(mechanism=spend.mechanism, rho=spend.rho) for spend in spends]
+    return [
+        SpendPayload(event=spend.event, of=spend.of, mechanism=str(spend), rho=spend.rho) for spend in spends
+    ]
 
 
 def _number(value: float) -> float | None:

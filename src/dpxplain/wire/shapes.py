@@ -34,6 +34,8 @@ class BudgetPayload(BudgetFigures):
 
 
 class SpendPayload(TypedDict):
+    event: str
+    of: str
     mechanism: str
     rho: float
 

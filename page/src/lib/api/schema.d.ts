@@ -1494,6 +1494,10 @@ export interface components {
         };
         /** SpendPayload */
         SpendPayload: {
+            /** Event */
+            event: string;
+            /** Of */
+            of: string;
             /** Mechanism */
             mechanism: string;
             /** Rho */

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpxplain.model.budget import Spend, remainder
+from dpxplain.model.budget import remainder
+from dpxplain.model.charge import Event, Spend, spends
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
@@ -65,12 +66,11 @@ class OneShotPlan:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        parts = (
-            ("top-k selection (Gumbel)", self.rho_select),
-            ("influences (Gaussian)", self.rho_influence),
-            ("ranks (noisy binary search)", self.rho_rank),
+        return spends(
+            (Event.TOP_K, self.rho_select),
+            (Event.INFLUENCES, self.rho_influence),
+            (Event.RANK_SEARCH, self.rho_rank),
         )
-        return tuple(Spend(name, rho) for name, rho in parts if rho > 0)
 
     @property
     def influence_sensitivity(self) -> float:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpxplain.model.budget import Spend
 from dpxplain.model.cancellation import checking
+from dpxplain.model.charge import Event, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.privacy.calibration import gaussian_scale, range_quantile
@@ -42,8 +42,8 @@ class VectorPlan:
     @property
     def spends(self) -> tuple[Spend, ...]:
         return (
-            Spend("all influences (Gaussian)", self.rho_all),
-            Spend("the k chosen, afresh (Gaussian)", self.rho_fresh),
+            Spend(Event.ALL_INFLUENCES, self.rho_all),
+            Spend(Event.CHOSEN_INFLUENCES, self.rho_fresh),
         )
 
     @property

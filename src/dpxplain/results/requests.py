@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.explanation.choice import Predicates
 from dpxplain.explanation.recipes import Either, Recipe, written
-from dpxplain.model.asked import Asked
+from dpxplain.model.charge import Request
 from dpxplain.model.schema import DomainValue, label
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
     from dpxplain.results.question import Question
 
-Request = dict[str, Any]
+Body = dict[str, Any]
 
 
 def listed(predicates: Predicates | None) -> Predicates | None:
@@ -30,7 +30,7 @@ def family_request(
     conjuncts: int | None,
     exclude: Sequence[str],
     predicates: Predicates | None,
-) -> Request:
+) -> Body:
     given = [predicates] if isinstance(predicates, str | Recipe | Either) else predicates
     return {
         "attributes": None if attributes is None else list(attributes),
@@ -42,15 +42,15 @@ def family_request(
     }
 
 
-def query_asked(sql: str, rho: float) -> Asked:
-    return Asked(sql, {"sql": sql, "rho": rho})
+def query_asked(sql: str, rho: float) -> Request:
+    return Request(sql, {"sql": sql, "rho": rho})
 
 
-def prepare_asked(answer: Answer, rho: float, family: Request) -> Asked:
-    return Asked(answer.sql, {**_about(answer), "rho": rho, "family": family})
+def prepare_asked(answer: Answer, rho: float, family: Body) -> Request:
+    return Request(answer.sql, {**_about(answer), "rho": rho, "family": family})
 
 
-def why_request(question: Question) -> Request:
+def why_request(question: Question) -> Body:
     groups, contrast = question.answer.groups, question.contrast
     return {
         **_about(question.answer),
@@ -64,10 +64,10 @@ def why_request(question: Question) -> Request:
     }
 
 
-def explain_asked(question: Question, plan: ExplanationPlan, family: Request) -> Asked:
+def explain_asked(question: Question, plan: ExplanationPlan, family: Body) -> Request:
     """With the mechanism that was taken and its price, whatever `auto` would take another time."""
     request = plan.request
-    return Asked(
+    return Request(
         question.text,
         {
             **why_request(question),
@@ -87,5 +87,5 @@ def group_request(group: Sequence[DomainValue]) -> list[str | int | bool | None]
     return [value if isinstance(value, str | int | bool | None) else label(value) for value in group]
 
 
-def _about(answer: Answer) -> Request:
+def _about(answer: Answer) -> Body:
     return {"answer": answer.id, "of": answer.value_name}

@@ -1,0 +1,126 @@
+"""What a measurement costs: as a plan states it, as the ledger reserves it, as the audit chain records it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+
+class Event(StrEnum):
+    """The vocabulary of the audit chain: which kind of noise was paid for, on what.
+
+    Compatibility: a name, once released, keeps its meaning and its accounting for ever; a mechanism that
+    measures something else, or is accounted for differently, gets a new name. Readers show a name they do
+    not know as it is written, because a newer version may have added it. Entries written before this
+    vocabulary existed hold the words of `OLD_WORDS` and are read through it.
+    """
+
+    COUNTS = "gaussian.counts"
+    SUMS = "gaussian.sums"
+    CELL_COUNTS = "gaussian.cell-counts"
+    CELL_SUMS = "gaussian.cell-sums"
+    ALL_INFLUENCES = "gaussian.all-influences"
+    CHOSEN_INFLUENCES = "gaussian.chosen-influences"
+    TOP_K = "gumbel.top-k"
+    INFLUENCES = "gaussian.influences"
+    RANK_SEARCH = "gaussian.rank-search"
+    TOP_K_BY_DISTANCE = "gumbel.top-k-by-distance"
+    INFLUENCE_SEARCH_BY_DISTANCE = "gaussian.influence-search-by-distance"
+    RANK_SEARCH_BY_DISTANCE = "gaussian.rank-search-by-distance"
+
+
+WORDS = {
+    Event.COUNTS: "counts (Gaussian)",
+    Event.SUMS: "sums (Gaussian)",
+    Event.CELL_COUNTS: "counts of all cells (Gaussian)",
+    Event.CELL_SUMS: "sums of all cells (Gaussian)",
+    Event.ALL_INFLUENCES: "all influences (Gaussian)",
+    Event.CHOSEN_INFLUENCES: "the k chosen, afresh (Gaussian)",
+    Event.TOP_K: "top-k selection (Gumbel)",
+    Event.INFLUENCES: "influences (Gaussian)",
+    Event.RANK_SEARCH: "ranks (noisy binary search)",
+    Event.TOP_K_BY_DISTANCE: "top-k selection by distance (Gumbel)",
+    Event.INFLUENCE_SEARCH_BY_DISTANCE: "influences by distance (noisy binary search)",
+    Event.RANK_SEARCH_BY_DISTANCE: "ranks by distance (noisy binary search)",
+}
+# Distance searches were once written with the words of the ordinary ones; kind and noise are the same.
+OLD_WORDS = {words: event for event, words in WORDS.items()} | {
+    "influences (noisy binary search)": Event.INFLUENCE_SEARCH_BY_DISTANCE
+}
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One event's share of a charge, as planned and as written into the ledger.
+
+    >>> print(Spend(Event.COUNTS, 0.1, of="AVG(pay)"))
+    AVG(pay): counts (Gaussian)
+    """
+
+    event: str
+    rho: float
+    of: str = ""
+    """The aggregate it is for, where a SELECT has several."""
+
+    def __str__(self) -> str:
+        words = WORDS[Event(self.event)] if self.event in WORDS else self.event
+        return f"{self.of}: {words}" if self.of else words
+
+    def to_row(self) -> list[Any]:
+        """As the ledger stores it."""
+        return [str(self.event), self.rho, *([self.of] if self.of else [])]
+
+    @classmethod
+    def from_row(cls, row: list[Any]) -> Spend:
+        """Reads what any version of the ledger stored.
+
+        >>> Spend.from_row(["COUNT(*): counts (Gaussian)", 0.1])
+        Spend(event='gaussian.counts', rho=0.1, of='COUNT(*)')
+        """
+        event, rho, of = (*row, "")[:3]
+        aggregate, _, words = event.rpartition(": ")
+        if words in OLD_WORDS:
+            return cls(str(OLD_WORDS[words]), rho, aggregate)
+        return cls(event, rho, of)
+
+
+def spends(*parts: tuple[Event, float]) -> tuple[Spend, ...]:
+    """The shares of a plan; an event without a share does not happen."""
+    return tuple(Spend(event, rho) for event, rho in parts if rho > 0)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for: in words, and as JSON that asks the same again.
+
+    `body` has the shape of the server's REST requests; None where nobody else could ask the same.
+
+    >>> Request("why?", {"answer": 3, "k": 5}).only("answer").body
+    {'answer': 3}
+    """
+
+    words: str
+    body: Mapping[str, Any] | None = None
+
+    def only(self, *names: str) -> Request:
+        """The smaller request that consists of these fields."""
+        if self.body is None:
+            return self
+        return replace(self, body={name: self.body[name] for name in names})
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What the ledger reserves: `rho` for good, shared by the events of `spends`."""
+
+    kind: str
+    """"query", "prepare" or "explain"."""
+    key: str
+    """Identity of the request: an equal key means that a stored release answers it."""
+    request: Request
+    rho: float
+    spends: tuple[Spend, ...] = ()
+    subject: str | None = None
+    """Identity of the query that a preparation belongs to, so that it is found without its key."""
