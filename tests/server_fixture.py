@@ -101,8 +101,8 @@ class RunningServer:
     @property
     def key(self) -> str | None:
         """Of a single user's server."""
-        identifier = self.state.identifier
-        return str(identifier.key) if identifier.single_user else None
+        authenticator = self.state.authenticator
+        return str(authenticator.key) if authenticator.single_user else None
 
     @property
     def door(self) -> str:

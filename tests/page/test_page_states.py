@@ -129,7 +129,7 @@ def test_a_server_that_goes_and_comes_back_loses_nothing(tmp_path: Path, visit: 
     port, key = int(server.url.rstrip("/").rsplit(":", 1)[1]), server.key
 
     def same_key(app: FastAPI) -> None:
-        app.state.server.identifier.key = key
+        app.state.server.authenticator.key = key
 
     with running_server(adult_config(port=port), ledger, before=same_key):
         expect(banner).to_be_hidden()

@@ -80,7 +80,7 @@ def test_one_caller_takes_half_of_the_places_and_never_all_threads(tmp_path: Pat
             try:
                 inside = [threads.submit(ask, greedy, sql) for sql in (SQL, COUNT)]
                 assert engine.entered.acquire(timeout=20)
-                while server.state.pool.inside < 2:
+                while server.state.pool.admitted < 2:
                     time.sleep(0.01)
                 third = ask(greedy, SQL, 0.2)
                 assert (third.status_code, third.json()["code"]) == (429, "too_many_at_once")

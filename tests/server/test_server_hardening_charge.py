@@ -206,7 +206,7 @@ def test_an_edit_is_not_raced_by_what_waits_under_the_old_declarations(tmp_path:
             running = threads.submit(ask, first, COUNT)
             assert engine.entered.acquire(timeout=20)
             waiting = threads.submit(ask, second, SQL)
-            while server.state.pool.inside < 2:
+            while server.state.pool.admitted < 2:
                 time.sleep(0.01)
             edited = SCHEMA.replace("[0, 1000]", "[0, 5000]")
             assert curator.put("/admin/datasets/people", json={"toml": edited}).status_code == 200
@@ -293,7 +293,7 @@ from dpxplain.ledger.opening import open_ledger
 from server_fixture import soon
 with closing(open_ledger(config.ledger_place)) as book:
     print(book.tokens.create("alice", "analyst", expires=soon(), by="test")[1], flush=True)
-running.run(config, said=lambda text: print(text, flush=True))
+running.run(config, announce=lambda text: print(text, flush=True))
 """
 
 

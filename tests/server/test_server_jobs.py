@@ -52,7 +52,7 @@ def test_a_full_server_refuses_with_503_and_charges_nothing(small: RunningServer
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         waiting = [threads.submit(client.post, f"{AT}/query", json=QUERY) for client in clients[:2]]
         assert engine.entered.acquire(timeout=10)
-        while small.state.pool.inside < 2:
+        while small.state.pool.admitted < 2:
             time.sleep(0.01)
         refused = clients[2].post(f"{AT}/query", json=QUERY)
         assert (refused.status_code, refused.json()["code"]) == (503, "busy")
@@ -63,7 +63,7 @@ def test_a_full_server_refuses_with_503_and_charges_nothing(small: RunningServer
         engine.go.set()
         assert [future.result().status_code for future in waiting] == [200, 200]
     assert clients[2].post(f"{AT}/query", json=QUERY).status_code == 200
-    assert small.state.pool.inside == 0
+    assert small.state.pool.admitted == 0
 
 
 def test_a_stored_answer_is_given_even_by_a_full_server(small: RunningServer) -> None:

@@ -185,7 +185,7 @@ def test_t27_a_full_server_refuses_before_it_charges(tmp_path: Path) -> None:
             try:
                 assert engine.entered.acquire(timeout=20)
                 until = time.monotonic() + 20
-                while server.state.pool.inside < 2 and time.monotonic() < until:
+                while server.state.pool.admitted < 2 and time.monotonic() < until:
                     time.sleep(0.01)
                 for path, body in (
                     ("/query", {"sql": SQL, "rho": 0.1}),

@@ -79,6 +79,6 @@ def serve(
     run(
         settings,
         ledger=ledger,
-        said=lambda address: ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False),
+        announce=lambda address: ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False),
     )
     note("The server has ended.")

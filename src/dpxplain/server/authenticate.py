@@ -1,7 +1,7 @@
-"""What every request passes before any route: the right host, a known caller, no forgery, not too often.
+"""Middleware that checks Host, caller, Origin and rate limits before any route runs.
 
-Closed by default: under /api/ only the few addresses in `PUBLIC` are open to strangers, and each route says
-besides which role it is for.
+Closed by default: under /api/ only the addresses in `PUBLIC` are open without a credential, and each route
+declares besides which role it is for.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from fastapi import Depends, Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dpxplain.server.headers import API
-from dpxplain.server.identity import Caller, Identifier, unauthorized
-from dpxplain.server.middleware import Buckets, address_of
+from dpxplain.server.identity import Authenticator, Caller, unauthorized
+from dpxplain.server.middleware import API, Buckets, address_of
 from dpxplain.server.problems import Problem, respond, too_many
 
 PREFIX = "/api/v1"
@@ -32,108 +31,111 @@ PUBLIC = frozenset(
         ("GET", f"{PREFIX}/docs"),
     }
 )
-_NAMELESS = (f"{PREFIX}/health", f"{PREFIX}/openapi.json", f"{PREFIX}/docs")  # who asks makes no difference
+_SAME_FOR_EVERYBODY = (f"{PREFIX}/health", f"{PREFIX}/openapi.json", f"{PREFIX}/docs")
 _READING = ("GET", "HEAD", "OPTIONS")
-_MOST_KNOWN = 4_096
-_MOST_FOREIGN = 8
+_MOST_VERIFIED = 4_096
+_MOST_OIDC_THREADS = 8
 _SIGN_IN = ("POST", f"{PREFIX}/session")
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
-class Gate:
-    """Puts the caller into the request's state, or answers in its place."""
+class Authentication:
+    """Puts the caller into the request's state, or answers with a problem."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        identifier: Identifier,
+        authenticator: Authenticator,
         hosts: frozenset[str],
         origin: str | None,
         per_minute: int,
         anonymous_per_minute: int,
     ) -> None:
         self._app = app
-        self._identifier = identifier
+        self._authenticator = authenticator
         self._hosts = hosts
         self._origin = origin
-        self._callers = Buckets(per_minute)
-        self._strangers = Buckets(anonymous_per_minute)
-        self._slow = CapacityLimiter(_MOST_FOREIGN)  # an issuer that hangs keeps nobody else waiting
-        self._welcome: OrderedDict[bytes, None] = OrderedDict()  # hashes of credentials that were good
+        self._caller_limits = Buckets(per_minute)
+        self._anonymous_limits = Buckets(anonymous_per_minute)
+        self._oidc_limiter = CapacityLimiter(_MOST_OIDC_THREADS)  # an issuer that hangs keeps nobody waiting
+        self._verified_credentials: OrderedDict[bytes, None] = OrderedDict()  # by their SHA-256
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             try:
-                await self._admit(scope)
+                await self._authenticate(scope)
             except Problem as problem:
                 await respond(problem)(scope, receive, send)
                 return
             if (scope["method"], scope["path"]) == _SIGN_IN:
-                send = self._forgiving(address_of(scope), send)
+                send = self._refund_successful_sign_in(address_of(scope), send)
         await self._app(scope, receive, send)
 
-    def _forgiving(self, address: str, send: Send) -> Send:
-        """Signing in with a good token was no guess."""
+    def _refund_successful_sign_in(self, address: str, send: Send) -> Send:
+        """A successful sign-in does not count against the anonymous rate limit."""
 
-        async def noted(message: Message) -> None:
+        async def send_and_refund(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
-                self._strangers.give_back(address)
+                self._anonymous_limits.refund(address)
             await send(message)
 
-        return noted
+        return send_and_refund
 
-    async def _admit(self, scope: Scope) -> None:
+    async def _authenticate(self, scope: Scope) -> None:
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         self._check_host(headers)
         scope.setdefault("state", {})["caller"] = None
-        if not path.startswith(API) or path.startswith(_NAMELESS):
+        if not path.startswith(API) or path.startswith(_SAME_FOR_EVERYBODY):
             return
         public = (method, path) in PUBLIC
         address = address_of(scope)
-        if public and method != "GET":  # signing in: nobody may do it for somebody else's browser
+        if public and method != "GET":  # signing in: another site's page must not do it in this browser
             self._check_origin(headers)
-            _hold_back(self._strangers.take(address))
+            _check_rate(self._anonymous_limits, address)
         caller = await self._identify(headers, address, public=public)
         if caller is None:
             return
         scope["state"]["caller"] = caller
-        _hold_back(self._callers.take(caller.id))
+        _check_rate(self._caller_limits, caller.id)
         if caller.by_cookie and not public:
             self._check_origin(headers, required=method not in _READING)
 
     async def _identify(self, headers: Headers, address: str, *, public: bool) -> Caller | None:
-        """The caller; a stranger only where strangers are welcome, and not too often."""
-        shown = self._identifier.shown(headers)
-        if shown is None:
+        """The caller, or None where that is allowed; invalid credentials count per address.
+
+        A credential that was not verified before is counted before it is looked at, since guesses may come
+        all at once, and is refunded if it is valid. One that was verified before is not counted, so that
+        guesses from the same address do not lock its holder out.
+        """
+        credential = self._authenticator.credential(headers)
+        if credential is None:
             if public:
                 return None
-            _hold_back(self._strangers.take(address))
+            _check_rate(self._anonymous_limits, address)
             raise unauthorized()
-        mark = hashlib.sha256(shown.encode()).digest()
-        # Guessing is slowed down per address, without locking out who is known to be good there. What is
-        # not known to be good is paid for before it is looked at: a crowd of guesses comes all at once.
-        known = mark in self._welcome
-        if not known:
-            _hold_back(self._strangers.take(address))
-        unproven = self._identifier.unproven if _is_ours(shown) else self._slow
-        caller = await run_sync(self._identifier.identify, headers, limiter=None if known else unproven)
+        digest = hashlib.sha256(credential.encode()).digest()
+        verified_before = digest in self._verified_credentials
+        if not verified_before:
+            _check_rate(self._anonymous_limits, address)
+        limiter = None if verified_before or _is_ours(credential) else self._oidc_limiter
+        caller = await run_sync(self._authenticator.identify, headers, limiter=limiter)
         if caller is None:
-            if known:
-                self._welcome.pop(mark, None)
-                _hold_back(self._strangers.take(address))
+            if verified_before:
+                self._verified_credentials.pop(digest, None)
+                _check_rate(self._anonymous_limits, address)
             if public:
                 return None
             raise unauthorized()
-        if not known:
-            self._strangers.give_back(address)
-        self._welcome[mark] = None
-        while len(self._welcome) > _MOST_KNOWN:
-            self._welcome.popitem(last=False)
+        if not verified_before:
+            self._anonymous_limits.refund(address)
+        self._verified_credentials[digest] = None
+        while len(self._verified_credentials) > _MOST_VERIFIED:
+            self._verified_credentials.popitem(last=False)
         return caller
 
     def _check_host(self, headers: Headers) -> None:
-        """Against DNS rebinding: a page of another name that resolves to us does not reach us."""
+        """Refuses foreign host names, against DNS rebinding: a page whose name resolves to our address."""
         host = _HOST.fullmatch(headers.get("host", ""))
         if host is None or host[1].lower().strip("[]") not in self._hosts:
             raise Problem(
@@ -162,18 +164,18 @@ class Gate:
             )
 
 
-def _is_ours(shown: str) -> bool:
-    """Whether the ledger alone can tell who it is."""
-    return shown.removeprefix("Bearer ").startswith("dpx_")
+def _is_ours(credential: str) -> bool:
+    """Whether the ledger verifies it, without the OIDC issuer."""
+    return credential.removeprefix("Bearer ").startswith("dpx_")
 
 
-def _hold_back(seconds: int) -> None:
-    if seconds:
+def _check_rate(limits: Buckets, key: str) -> None:
+    if seconds := limits.take(key):
         raise too_many(seconds)
 
 
-# Dependencies that only look something up are coroutines: FastAPI would run a function in another thread, and
-# under load every change of threads is a wait for the interpreter.
+# Dependencies that only look something up are coroutines: FastAPI runs plain functions in another thread, and
+# under load every change of threads waits for the interpreter lock.
 
 
 async def any_caller(request: Request) -> Caller:

@@ -1,4 +1,4 @@
-"""A data set as one caller may use it: their own account, everybody's engine and kept passes."""
+"""Sessions of one caller: on the caller's own account in the ledger, and the engine and passes of all."""
 
 from __future__ import annotations
 
@@ -64,21 +64,24 @@ class WatchedLedger:
         """An account is not closed; its ledger is."""
 
 
-def asking_nothing_new(dataset: OpenDataset, account: Ledger) -> Session:
-    """For prices and for what is stored: nothing asked of it can spend, so it waits for nobody's turn."""
+def read_only_session(dataset: OpenDataset, account: Ledger) -> Session:
+    """For prices and for what is stored. It cannot spend, so it has locks of its own and waits for nobody."""
     return Session(replace(dataset, ledger=WatchedLedger(account, None), _turns=Turns()))
 
 
-def measuring(dataset: OpenDataset, account: Ledger, task: Task, turns: Turns, admitted: Admitted) -> Session:
-    """`turns` are the caller's own: identical requests of others neither wait for theirs nor tell of them.
+def measuring_session(
+    dataset: OpenDataset, account: Ledger, task: Task, turns: Turns, admitted: Admitted
+) -> Session:
+    """A session that may spend.
 
-    `admitted` is held while a charge is written, or refuses it.
+    `turns` are the caller's own locks: two callers who ask the same do not wait for, and so do not notice,
+    each other. `admitted` is held while a charge is written, or refuses it.
     """
     ledger = WatchedLedger(account, task, admitted)
     return Session(replace(dataset, ledger=ledger, progress=task.progress, _turns=turns))
 
 
-def revealing(dataset: OpenDataset, account: Ledger) -> Session:
-    """The curator's: also tells what is true. Spends nothing."""
+def curator_session(dataset: OpenDataset, account: Ledger) -> Session:
+    """Also shows true values. Cannot spend."""
     parts = {part.name: getattr(dataset, part.name) for part in fields(dataset)}
     return Session(CuratorDataset(**parts | {"ledger": WatchedLedger(account, None)}))

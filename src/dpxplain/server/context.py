@@ -1,4 +1,4 @@
-"""What a running server holds, and how a route reaches it."""
+"""What routes depend on: the running server, and one caller's access to one data set."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from dpxplain.ledger.validation import LOCAL_OWNER
 from dpxplain.phases.concurrency import Turns
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.render.snippets import Place
-from dpxplain.server import caller_session as accounts
+from dpxplain.server import caller_session
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
-from dpxplain.server.failing import FailureCount
-from dpxplain.server.identity import Caller, Identifier
+from dpxplain.server.identity import Authenticator, Caller
 from dpxplain.server.job_runner import JobRunner
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
 from dpxplain.server.problems import busy
 from dpxplain.server.registry import Registry
-from dpxplain.server.size_limits import Sizes
+from dpxplain.server.size_limits import FailureLimit, Sizes
 from dpxplain.session import Session
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Server:
             memory=limits.memory,
             editable=not config.single_user,
         )
-        self.identifier = Identifier(
+        self.authenticator = Authenticator(
             None if config.single_user else ledger.tokens,
             Issuer(config.oidc) if config.oidc is not None else None,
             secure=serving.secure,
@@ -63,7 +62,7 @@ class Server:
             pad_seconds=limits.pad_seconds,
             shared=not config.single_user,
         )
-        # Prices and what is stored: no data is read, so nothing waits for what reads some.
+        # For prices and stored releases: they read no data, and do not wait for requests that do.
         self.planning = Pool(
             running=limits.running,
             waiting=limits.waiting,
@@ -72,14 +71,14 @@ class Server:
             name="dpxplain-plan",
         )
         self.sizes = Sizes.of(limits)
-        self.failures = FailureCount(ledger.failures, self.pool, limits)
+        self.failures = FailureLimit(ledger.failures, self.pool, limits)
         self.jobs = JobRunner(self.pool, ledger.jobs)
         self.metrics = Metrics(self)
         self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     def account(self, caller: Caller) -> Account:
-        """What the caller may spend and see."""
+        """The caller's account in the ledger."""
         if self.config.single_user:
             return self.ledger
         return self.ledger.account(
@@ -87,7 +86,7 @@ class Server:
         )
 
     def turns(self, caller: Caller) -> Turns:
-        """Shared by all requests of one caller that are under way."""
+        """The locks that all running requests of one caller share."""
         with self._lock:
             turns = self._turns.get(caller.name)
             if turns is None:
@@ -99,9 +98,9 @@ class Server:
         return caller.name or LOCAL_OWNER
 
     @property
-    def still_works(self) -> bool:
-        """Whether some thread did not stop in time."""
-        return self.pool.still_runs or self.planning.still_runs
+    def is_running(self) -> bool:
+        """Whether some task did not stop in time."""
+        return self.pool.is_running or self.planning.is_running
 
     def close(self) -> None:
         self.pool.close()
@@ -114,11 +113,11 @@ async def server_of(request: Request) -> Server:
     return server
 
 
-Running = Annotated[Server, Depends(server_of)]
+ServerDep = Annotated[Server, Depends(server_of)]
 
 
-class Desk:
-    """One caller at one data set: what most routes work with."""
+class DatasetAccess:
+    """One caller's access to one data set: what most routes work with."""
 
     def __init__(self, server: Server, dataset: OpenDataset, caller: Caller, home: str) -> None:
         self.server = server
@@ -132,47 +131,46 @@ class Desk:
     def name(self) -> str:
         return self.dataset.name
 
-    def looking(self) -> Session:
-        """For prices and what is stored: cannot spend."""
-        return accounts.asking_nothing_new(self.dataset, self.account)
+    def read_only_session(self) -> Session:
+        """For prices and stored releases; cannot spend."""
+        return caller_session.read_only_session(self.dataset, self.account)
 
-    def measuring(self, task: Task) -> Session:
-        return accounts.measuring(self.dataset, self.account, task, self._turns, self._admitted)
+    def measuring_session(self, task: Task) -> Session:
+        return caller_session.measuring_session(self.dataset, self.account, task, self._turns, self._admitted)
 
-    def revealing(self) -> Session:
-        """The curator's."""
+    def curator_session(self) -> Session:
         assert self.caller.is_curator
-        return accounts.revealing(self.dataset, self.account)
+        return caller_session.curator_session(self.dataset, self.account)
 
-    async def in_pool(self, work: Callable[[Task], T]) -> T:
-        """Wait for work that reads data; refused at once if the server is busy."""
-        return await self._in(self.server.pool, work)
+    async def measure(self, work: Callable[[Task], T]) -> T:
+        """Await work that reads data; refused at once if the server is busy."""
+        return await self._run_in(self.server.pool, work)
 
-    async def planned(self, work: Callable[[], T]) -> T:
-        """Wait for work that may take long but reads no data."""
-        return await self._in(self.server.planning, lambda _task: work())
+    async def plan(self, work: Callable[[], T]) -> T:
+        """Await work that may take long but reads no data."""
+        return await self._run_in(self.server.planning, lambda _task: work())
 
     @contextmanager
     def _admitted(self) -> Iterator[None]:
-        if not self.caller.is_curator:  # who may see the data learns nothing from failures
+        if not self.caller.is_curator:  # a curator may see the data, and learns nothing from failures
             self.server.failures.check(self.name, self.caller.name)
-        with self.server.datasets.holding(self.dataset):
+        with self.server.datasets.unchanged(self.dataset):
             yield
 
-    async def _in(self, pool: Pool, work: Callable[[Task], T]) -> T:
+    async def _run_in(self, pool: Pool, work: Callable[[Task], T]) -> T:
         task = Task()
         future = pool.submit(self.caller.name, task, lambda: work(task))
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            if future.cancelled():  # the server is being shut down, and it had not begun
+            if future.cancelled():  # the server shut down before the task began
                 raise busy(RETRY_SECONDS) from None
             raise
 
 
-def desk_of(request: Request, server: Running, caller: AnyCaller, dataset: DatasetName) -> Desk:
-    home = server.config.server.public_url or str(request.base_url)  # whose host the gate has checked
-    return Desk(server, server.datasets.get(dataset), caller, home)
+def access_of(request: Request, server: ServerDep, caller: AnyCaller, dataset: DatasetName) -> DatasetAccess:
+    home = server.config.server.public_url or str(request.base_url)  # authenticate.py has checked its host
+    return DatasetAccess(server, server.datasets.get(dataset), caller, home)
 
 
-AtDesk = Annotated[Desk, Depends(desk_of)]
+AccessDep = Annotated[DatasetAccess, Depends(access_of)]

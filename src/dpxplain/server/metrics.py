@@ -1,4 +1,4 @@
-"""Figures for operators, in Prometheus' format. Public ones only: no query, name of an analyst, or value."""
+"""Metrics for operators, in Prometheus' format. Nothing private: no query, analyst's name or value."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Metrics:
             self.refusals.labels(str(status)).inc()
 
     def collect(self) -> Iterator[Metric]:
-        """What is true at this moment."""
+        """The gauges, read at this moment."""
         jobs = GaugeMetricFamily("dpxplain_jobs", "Jobs of this process.", labels=["state"])
         for state, number in self._server.jobs.unfinished.items():
             jobs.add_metric([state], number)
         yield jobs
         yield GaugeMetricFamily(
-            "dpxplain_pool_inside", "Requests that run or wait in the pool.", self._server.pool.inside
+            "dpxplain_pool_inside", "Requests that run or wait in the pool.", self._server.pool.admitted
         )
         limit = GaugeMetricFamily("dpxplain_rho_limit", "The data set's budget.", labels=["dataset"])
         spent = GaugeMetricFamily("dpxplain_rho_spent", "Spent of it by everyone.", labels=["dataset"])
@@ -59,7 +59,7 @@ class Metrics:
         yield spent
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing in advance: figures are read when they are asked for."""
+        """Nothing: Prometheus' registry would call `collect` for it at start."""
         return iter(())
 
     def text(self) -> bytes:

@@ -10,12 +10,11 @@ import json
 import logging
 import threading
 import time
-import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import jwt
 
 from dpxplain.server.config import Oidc, is_loopback
@@ -29,17 +28,11 @@ _LEEWAY_SECONDS = 30
 _KINDS = {"RS256": "RSA", "ES256": "EC"}
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
-        """Keys come from where the configuration says, or not at all."""
-
-
 class Issuer:
-    """Whom an OIDC token speaks for, and in which role."""
+    """Verifies an OIDC issuer's tokens."""
 
     def __init__(self, settings: Oidc) -> None:
         self._settings = settings
-        self._opener = urllib.request.build_opener(_NoRedirects)
         self._keys: dict[str, jwt.PyJWK] = {}
         self._fetched = self._tried = -float("inf")
         self._fetching = threading.Lock()
@@ -67,10 +60,11 @@ class Issuer:
         return (name, role) if isinstance(name, str) and role is not None else None
 
     def _role(self, claims: Mapping[str, Any]) -> str | None:
-        said: Any = claims
+        claim: Any = claims
         for part in self._settings.role_claim.split("."):  # such as realm_access.roles
-            said = said.get(part) if isinstance(said, Mapping) else None
-        roles = {said} if isinstance(said, str) else set(said) if _texts(said) else set()
+            claim = claim.get(part) if isinstance(claim, Mapping) else None
+        listed = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+        roles = set(listed) if all(isinstance(role, str) for role in listed) else set()
         if roles & set(self._settings.curator_values):
             return "curator"
         allowed = self._settings.analyst_values
@@ -79,7 +73,7 @@ class Issuer:
     def _key(self, kid: object) -> jwt.PyJWK | None:
         if not isinstance(kid, str):
             return None
-        # One asks the issuer; the others go on with the keys they have, if there are any.
+        # One thread asks the issuer; the others go on with the keys there are, or wait for the first ones.
         if self._is_due(kid) and self._fetching.acquire(timeout=0.0 if self._keys else 2 * _FETCH_SECONDS):
             try:
                 if self._is_due(kid):
@@ -87,8 +81,8 @@ class Issuer:
                     self._fetch()
             finally:
                 self._fetching.release()
-        gone = time.monotonic() - self._fetched > 10 * _KEPT_SECONDS  # then its old keys do not live on
-        return None if gone else self._keys.get(kid)
+        expired = time.monotonic() - self._fetched > 10 * _KEPT_SECONDS
+        return None if expired else self._keys.get(kid)
 
     def _is_due(self, kid: str) -> bool:
         now = time.monotonic()
@@ -98,24 +92,25 @@ class Issuer:
     def _fetch(self) -> None:
         try:
             address = self._settings.jwks_url or self._discovered()
-            published = self._read(address).get("keys", [])
-        except (OSError, HTTPException, ValueError, TypeError, AttributeError, KeyError) as error:
+            published = _fetch_json(address).get("keys", [])
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, AttributeError, KeyError) as error:
             LOG.warning("the keys of the OIDC issuer could not be fetched: %s", type(error).__name__)
             return
         keys = {}
-        for one in published if isinstance(published, list) else []:
+        for key in published if isinstance(published, list) else []:
             try:
-                if one.get("kty") in _KINDS.values() and one.get("use", "sig") == "sig" and "kid" in one:
-                    keys[str(one["kid"])] = jwt.PyJWK(one, algorithm=one.get("alg"))
+                if key.get("kty") in _KINDS.values() and key.get("use", "sig") == "sig" and "kid" in key:
+                    keys[str(key["kid"])] = jwt.PyJWK(key, algorithm=key.get("alg"))
             except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
                 continue  # a kind of key we do not know
         self._keys, self._fetched = keys, time.monotonic()
 
     def _discovered(self) -> str:
-        known = self._read(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")
-        if known.get("issuer") != self._settings.issuer:
+        """The address of the keys, from the issuer's configuration document."""
+        document = _fetch_json(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if document.get("issuer") != self._settings.issuer:
             raise ValueError
-        address = str(known["jwks_uri"])
+        address = str(document["jwks_uri"])
         # Only an issuer on this machine may name an address in the clear, or one of this machine.
         if not (
             address.startswith("https://") or is_loopback(urlsplit(self._settings.issuer).hostname or "")
@@ -124,14 +119,19 @@ class Issuer:
         Oidc(issuer=self._settings.issuer, audience="-", jwks_url=address)
         return address
 
-    def _read(self, address: str) -> dict[str, Any]:
-        with self._opener.open(address, timeout=_FETCH_SECONDS) as response:
-            content = response.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise ValueError
-        read: dict[str, Any] = json.loads(content)
-        return read
 
-
-def _texts(said: object) -> bool:
-    return isinstance(said, list) and all(isinstance(role, str) for role in said)
+def _fetch_json(address: str) -> dict[str, Any]:
+    """Without redirects: keys come from where the configuration says, or not at all."""
+    local = is_loopback(urlsplit(address).hostname or "")  # a proxy would look for it on its own machine
+    with (
+        httpx.Client(timeout=_FETCH_SECONDS, trust_env=not local) as client,
+        client.stream("GET", address) as response,
+    ):
+        response.raise_for_status()
+        content = bytearray()
+        for part in response.iter_bytes():
+            content += part
+            if len(content) > _MOST_BYTES:
+                raise ValueError
+    document: dict[str, Any] = json.loads(content)
+    return document

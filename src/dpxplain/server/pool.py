@@ -1,8 +1,8 @@
-"""The few threads in which data is read: bounded in number, queue and time, before anything is charged.
+"""The thread pool in which data is read: bounded in threads, queue and time, and fair between callers.
 
-With `pad_seconds`, each piece of work takes a whole number of such steps, so that its time says little about
-the data; the thread is held that long too, or the waiting time of others would tell. What was measured is
-stored only when its step ends: the history, or asking again, would tell the time otherwise.
+With `pad_seconds`, each task takes a whole number of such steps, so that its time says little about the data;
+its thread is held that long too, or the waiting time of others would tell. What was measured is stored only
+when its step ends: the history, or asking again, would tell the time otherwise.
 """
 
 from __future__ import annotations
@@ -15,20 +15,27 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
-from dpxplain.server.problems import LOG, Problem, busy, failed_after_charge, place, too_many_at_once
-from dpxplain.server.threads import Workers
+from dpxplain.server.problems import (
+    LOG,
+    Problem,
+    busy,
+    error_location,
+    failed_after_charge,
+    too_many_at_once,
+)
 
 T = TypeVar("T")
 RETRY_SECONDS = 5
 CLOSING_SECONDS = 10.0  # in which what runs may finish, and once more in which it may stop
-_BETWEEN_LOOKS = 0.1
+_SECONDS_BETWEEN_CHECKS = 0.1
 
 
 class Task:
-    """One piece of work: what it does now, and the wish to stop it."""
+    """One piece of work: its stage, its charge and the request to stop it."""
 
     def __init__(self) -> None:
         self.stop = Stop()
@@ -42,12 +49,12 @@ class Task:
         self.padded = False
 
     def settle(self) -> None:
-        """What was measured may be told from here on, so from here on time tells nothing about the data."""
+        """Wait for the end of the step; from here on the release may be stored and seen."""
         self.pad()
         self.padded = True
 
     def progress(self, stage: str) -> None:
-        """For the phases; the place where a wish to stop is noticed between two passes."""
+        """Note the stage, for the phases; between two passes this is where a request to stop takes effect."""
         self.stop.check()
         self.stage = stage
 
@@ -61,7 +68,7 @@ class Task:
 
 
 class Pool:
-    """Runs tasks; refuses more than it may hold. Each caller has half of it at most, unless it is theirs."""
+    """Runs tasks, and refuses more than fit. A shared pool gives each caller half of it at most."""
 
     def __init__(
         self,
@@ -77,7 +84,7 @@ class Pool:
         self._each = max(1, self._most // 2) if shared else self._most
         self._seconds = seconds
         self.pad_seconds = pad_seconds
-        self._inside: Counter[str] = Counter()
+        self._admitted: Counter[str] = Counter()  # running or waiting, by caller
         self._tasks: set[Task] = set()
         self.failed: set[int] = set()  # entries that were charged and not released
         self._lock = threading.Lock()
@@ -86,69 +93,69 @@ class Pool:
         threading.Thread(target=self._watch, name="dpxplain-watch", daemon=True).start()
 
     @contextmanager
-    def admission(self, who: str) -> Iterator[Callable[[Task, Callable[[], T]], Future[T]]]:
-        """A place, or `busy` at once. What is submitted keeps it until it ends; otherwise the block does."""
+    def admission(self, caller: str) -> Iterator[Callable[[Task, Callable[[], T]], Future[T]]]:
+        """A place in the pool, or `busy` at once. The block may submit one task, which keeps the place."""
         with self._lock:
-            if self.inside >= self._most or self._closed.is_set():
+            if self.admitted >= self._most or self._closed.is_set():
                 raise busy(RETRY_SECONDS)
-            if self._inside[who] >= self._each:
+            if self._admitted[caller] >= self._each:
                 raise too_many_at_once(RETRY_SECONDS)
-            self._inside[who] += 1
-        taken = False
+            self._admitted[caller] += 1
+        submitted = False
 
         def submit(task: Task, work: Callable[[], T]) -> Future[T]:
-            nonlocal taken
+            nonlocal submitted
             try:
-                future = self._threads.submit(who, lambda: self._run(task, work))
+                future = self._threads.submit(caller, lambda: self._run(task, work))
             except RuntimeError:  # shut down in between
                 raise busy(RETRY_SECONDS) from None
-            taken = True
-            future.add_done_callback(lambda _future: self._leave(who))
+            submitted = True
+            future.add_done_callback(lambda _future: self._leave(caller))
             return future
 
         try:
             yield submit
         finally:
-            if not taken:
-                self._leave(who)
+            if not submitted:
+                self._leave(caller)
 
-    def submit(self, who: str, task: Task, work: Callable[[], T]) -> Future[T]:
+    def submit(self, caller: str, task: Task, work: Callable[[], T]) -> Future[T]:
         """Start soon, or raise `busy` at once."""
-        with self.admission(who) as submit:
+        with self.admission(caller) as submit:
             return submit(task, work)
 
     @property
-    def inside(self) -> int:
+    def admitted(self) -> int:
         """How many run or wait."""
-        return self._inside.total()
+        return self._admitted.total()
 
     @property
     def entries(self) -> set[int]:
-        """What runs was charged for."""
+        """The ledger entries of running tasks."""
         with self._lock:
             return {task.entry for task in self._tasks if task.entry is not None}
 
     @property
-    def still_runs(self) -> bool:
+    def is_running(self) -> bool:
         return bool(self._tasks)
 
     def close(self) -> None:
-        """Let what runs finish for a while, then stop it."""
+        """Let running tasks finish for a while, then stop them."""
         self._closed.set()
         seconds = CLOSING_SECONDS
         until = time.monotonic() + seconds
         self._threads.close()
         while self._tasks and time.monotonic() < until:
-            time.sleep(_BETWEEN_LOOKS / 2)
+            time.sleep(_SECONDS_BETWEEN_CHECKS / 2)
         while self._tasks and time.monotonic() < until + seconds:
             for task in list(self._tasks):
                 task.stop.ask()
-            time.sleep(_BETWEEN_LOOKS / 2)
+            time.sleep(_SECONDS_BETWEEN_CHECKS / 2)
 
-    def _leave(self, who: str) -> None:
+    def _leave(self, caller: str) -> None:
         with self._lock:
-            self._inside[who] -= 1
-            self._inside += Counter()  # drops those at zero
+            self._admitted[caller] -= 1
+            self._admitted += Counter()  # drops those at zero
 
     def _run(self, task: Task, work: Callable[[], T]) -> T:
         started = time.monotonic()
@@ -156,13 +163,13 @@ class Pool:
 
         def pad() -> None:
             self._pad(started)
-            task.deadline = time.monotonic() + self._seconds  # what follows has its own time
+            task.deadline = time.monotonic() + self._seconds  # rendering has a time limit of its own
 
         task.pad = pad
         with self._lock:
             self._tasks.add(task)
         try:
-            return _bare(task, work)
+            return _run_without_details(task, work)
         finally:
             with self._lock:
                 self._tasks.discard(task)
@@ -177,8 +184,8 @@ class Pool:
             time.sleep(math.ceil(past / self.pad_seconds) * self.pad_seconds - past)
 
     def _watch(self) -> None:
-        """Ask again and again: a pass may have been just about to begin when it was asked to stop."""
-        while not (self._closed.wait(_BETWEEN_LOOKS) and not self._tasks):
+        """Stop late tasks, repeatedly: a pass that begins just after a request to stop has not seen it."""
+        while not (self._closed.wait(_SECONDS_BETWEEN_CHECKS) and not self._tasks):
             now = time.monotonic()
             with self._lock:
                 late = [task for task in self._tasks if task.stop.asked or now > task.deadline]
@@ -186,8 +193,8 @@ class Pool:
                 task.stop.ask()
 
 
-def _bare(task: Task, work: Callable[[], T]) -> T:
-    """A failure after the reservation says only that it failed: why could depend on the data."""
+def _run_without_details(task: Task, work: Callable[[], T]) -> T:
+    """Run; a failure after the charge only says that it failed, as the reason may depend on the data."""
     failure: Exception
     try:
         task.stop.check()
@@ -199,7 +206,7 @@ def _bare(task: Task, work: Callable[[], T]) -> T:
                 logging.INFO if task.stop.asked else logging.ERROR,
                 "failed after the charge of entry %d: %s",
                 task.entry,
-                place(error),
+                error_location(error),
             )
             failure = failed_after_charge()
         elif task.stop.asked or isinstance(error, Stopped):
@@ -217,3 +224,75 @@ def too_slow() -> Problem:
         "Ask for fewer predicates, attributes or groups.",
         headers={"Retry-After": str(RETRY_SECONDS)},
     )
+
+
+@dataclass(frozen=True)
+class _Call:
+    caller: str
+    function: Callable[[], Any]
+    future: Future[Any]
+
+
+class Workers:
+    """A few threads that run calls in the order they came, but of one caller at most `each` at a time.
+
+    The threads are daemons: one that never ends does not keep the process from ending.
+    """
+
+    def __init__(self, number: int, each: int, name: str) -> None:
+        self._each = each
+        self._waiting: list[_Call] = []
+        self._running: Counter[str] = Counter()
+        self._changed = threading.Condition()
+        self._closed = False
+        for index in range(number):
+            threading.Thread(target=self._serve, name=f"{name}-{index}", daemon=True).start()
+
+    def submit(self, caller: str, function: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("closed")
+            self._waiting.append(_Call(caller, function, future))
+            self._changed.notify()
+        return future
+
+    def close(self) -> None:
+        """Cancel what waits; what runs goes on."""
+        with self._changed:
+            self._closed = True
+            cancelled, self._waiting = self._waiting, []
+            self._changed.notify_all()
+        for call in cancelled:
+            call.future.cancel()
+
+    def _serve(self) -> None:
+        while (call := self._next()) is not None:
+            try:
+                if call.future.set_running_or_notify_cancel():
+                    self._run(call)
+            finally:
+                with self._changed:
+                    self._running[call.caller] -= 1
+                    self._running += Counter()  # drops those at zero
+                    self._changed.notify_all()
+            del call
+
+    def _run(self, call: _Call) -> None:
+        try:
+            result = call.function()
+        except BaseException as error:  # raised again where the future is awaited
+            call.future.set_exception(error)
+        else:
+            call.future.set_result(result)
+
+    def _next(self) -> _Call | None:
+        with self._changed:
+            while True:
+                for index, call in enumerate(self._waiting):
+                    if self._running[call.caller] < self._each:
+                        self._running[call.caller] += 1
+                        return self._waiting.pop(index)
+                if self._closed:
+                    return None
+                self._changed.wait()

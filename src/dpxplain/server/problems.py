@@ -1,7 +1,7 @@
-"""One shape for everything that goes wrong: {code, message, remedy, position}. It never carries data.
+"""Problems: the one shape of every HTTP error body, {code, message, remedy, position}. Never carries data.
 
 An exception that DPXPlain did not raise on purpose may quote the data, so its text is neither sent nor
-logged; its kind and place are logged.
+logged; its class, file and line are logged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Shape = dict[str, Any]
 
 
 class Problem(Exception):
-    """What a route answers instead of a result."""
+    """An HTTP error: raised by a route, answered as its shape."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Problem(Exception):
 
 
 def not_found(what: str = "page") -> Problem:
-    """The same words whether it does not exist or is another's."""
+    """The same text whether it does not exist or belongs to somebody else."""
     return Problem(404, "not_found", f"There is no such {what}.", "Check the address.")
 
 
@@ -108,7 +108,7 @@ def too_large() -> Problem:
 
 
 def failed_after_charge() -> Problem:
-    """All that may be said: why it failed could depend on the data."""
+    """Without the reason, which could depend on the data."""
     return Problem(
         500,
         "failed_after_charge",
@@ -126,16 +126,16 @@ def internal() -> Problem:
     )
 
 
-def place(error: BaseException) -> str:
-    """The kind of an error and the file and line it came from; never its text."""
+def error_location(error: BaseException) -> str:
+    """An error's class and the file and line it came from; never its text."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "dpxplain" in Path(frame.filename).parts]
-    spots = dict.fromkeys(f"{Path(f.filename).name}:{f.lineno}" for f in (*ours[-1:], *frames[-1:]))
-    return f"{type(error).__name__} at {', '.join(spots)}"
+    lines = dict.fromkeys(f"{Path(f.filename).name}:{f.lineno}" for f in (*ours[-1:], *frames[-1:]))
+    return f"{type(error).__name__} at {', '.join(lines)}"
 
 
 def as_problem(error: BaseException) -> Problem:
-    """Any failure in the one shape; unforeseen ones are logged by kind and place."""
+    """Any exception as a problem; unforeseen ones are logged by class and location."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, DPXPlainError):
@@ -144,7 +144,7 @@ def as_problem(error: BaseException) -> Problem:
             problem = Problem(status, "", "")
             problem.shape = error.to_dict()
             return problem
-    LOG.error("unforeseen failure: %s", place(error))
+    LOG.error("unforeseen failure: %s", error_location(error))
     return internal()
 
 
@@ -154,7 +154,7 @@ def respond(error: BaseException) -> Response:
 
 
 def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None:
-    """Every error FastAPI and Starlette raise themselves takes the same shape."""
+    """Handle also the errors that FastAPI and Starlette raise themselves."""
 
     async def known(_request: Request, error: Exception) -> Response:
         return respond(error)

@@ -1,15 +1,19 @@
-"""The data sets that are open, each by its schema file; an edited file is followed without a restart.
+"""The data sets that are open, each declared by a schema file; an edited file is reloaded without a restart.
 
-Every process looks at the files' times, so an edit made through one is seen by all. A file that became wrong
-is left aside and the data set stays open as it was, under the declarations everybody knows.
+Every process compares the files' times, so an edit made through one is noticed by all. A file that became
+invalid is not taken over: the data set stays open under its previous declarations.
 """
 
 from __future__ import annotations
 
 import glob
 import logging
+import os
+import re
+import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,33 +25,38 @@ from dpxplain.errors import BadRequest, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
-from dpxplain.server.declaring import check_source, file_name, schema_of, write_whole
 from dpxplain.server.problems import changed, not_found
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
 
 LOG = logging.getLogger("dpxplain.server")
-_BETWEEN_LOOKS = 1.0  # seconds between two looks at the folders
+_SECONDS_BETWEEN_SCANS = 1.0
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_MOST_DEPTH, _MOST_TABLES = 32, 5_000
+_NOT_PART_OF_KEYS = str.maketrans("", "", " \t\"'")
+_WORD = re.compile(r"[\w.-]+")
+_TOML_POSITION = re.compile(r"\(at (line \d+, column \d+|end of document)\)")
 
-Mark = tuple[int, int]
+FileVersion = tuple[int, int]
+"""Time and size: differs whenever the file was edited."""
 
 
 @dataclass
-class Declared:
-    """One schema file and what came of opening it."""
+class SchemaFile:
+    """One schema file and the data set opened from it, or why it could not be opened."""
 
     file: Path
-    mark: Mark
+    version: FileVersion
     problem: BadRequest | None = None
     name: str = ""
     dataset: OpenDataset | None = None
     data: frozenset[tuple[int, int]] = frozenset()
-    """Which files its source is."""
+    """Device and inode of each file of its source."""
 
 
 class Registry:
-    """Opens what the configuration names; `get` gives the data set as it is declared now."""
+    """Opens the data sets that the configuration names; `get` returns one as it is declared now."""
 
     def __init__(
         self,
@@ -63,15 +72,15 @@ class Registry:
         self._data_folder = data_folder
         self._memory = memory
         self.editable = editable
-        self._known: dict[Path, Declared] = {}
+        self._schema_files: dict[Path, SchemaFile] = {}
         self._lock = threading.RLock()
-        self._swapping = threading.Lock()  # held while a charge is written, and while a data set is replaced
-        self._looked = -float("inf")
+        self._swap_lock = threading.Lock()  # held while a charge is written, and while a data set is replaced
+        self._last_scan = -float("inf")
         for file in self._files():
-            declared = self._follow(file)
+            declared = self._reload(file)
             if declared is not None and declared.problem is not None:
                 raise declared.problem
-        if not self._known:
+        if not self._schema_files:
             raise SchemaError(
                 "There is no schema file in the configured datasets.",
                 remedy="Put a schema there; draft one with: dpxplain schema init DATA_FILE",
@@ -80,51 +89,52 @@ class Registry:
     @property
     def all(self) -> list[OpenDataset]:
         """Every open data set, by name."""
-        self._look(at_once=False)
-        opened = [d.dataset for d in list(self._known.values()) if d.dataset is not None]
+        self._scan(at_once=False)
+        opened = [d.dataset for d in list(self._schema_files.values()) if d.dataset is not None]
         return sorted(opened, key=lambda dataset: dataset.name)
 
     def get(self, name: str) -> OpenDataset:
-        if self._named(name) is None:
-            self._look(at_once=False)
-        self._look_at(name)
-        found = self._named(name)
-        if found is None or found.dataset is None:
+        if self._find(name) is None:
+            self._scan(at_once=False)
+        self._reload_if_edited(name)
+        declared = self._find(name)
+        if declared is None or declared.dataset is None:
             raise not_found("data set")
-        return found.dataset
+        return declared.dataset
 
     @contextmanager
-    def holding(self, dataset: OpenDataset) -> Iterator[None]:
-        """While the block runs, what is declared stays as it is; refused if it has changed already."""
-        self._look_at(dataset.name)
-        with self._swapping:
-            found = self._named(dataset.name)
-            if found is None or found.dataset is not dataset:
+    def unchanged(self, dataset: OpenDataset) -> Iterator[None]:
+        """Keep the declarations as they are while the block runs; raise if they have changed already."""
+        self._reload_if_edited(dataset.name)
+        with self._swap_lock:
+            declared = self._find(dataset.name)
+            if declared is None or declared.dataset is not dataset:
                 raise changed()
             yield
 
-    def declared(self) -> list[Declared]:
-        self._look(at_once=True)
-        return sorted(self._known.values(), key=lambda one: (one.name, one.file.name))
+    def schema_files(self) -> list[SchemaFile]:
+        """All schema files, also those that could not be opened."""
+        self._scan(at_once=True)
+        return sorted(self._schema_files.values(), key=lambda declared: (declared.name, declared.file.name))
 
     def file_of(self, name: str) -> Path:
-        found = self._named(name)
-        if found is None:
+        declared = self._find(name)
+        if declared is None:
             raise not_found("data set")
-        return found.file
+        return declared.file
 
-    def put(self, text: str, *, name: str | None) -> OpenDataset:
+    def declare(self, text: str, *, name: str | None) -> OpenDataset:
         """Declare the data set `name` anew, or a new one; its data are opened before anything changes."""
         schema = schema_of(text)
         with self._lock:
             file = self._new_file(schema.table.name) if name is None else self.file_of(name)
-            after = Declared(file, (0, 0), name=schema.table.name)
-            self._check_name(after, self._known.get(file))
+            after = SchemaFile(file, (0, 0), name=schema.table.name)
+            self._check_name(after, self._schema_files.get(file))
             dataset = self._opened(after, schema)
-            write_whole(file, text)
-            after.mark = _mark(file) or (0, 0)
-            with self._swapping:
-                self._known[file] = after
+            _write_atomically(file, text)
+            after.version = _version(file) or (0, 0)
+            with self._swap_lock:
+                self._schema_files[file] = after
             return dataset
 
     def _new_file(self, name: str) -> Path:
@@ -135,7 +145,7 @@ class Registry:
                 "This server has a fixed list of schema files.",
                 remedy="Configure a folder as datasets, to add to it.",
             )
-        file = folder / file_name(name)
+        file = folder / _file_name(name)
         if file.exists():
             raise BadRequest(
                 "There is a schema file of that name.", remedy="Edit it, or choose another name."
@@ -155,32 +165,31 @@ class Registry:
         for place in self._places:
             yield from sorted(place.glob("*.toml")) if place.is_dir() else [place]
 
-    def _named(self, name: str) -> Declared | None:
-        matching = (d for d in list(self._known.values()) if d.name == name and d.dataset is not None)
+    def _find(self, name: str) -> SchemaFile | None:
+        matching = (d for d in list(self._schema_files.values()) if d.name == name and d.dataset is not None)
         return next(matching, None)
 
-    def _look(self, *, at_once: bool) -> None:
-        """Notice new and edited files."""
+    def _scan(self, *, at_once: bool) -> None:
+        """Notice new, edited and removed files."""
         with self._lock:
-            if not at_once and time.monotonic() - self._looked < _BETWEEN_LOOKS:
+            if not at_once and time.monotonic() - self._last_scan < _SECONDS_BETWEEN_SCANS:
                 return
-            self._looked = time.monotonic()
+            self._last_scan = time.monotonic()
             files = list(self._files())
-            with self._swapping:
-                for gone in self._known.keys() - set(files):
-                    del self._known[gone]
+            with self._swap_lock:
+                for gone in self._schema_files.keys() - set(files):
+                    del self._schema_files[gone]
             for file in files:
-                if file not in self._known or _mark(file) != self._known[file].mark:
-                    self._follow(file)
+                if file not in self._schema_files or _version(file) != self._schema_files[file].version:
+                    self._reload(file)
 
-    def _look_at(self, name: str) -> None:
-        """Notice that this data set's file was edited."""
-        found = self._named(name)
-        if found is not None and _mark(found.file) != found.mark:
-            self._follow(found.file)
+    def _reload_if_edited(self, name: str) -> None:
+        declared = self._find(name)
+        if declared is not None and _version(declared.file) != declared.version:
+            self._reload(declared.file)
 
-    def _opened(self, after: Declared, schema: Schema) -> OpenDataset:
-        """Its data are read before anything is written down."""
+    def _opened(self, after: SchemaFile, schema: Schema) -> OpenDataset:
+        """Open its data, then record it in the ledger."""
         after.data = _identities(schema, after.file.parent)
         self._check_data(after)
         dataset = after.dataset = self.open(schema, after.file.parent)
@@ -188,12 +197,12 @@ class Registry:
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
         return dataset
 
-    def _follow(self, file: Path) -> Declared | None:
+    def _reload(self, file: Path) -> SchemaFile | None:
         with self._lock:
-            mark, before = _mark(file), self._known.get(file)
-            if mark is None or (before is not None and before.mark == mark):
+            version, before = _version(file), self._schema_files.get(file)
+            if version is None or (before is not None and before.version == version):
                 return before
-            after = Declared(file, mark)
+            after = SchemaFile(file, version)
             try:
                 schema = Schema.load(file)
                 after.name = schema.table.name
@@ -206,58 +215,121 @@ class Registry:
                 LOG.warning("%s is not taken over: %s", file.name, type(error).__name__)
                 if before is not None:
                     after.name, after.dataset, after.data = before.name, before.dataset, before.data
-            with self._swapping:
-                self._known[file] = after
+            with self._swap_lock:
+                self._schema_files[file] = after
             return after
 
-    def _check_data(self, after: Declared) -> None:
-        """Two budgets on the same people would protect them by their sum, which nobody has declared."""
-        for file, other in self._known.items():
+    def _check_data(self, after: SchemaFile) -> None:
+        """Refuses two data sets on one file: its people would be protected by the sum of two budgets only."""
+        for file, other in self._schema_files.items():
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
                     f"table.source: the data set {other.name} has the same file, and a budget for it.",
                     remedy="Ask both of that data set. If the two budgets may add up, copy the file.",
                 )
 
-    def _check_name(self, after: Declared, before: Declared | None) -> None:
+    def _check_name(self, after: SchemaFile, before: SchemaFile | None) -> None:
         if before is not None and before.dataset is not None and before.name != after.name:
             raise SchemaError(
                 f"The data set {before.name} cannot be renamed: its budget is kept under its name.",
                 remedy="Keep table.name, or declare a new data set in a new file.",
             )
-        others = (d for file, d in self._known.items() if file != after.file and d.dataset is not None)
+        others = (d for file, d in self._schema_files.items() if file != after.file and d.dataset is not None)
         if any(other.name == after.name for other in others):
             raise SchemaError(
                 f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
             )
 
 
+def schema_of(text: str) -> Schema:
+    """The schema in a TOML text, or a refusal that names the keys to mend."""
+    _check_toml_size(text)
+    try:
+        raw = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        position = _TOML_POSITION.search(str(error))
+        raise SchemaError(
+            f"The schema is not valid TOML{f' at {position[1]}' if position else ''}.",
+            remedy="Mend it there.",
+        ) from None
+    schema = Schema.load(raw)
+    _check_source(schema)
+    return schema
+
+
+def _check_toml_size(text: str) -> None:
+    """Refuses what tomllib is slow at: its time grows with the square of the depth and number of tables."""
+    squeezed = text.translate(_NOT_PART_OF_KEYS)
+    deep = any(sum(map(bool, word.split("."))) > _MOST_DEPTH for word in _WORD.findall(squeezed))
+    nested = "[" * _MOST_DEPTH in squeezed or squeezed.count("{") > _MOST_TABLES
+    if deep or nested or text.count("\n[") > _MOST_TABLES:
+        raise SchemaError(
+            f"The schema is deeper than {_MOST_DEPTH} levels, or has more than {_MOST_TABLES:,} tables.",
+            remedy="A schema has [table], [privacy] and one [columns.NAME] for each column.",
+        )
+
+
+def _file_name(table: str) -> str:
+    """The file of a new data set's schema; only a plain name becomes part of a path."""
+    if _FILE_NAME.fullmatch(table) is None:
+        raise SchemaError(
+            "table.name: must be of plain letters, digits, _ and - here, as it names a file.",
+            remedy="Choose such a name.",
+        )
+    return f"{table}.toml"
+
+
+def _write_atomically(file: Path, text: str) -> None:
+    """Readers see the old file or the new one, never a part of it."""
+    try:
+        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=".draft")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
+                opened.write(text)
+                opened.flush()
+                os.fsync(opened.fileno())
+            Path(draft).chmod(0o644)
+            os.replace(draft, file)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise BadRequest(
+            f"The schema cannot be written: {error.strerror}.",
+            remedy="Let the server write to its folder of schemas.",
+        ) from None
+
+
 def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
-    """Wherever links and globs lead, the data lie in the folder that is meant for them."""
+    """Refuses sources outside `home`, after links and globs are followed."""
     source = _source(schema, folder)
-    lying = [Path(found) for found in glob.glob(str(source))] or [source]
-    if not all(path.resolve().is_relative_to(home.resolve()) for path in lying):
+    paths = [Path(match) for match in glob.glob(str(source))] or [source]
+    if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
         raise SourceError(
             "table.source: lies outside the server's data folder.",
             remedy="Name a file inside it, relative to the schema's own folder.",
         )
 
 
+def _check_source(schema: Schema) -> None:
+    if "\x00" in (schema.table.source or ""):  # no path has it, and asking the system would fail
+        raise SchemaError("table.source: must not contain a NUL character.", remedy="Leave it out.")
+
+
 def _source(schema: Schema, folder: Path) -> Path:
     if schema.table.source is None:
         raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
-    check_source(schema)
+    _check_source(schema)
     return folder / schema.table.source
 
 
 def _identities(schema: Schema, folder: Path) -> frozenset[tuple[int, int]]:
-    """Of the files that a source names, under whichever names and links."""
-    found = (Path(name) for name in glob.glob(str(_source(schema, folder))))
-    return frozenset((status.st_dev, status.st_ino) for status in (path.stat() for path in found))
+    """Device and inode of the source's files, whatever names and links lead to them."""
+    paths = (Path(match) for match in glob.glob(str(_source(schema, folder))))
+    return frozenset((status.st_dev, status.st_ino) for status in (path.stat() for path in paths))
 
 
-def _mark(file: Path) -> Mark | None:
-    """Changes whenever the file does."""
+def _version(file: Path) -> FileVersion | None:
     try:
         status = file.stat()
     except OSError:

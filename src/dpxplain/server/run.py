@@ -1,4 +1,4 @@
-"""Starting the server, saying where it is, and ending it without losing what was measured."""
+"""Starts the server under Uvicorn, prints its address, and shuts it down without losing a release."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) 
 
 
 def run(
-    config: Config, *, ledger: Path | None = None, said: Callable[[str], None] = lambda _text: None
+    config: Config, *, ledger: Path | None = None, announce: Callable[[str], None] = lambda _url: None
 ) -> None:
     """Serve until interrupted. A single-user server keeps its ledger at `ledger`, or in memory."""
     book = open_ledger(ledger) if config.single_user else open_ledger(config.ledger_place)
     try:
         app = create_app(config, book)
         with listening(config.server) as listener:
-            key = f"?key={app.state.server.identifier.key}" if config.single_user else ""
-            said(address(config.server, listener.getsockname()[1]) + key)
+            key = f"?key={app.state.server.authenticator.key}" if config.single_user else ""
+            announce(address(config.server, listener.getsockname()[1]) + key)
             uvicorn_of(config, app).run(sockets=[listener])
     finally:
         book.close()
-    if app.state.server.still_works:
-        # It was asked to stop and has not: the ledger is closed, so it could charge or store nothing more.
+    if app.state.server.is_running:
+        # A task did not stop. The ledger is closed, so it can neither charge nor store anything.
         logging.getLogger("dpxplain.server").warning("some work did not stop in time")
         logging.shutdown()
         os._exit(0)
@@ -64,8 +64,8 @@ def address(serving: Serving, port: int) -> str:
     return f"{'http' if serving.tls_key is None else 'https'}://{host}:{port}/"
 
 
-class Quiet(uvicorn.Server):
-    """Ends when it is asked to, and gives the control back, so that the ledger is closed in order."""
+class GracefulServer(uvicorn.Server):
+    """Returns after a signal instead of raising it again, so that the ledger is closed in order."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = self.should_exit and sig == signal.SIGINT  # the second time, at once
@@ -76,7 +76,7 @@ def uvicorn_of(config: Config, app: FastAPI) -> uvicorn.Server:
     serving = config.server
     # Its lines hold addresses with their values; ours name routes.
     logging.getLogger("uvicorn.access").disabled = True
-    return Quiet(
+    return GracefulServer(
         uvicorn.Config(
             app,
             access_log=False,

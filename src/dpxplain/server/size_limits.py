@@ -1,8 +1,7 @@
-"""What is refused before its charge because of its size, told from declarations alone.
+"""Limits on the declared size of requests, checked before the charge, and on failures after it.
 
-A request that is charged and then runs out of memory or time tells by that something about the data, free of
-noise. So what could, by its declared size, is refused before; the limits here are small enough for a server
-that many share. The library itself takes more.
+That a charged request runs out of memory or time is a fact about the data without noise. So requests whose
+declared size could need too much are refused first, and few failures are let pass.
 """
 
 from __future__ import annotations
@@ -11,34 +10,39 @@ import math
 import os
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dpxplain.errors import ExplanationError, QueryRefused
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
+from dpxplain.ledger.failing import Failures
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.results.prepared import PreparationPreview
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.server import translate as asking
+from dpxplain.server import translate
 from dpxplain.server.bodies import Ask, Explain, Prepare
 from dpxplain.server.config import Limits
+from dpxplain.server.pool import Pool
+from dpxplain.server.problems import too_many_failures
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse
 
 MANY_GROUPS = 2_000
-"""Answers with more are not rendered where small ones are."""
+"""Answers with more are rendered in the planning pool, as that takes long."""
 
 _BYTES_PER_CELL = 128  # of DuckDB's hash table and of the result, with room to spare
 _SIZES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SLACK = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The most that one request may ask for."""
+    """The largest declared sizes of one request."""
 
     groups: int
     cells: int
@@ -54,25 +58,25 @@ class Sizes:
 
 
 def bytes_of(memory: str | None) -> int:
-    """What DuckDB takes at most; without a limit of ours, its own, four fifths of the machine's.
+    """DuckDB's memory limit; without a setting its own default, four fifths of the machine's.
 
     >>> bytes_of("1.5GB"), bytes_of("2 KiB")
     (1500000000, 2048)
     """
     if memory is None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 4 // 5
-    said = re.fullmatch(r"([\d.]+)\s?([KMGT])(i?)B", memory)
-    assert said is not None  # the configuration was checked
-    return int(float(said[1]) * (_BINARY if said[3] else _SIZES)[said[2]])
+    parts = re.fullmatch(r"([\d.]+)\s?([KMGT])(i?)B", memory)
+    assert parts is not None  # the configuration was checked
+    return int(float(parts[1]) * (_BINARY if parts[3] else _SIZES)[parts[2]])
 
 
-def groups_asked(schema: Schema, sql: str) -> int:
-    """How many declared groups a query has."""
+def group_count(schema: Schema, sql: str) -> int:
+    """The number of declared groups of a query."""
     return Groups.of(parse(sql, schema).query, schema).size
 
 
 def check_query(schema: Schema, sql: str, sizes: Sizes) -> None:
-    if (size := groups_asked(schema, sql)) > sizes.groups:
+    if (size := group_count(schema, sql)) > sizes.groups:
         raise QueryRefused(
             f"The query has {size:,} declared groups, more than the {sizes.groups:,} that this server "
             "answers at once. Nothing was charged.",
@@ -89,8 +93,8 @@ def priced_preparation(
     session: Session, dataset: OpenDataset, body: Prepare, sizes: Sizes
 ) -> PreparationPreview:
     """Its price, unless it is too large."""
-    answer = asking.aggregate_meant(session, body.answer, body.of)
-    family = asking.family_asked(body.family, session.schema)
+    answer = translate.stored_part(session, body.answer, body.of)
+    family = translate.family_arguments(body.family, session.schema)
     priced = answer.preview_prepare(body.rho, **family)
     if not priced.price.free:
         _check_pass(dataset, answer.statement.query, family, sizes)
@@ -101,8 +105,8 @@ def priced_explanation(
     session: Session, dataset: OpenDataset, body: Explain, sizes: Sizes
 ) -> ExplanationPreview:
     """Its price, unless it is too large."""
-    question = asking.question_asked(session, body)
-    arguments = asking.explain_arguments(body, session.schema)
+    question = translate.question_of(session, body)
+    arguments = translate.explain_arguments(body, session.schema)
     priced = question.preview(**arguments)
     if priced.k * priced.family_size > sizes.ranked:
         raise ExplanationError(
@@ -133,3 +137,29 @@ def pass_cells(query: Query, family: Family, schema: Schema) -> int:
     blocks = cover(family.subsets, sizes)
     wide = sum(math.prod(sizes[name] for name in block) for block in blocks)
     return Groups.of(query, schema).size * wide
+
+
+class FailureLimit:
+    """Refuses to measure for an analyst whose charged requests failed too often.
+
+    A failure after the charge (out of memory, out of time) may depend on the data and has no noise. After
+    `limits.failures` of them nothing more is measured for that analyst on that data set until the curator has
+    looked into it. A failure is an entry without a release that is not running.
+    """
+
+    def __init__(self, failures: Failures, pool: Pool, limits: Limits) -> None:
+        self._failures = failures
+        self._pool = pool
+        self._most = limits.failures
+        # Of other processes it is only known when a request must have ended.
+        self._longest = timedelta(seconds=limits.seconds_per_request + limits.pad_seconds) + _SLACK
+
+    def check(self, dataset: str, analyst: str) -> None:
+        now, running, failed = datetime.now(UTC), self._pool.entries, self._pool.failed
+        failures = [
+            entry
+            for entry in self._failures.unreleased(dataset, analyst)
+            if entry.id in failed or (entry.id not in running and now - entry.time > self._longest)
+        ]
+        if len(failures) >= self._most:
+            raise too_many_failures()

@@ -1,7 +1,4 @@
-"""From a request's body to the library's objects, and from those to the payload that is sent.
-
-The same calls as in a notebook: a `Session` on the caller's account does the work.
-"""
+"""Translates request bodies into calls of a `Session`, and its results into the payloads that are sent."""
 
 from __future__ import annotations
 
@@ -25,16 +22,17 @@ from dpxplain.wire.payloads import answer_payload, explanation_payload, prepared
 Payload = dict[str, Any]
 
 
-def answer_meant(session: Session, number: int, confidence: float) -> Answer | Answers:
-    """A stored answer; another's is told apart from none by nobody."""
-    found = session.find_answer(number, confidence=confidence)
-    if found is None:
+def stored_answer(session: Session, number: int, confidence: float) -> Answer | Answers:
+    """The stored answer of that number; somebody else's is refused as if it did not exist."""
+    answer = session.find_answer(number, confidence=confidence)
+    if answer is None:
         raise not_found("answer")
-    return found
+    return answer
 
 
-def aggregate_meant(session: Session, number: int, of: str | None, confidence: float = 0.95) -> Answer:
-    answer = answer_meant(session, number, confidence)
+def stored_part(session: Session, number: int, of: str | None, confidence: float = 0.95) -> Answer:
+    """The stored answer of that number, or of several aggregates the one named `of`."""
+    answer = stored_answer(session, number, confidence)
     if isinstance(answer, Answers):
         if of is None:
             raise QuestionError(
@@ -48,8 +46,8 @@ def aggregate_meant(session: Session, number: int, of: str | None, confidence: f
     return answer
 
 
-def question_asked(session: Session, why: Why) -> Question:
-    answer = aggregate_meant(session, why.answer, why.of, why.confidence)
+def question_of(session: Session, why: Why) -> Question:
+    answer = stored_part(session, why.answer, why.of, why.confidence)
     weights: dict[object, float] = {}
     for part in why.weights:
         group = tuple(part.group) if isinstance(part.group, list) else part.group
@@ -59,8 +57,8 @@ def question_asked(session: Session, why: Why) -> Question:
     return answer.why(weights, at_least=why.at_least, confidence=why.confidence, method=why.method)
 
 
-def family_asked(family: Family, schema: Schema) -> dict[str, Any]:
-    """The library's own arguments; it checks them."""
+def family_arguments(family: Family, schema: Schema) -> dict[str, Any]:
+    """As the library takes them; it checks them."""
     given = family.predicates
     return {
         "attributes": family.attributes,
@@ -70,43 +68,43 @@ def family_asked(family: Family, schema: Schema) -> dict[str, Any]:
     }
 
 
-def explain_arguments(asked: Explain, schema: Schema) -> dict[str, Any]:
-    split: Any = asked.split
+def explain_arguments(body: Explain, schema: Schema) -> dict[str, Any]:
+    split: Any = body.split
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
     return {
-        "k": asked.k,
-        "rho": asked.rho,
-        "mechanism": asked.mechanism,
-        "confidence": asked.explain_confidence,
+        "k": body.k,
+        "rho": body.rho,
+        "mechanism": body.mechanism,
+        "confidence": body.explain_confidence,
         "split": split,
-        "sensitivity": asked.sensitivity,
-        **family_asked(asked.family, schema),
+        "sensitivity": body.sensitivity,
+        **family_arguments(body.family, schema),
     }
 
 
-def explained(session: Session, asked: Explain) -> Explanation:
-    question = question_asked(session, asked)
-    table: Explanation = question.explain(**explain_arguments(asked, session.schema))
+def explain(session: Session, body: Explain) -> Explanation:
+    question = question_of(session, body)
+    table: Explanation = question.explain(**explain_arguments(body, session.schema))
     return table
 
 
-def check_stored(session: Session, asked: Explain) -> None:
-    """A refusal, unless explaining it spends nothing."""
-    question = question_asked(session, asked)
-    price = question.preview(**explain_arguments(asked, session.schema)).price
+def check_stored(session: Session, body: Explain) -> None:
+    """Refuses what would have to be measured."""
+    question = question_of(session, body)
+    price = question.preview(**explain_arguments(body, session.schema)).price
     if not price.free and price.rho > 0:
         raise Problem(409, "not_stored", "This explanation was not asked yet.", "Ask it with explain first.")
 
 
-def prepared(session: Session, asked: Prepare) -> Payload:
-    answer = aggregate_meant(session, asked.answer, asked.of)
-    done = answer.prepare(asked.rho, **family_asked(asked.family, session.schema))
-    return _plain(prepared_payload(done, answer, session.budget))
+def prepare(session: Session, body: Prepare) -> Payload:
+    answer = stored_part(session, body.answer, body.of)
+    preparation = answer.prepare(body.rho, **family_arguments(body.family, session.schema))
+    return _plain(prepared_payload(preparation, answer, session.budget))
 
 
 def show_answer(session: Session, answer: Answer | Answers, place: Place, chart_width: int | None) -> Payload:
-    """`place` is where the code shown beside it asks the same."""
+    """The payload, with code that asks the same at `place`."""
     payload = _plain(answer_payload(answer, session.budget, place=place))
     if chart_width is not None:
         from dpxplain.render.charts import answer_chart, answers_chart

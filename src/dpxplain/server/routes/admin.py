@@ -13,10 +13,10 @@ from dpxplain.errors import BadRequest
 from dpxplain.server import catalog
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, SchemaBody
-from dpxplain.server.context import Running, Server
-from dpxplain.server.declaring import schema_of
+from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.problems import Problem, not_found
+from dpxplain.server.registry import schema_of
 from dpxplain.server.response_shapes import (
     AuditPayload,
     AuditVerified,
@@ -38,7 +38,7 @@ Head = Annotated[
 
 
 @router.get("/datasets", responses=answers(DeclaredList))
-def declared(_caller: Curator, server: Running) -> Any:
+def declared(_caller: Curator, server: ServerDep) -> Any:
     """Every schema file, also those that could not be taken over."""
     return JSONResponse(
         {
@@ -49,23 +49,23 @@ def declared(_caller: Curator, server: Running) -> Any:
                     "editable": server.datasets.editable,
                     "problem": None if one.problem is None else one.problem.to_dict(),
                 }
-                for one in server.datasets.declared()
+                for one in server.datasets.schema_files()
             ]
         }
     )
 
 
 @router.post("/datasets", responses=answers(SchemaText, "Declared and open.", 409))
-def declare(caller: Curator, server: Running, body: SchemaBody) -> Any:
+def declare(caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
     """Declare a new data set."""
     _check_editable(server)
-    name = server.datasets.put(body.toml, name=None).name
+    name = server.datasets.declare(body.toml, name=None).name
     _note(server, server.actor(caller), "data set declared", name, body.toml)
     return JSONResponse(SchemaText(name=name, toml=body.toml, editable=True))
 
 
 @router.get("/datasets/{dataset}", responses=answers(SchemaText))
-def schema_text(_caller: Curator, server: Running, dataset: DatasetName) -> Any:
+def schema_text(_caller: Curator, server: ServerDep, dataset: DatasetName) -> Any:
     """A schema file as it is."""
     server.datasets.get(dataset)
     text = server.datasets.file_of(dataset).read_text(encoding="utf-8")
@@ -73,17 +73,17 @@ def schema_text(_caller: Curator, server: Running, dataset: DatasetName) -> Any:
 
 
 @router.put("/datasets/{dataset}", responses=answers(SchemaText, "Declared anew and open.", 409))
-def edit(caller: Curator, server: Running, dataset: DatasetName, body: SchemaBody) -> Any:
+def edit(caller: Curator, server: ServerDep, dataset: DatasetName, body: SchemaBody) -> Any:
     """Declare a data set anew; its name, and with it its history, stays."""
     _check_editable(server)
     server.datasets.get(dataset)
-    server.datasets.put(body.toml, name=dataset)
+    server.datasets.declare(body.toml, name=dataset)
     _note(server, server.actor(caller), "schema edited", dataset, body.toml)
     return JSONResponse(SchemaText(name=dataset, toml=body.toml, editable=True))
 
 
 @router.post("/schema/check", responses=answers(SchemaChecked))
-def check(_caller: Curator, server: Running, body: SchemaBody) -> Any:
+def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
     """Whether a schema is right, without opening or changing anything."""
     schema = schema_of(body.toml)
     warnings = [
@@ -98,7 +98,7 @@ def check(_caller: Curator, server: Running, body: SchemaBody) -> Any:
 
 
 @router.get("/tokens", responses=answers(TokenList))
-def tokens(_caller: Curator, server: Running) -> Any:
+def tokens(_caller: Curator, server: ServerDep) -> Any:
     """Every token ever made; their texts are known to their holders only."""
     listed = [
         plain_times(asdict(one), "created", "expires", "revoked") for one in server.ledger.tokens.list()
@@ -109,7 +109,7 @@ def tokens(_caller: Curator, server: Running) -> Any:
 
 
 @router.post("/tokens", responses=answers(TokenMade, "Made; the text is shown this once."))
-def make_token(caller: Curator, server: Running, body: NewToken) -> Any:
+def make_token(caller: Curator, server: ServerDep, body: NewToken) -> Any:
     """Make a token for somebody."""
     id, text = server.ledger.tokens.create(
         body.name, body.role, expires=body.expires, by=server.actor(caller)
@@ -119,7 +119,7 @@ def make_token(caller: Curator, server: Running, body: NewToken) -> Any:
 
 
 @router.delete("/tokens/{token}", status_code=204, responses=failures(), response_class=Response)
-def revoke(caller: Curator, server: Running, token: TokenId) -> Response:
+def revoke(caller: Curator, server: ServerDep, token: TokenId) -> Response:
     """End a token and the sessions made from it."""
     try:
         server.ledger.tokens.revoke(token, server.actor(caller))
@@ -129,14 +129,14 @@ def revoke(caller: Curator, server: Running, token: TokenId) -> Response:
 
 
 @router.get("/audit", responses=answers(AuditPayload))
-def audit(_caller: Curator, server: Running, after: After = 0, limit: Most = 500) -> Any:
+def audit(_caller: Curator, server: ServerDep, after: After = 0, limit: Most = 500) -> Any:
     """The audit log, oldest first."""
     records = [plain_times(asdict(one), "time") for one in server.ledger.audit(after, limit)]
     return JSONResponse({"records": records})
 
 
 @router.get("/audit/verify", responses=answers(AuditVerified))
-def verify(_caller: Curator, server: Running, head: Head = None) -> Any:
+def verify(_caller: Curator, server: ServerDep, head: Head = None) -> Any:
     """Recompute the log's chain of hashes, and hold the ledger against it."""
     report = server.ledger.verify_audit(head or None)
     return JSONResponse(asdict(report) | {"intact": report.intact})

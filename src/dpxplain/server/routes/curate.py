@@ -10,10 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from dpxplain.curator import Truth
 from dpxplain.ledger.protocol import Allowance
-from dpxplain.server import translate as asking
+from dpxplain.server import translate
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import EntryId, Explain, Forgive, Grant, Name, ShareBody, TopUp, WhyTruth
-from dpxplain.server.context import AtDesk, Desk
+from dpxplain.server.context import AccessDep, DatasetAccess
 from dpxplain.server.openapi import Responses, answers, failures
 from dpxplain.server.pool import Task
 from dpxplain.server.response_shapes import AllowancePayload, Analysts, Shares
@@ -29,59 +29,64 @@ AnalystName = Annotated[Name, Path(description="The analyst's name.")]
 
 
 @router.get("/datasets/{dataset}/answers/{entry}/truth", responses=_TRUTH)
-async def answer_truth(desk: AtDesk, _caller: Curator, entry: EntryId) -> Any:
+async def answer_truth(access: AccessDep, _caller: Curator, entry: EntryId) -> Any:
     """The true values beside the released ones. Audited."""
 
     def work(_task: Task) -> Truth:
-        session = desk.revealing()
-        answer = asking.answer_meant(session, entry, 0.95)
-        _note(desk, {"answer": entry})
+        session = access.curator_session()
+        answer = translate.stored_answer(session, entry, 0.95)
+        _note(access, {"answer": entry})
         return answer.truth()
 
-    return _marked(await desk.in_pool(work))
+    return _marked(await access.measure(work))
 
 
 @router.post("/datasets/{dataset}/why/truth", responses=_TRUTH)
-async def why_truth(desk: AtDesk, _caller: Curator, body: WhyTruth) -> Any:
+async def why_truth(access: AccessDep, _caller: Curator, body: WhyTruth) -> Any:
     """True influence and rank of every predicate. Audited."""
 
     def work(_task: Task) -> Truth:
-        session = desk.revealing()
-        question = asking.question_asked(session, body)
-        family = asking.family_asked(body.family, session.schema)
-        _note(desk, {"answer": body.answer, "question": question.text})
+        session = access.curator_session()
+        question = translate.question_of(session, body)
+        family = translate.family_arguments(body.family, session.schema)
+        _note(access, {"answer": body.answer, "question": question.text})
         return question.truth(**family)
 
-    return _marked(await desk.in_pool(work))
+    return _marked(await access.measure(work))
 
 
 @router.post("/datasets/{dataset}/explain/truth", responses=_TRUTH)
-async def explain_truth(desk: AtDesk, _caller: Curator, body: Explain) -> Any:
+async def explain_truth(access: AccessDep, _caller: Curator, body: Explain) -> Any:
     """True influences and ranks beside an explanation that is stored or free. Audited."""
 
     def work(_task: Task) -> Truth:
-        session = desk.revealing()
-        asking.check_stored(session, body)
-        table = asking.explained(session, body)
-        _note(desk, {"explanation": table.id, "question": table.question.text})
+        session = access.curator_session()
+        translate.check_stored(session, body)
+        table = translate.explain(session, body)
+        _note(access, {"explanation": table.id, "question": table.question.text})
         return table.truth()
 
-    return _marked(await desk.in_pool(work))
+    return _marked(await access.measure(work))
 
 
 @router.get("/datasets/{dataset}/analysts", responses=answers(Analysts))
-def analysts(desk: AtDesk, _caller: Curator) -> Any:
+def analysts(access: AccessDep, _caller: Curator) -> Any:
     """What each analyst may spend, and did."""
-    return JSONResponse({"analysts": [_allowance(one) for one in _allowances(desk)]})
+    return JSONResponse({"analysts": [_allowance(one) for one in _allowances(access)]})
 
 
 @router.put("/datasets/{dataset}/analysts/{analyst}", responses=answers(AllowancePayload))
-def grant(desk: AtDesk, caller: Curator, analyst: AnalystName, body: Grant) -> Any:
+def grant(access: AccessDep, caller: Curator, analyst: AnalystName, body: Grant) -> Any:
     """Set what an analyst may spend on the data set in all."""
-    desk.server.ledger.grant(
-        desk.name, analyst, body.rho, expires=body.expires, reason=body.reason, by=desk.server.actor(caller)
+    access.server.ledger.grant(
+        access.name,
+        analyst,
+        body.rho,
+        expires=body.expires,
+        reason=body.reason,
+        by=access.server.actor(caller),
     )
-    return JSONResponse(next(_allowance(one) for one in _allowances(desk) if one.analyst == analyst))
+    return JSONResponse(next(_allowance(one) for one in _allowances(access) if one.analyst == analyst))
 
 
 @router.post(
@@ -90,51 +95,53 @@ def grant(desk: AtDesk, caller: Curator, analyst: AnalystName, body: Grant) -> A
     responses=failures(),
     response_class=Response,
 )
-def forgive(desk: AtDesk, caller: Curator, analyst: AnalystName, body: Forgive) -> Response:
+def forgive(access: AccessDep, caller: Curator, analyst: AnalystName, body: Forgive) -> Response:
     """Let an analyst measure again whose charged requests failed too often. The charges stay."""
-    desk.server.ledger.failures.forgive(desk.name, analyst, reason=body.reason, by=desk.server.actor(caller))
+    access.server.ledger.failures.forgive(
+        access.name, analyst, reason=body.reason, by=access.server.actor(caller)
+    )
     return Response(status_code=204)
 
 
 @router.post("/datasets/{dataset}/top-up", responses=answers(Analysts))
-def top_up(desk: AtDesk, caller: Curator, body: TopUp) -> Any:
+def top_up(access: AccessDep, caller: Curator, body: TopUp) -> Any:
     """Add to the data set's limit, or to one analyst's."""
-    desk.server.ledger.top_up(
-        desk.name,
+    access.server.ledger.top_up(
+        access.name,
         body.rho,
         analyst=body.analyst,
         reason=body.reason,
-        by=desk.server.actor(caller),
-        default_limit=desk.server.config.analysts.default_rho,
+        by=access.server.actor(caller),
+        default_limit=access.server.config.analysts.default_rho,
     )
-    return JSONResponse({"analysts": [_allowance(one) for one in _allowances(desk)]})
+    return JSONResponse({"analysts": [_allowance(one) for one in _allowances(access)]})
 
 
 @router.get("/datasets/{dataset}/shares", responses=answers(Shares))
-def shares(desk: AtDesk, _caller: Curator) -> Any:
+def shares(access: AccessDep, _caller: Curator) -> Any:
     """Who may see what others asked."""
-    return JSONResponse(_shares(desk))
+    return JSONResponse(_shares(access))
 
 
 @router.post("/datasets/{dataset}/shares", responses=answers(Shares))
-def share(desk: AtDesk, caller: Curator, body: ShareBody) -> Any:
+def share(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
     """Let a reader ("*": everyone) see what an analyst asked and will ask."""
-    by = desk.server.actor(caller)
-    desk.server.ledger.share(desk.name, body.owner, body.reader, reason=body.reason, by=by)
-    return JSONResponse(_shares(desk))
+    by = access.server.actor(caller)
+    access.server.ledger.share(access.name, body.owner, body.reader, reason=body.reason, by=by)
+    return JSONResponse(_shares(access))
 
 
 @router.delete("/datasets/{dataset}/shares", responses={**answers(Shares), **failures()})
-def unshare(desk: AtDesk, caller: Curator, body: ShareBody) -> Any:
+def unshare(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
     """Take a share back."""
-    by = desk.server.actor(caller)
-    desk.server.ledger.unshare(desk.name, body.owner, body.reader, reason=body.reason, by=by)
-    return JSONResponse(_shares(desk))
+    by = access.server.actor(caller)
+    access.server.ledger.unshare(access.name, body.owner, body.reader, reason=body.reason, by=by)
+    return JSONResponse(_shares(access))
 
 
-def _note(desk: Desk, details: dict[str, Any]) -> None:
+def _note(access: DatasetAccess, details: dict[str, Any]) -> None:
     """Before anything is revealed; what was revealed is not part of it."""
-    desk.server.ledger.note(desk.server.actor(desk.caller), "truth viewed", desk.name, details)
+    access.server.ledger.note(access.server.actor(access.caller), "truth viewed", access.name, details)
 
 
 def _marked(truth: Truth) -> Response:
@@ -145,17 +152,17 @@ def _marked(truth: Truth) -> Response:
     return JSONResponse(payload, headers=_MARKED)
 
 
-def _allowances(desk: Desk) -> list[Allowance]:
-    default = desk.server.config.analysts.default_rho
-    return desk.server.ledger.allowances(desk.name, default_limit=default)
+def _allowances(access: DatasetAccess) -> list[Allowance]:
+    default = access.server.config.analysts.default_rho
+    return access.server.ledger.allowances(access.name, default_limit=default)
 
 
 def _allowance(one: Allowance) -> dict[str, Any]:
     return plain_times(asdict(one), "expires", "time")
 
 
-def _shares(desk: Desk) -> dict[str, Any]:
-    found = (asdict(one) for one in desk.server.ledger.shares(desk.name))
+def _shares(access: DatasetAccess) -> dict[str, Any]:
+    found = (asdict(one) for one in access.server.ledger.shares(access.name))
     kept = ({name: part for name, part in one.items() if name != "dataset"} for one in found)
     return {"shares": [plain_times(one, "time") for one in kept]}
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from dpxplain import __version__
 from dpxplain.server.authenticate import AnyCaller, Curator
 from dpxplain.server.bodies import SignIn
-from dpxplain.server.context import Running, Server
+from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.identity import Caller, unauthorized
 from dpxplain.server.metrics import CONTENT_TYPE
 from dpxplain.server.openapi import answers, failures
@@ -29,21 +29,21 @@ async def health() -> Any:
 
 
 @router.get("/me", responses=answers(Me, "Also when not signed in: then name is null."))
-async def me(request: Request, server: Running) -> Any:
+async def me(request: Request, server: ServerDep) -> Any:
     """Who the server takes you for."""
     return JSONResponse(_me(request.state.caller, single_user=server.config.single_user))
 
 
 @router.post("/session", responses=answers(Me, "Signed in; a cookie comes along."))
-async def sign_in(request: Request, body: SignIn, server: Running) -> Any:
+async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
     """Sign a browser in with a token."""
-    identifier = server.identifier
-    caller = await run_sync(identifier.bearer, body.token.strip(), limiter=identifier.unproven)
+    authenticator = server.authenticator
+    caller = await run_sync(authenticator.bearer, body.token.strip())
     if caller is None:
         raise unauthorized()
-    if identifier.single_user:
+    if authenticator.single_user:
         response = JSONResponse(_me(caller, single_user=True))
-        set_cookie(request, response, server, identifier.key)
+        set_cookie(request, response, server, authenticator.key)
         return response
     if caller.id.startswith("oidc:"):
         raise Problem(
@@ -52,7 +52,7 @@ async def sign_in(request: Request, body: SignIn, server: Running) -> Any:
             "A token of the OIDC issuer is for programs; it cannot open a browser session.",
             "Sign in with a token that the curator made.",
         )
-    text = await run_sync(_session, server, caller, limiter=identifier.unproven)
+    text = await run_sync(_session, server, caller)
     response = JSONResponse(_me(caller, single_user=False))
     set_cookie(request, response, server, text)
     return response
@@ -67,7 +67,7 @@ def _session(server: Server, caller: Caller) -> str:
 
 
 @router.delete("/session", status_code=204, responses=failures(), response_class=Response)
-def sign_out(request: Request, caller: AnyCaller, server: Running) -> Response:
+def sign_out(request: Request, caller: AnyCaller, server: ServerDep) -> Response:
     """End the browser's session."""
     if caller.session is not None:
         server.ledger.tokens.revoke(caller.session, caller.name)
@@ -81,7 +81,7 @@ def sign_out(request: Request, caller: AnyCaller, server: Running) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **failures()},
     response_class=Response,
 )
-def metrics(_caller: Curator, server: Running) -> Response:
+def metrics(_caller: Curator, server: ServerDep) -> Response:
     """Figures for operators, in Prometheus' format."""
     return Response(server.metrics.text(), media_type=CONTENT_TYPE)
 
@@ -98,7 +98,7 @@ def set_cookie(
     request: Request, response: Response, server: Server, text: str, max_age: int | None = None
 ) -> None:
     response.set_cookie(
-        server.identifier.cookie(request.headers),
+        server.authenticator.cookie_name(request.headers),
         text,
         max_age=max_age,
         path="/",

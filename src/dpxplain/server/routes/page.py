@@ -12,8 +12,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from dpxplain.server.authenticate import PREFIX
-from dpxplain.server.context import Running
-from dpxplain.server.documentation import page
+from dpxplain.server.context import ServerDep
+from dpxplain.server.openapi import documentation
 from dpxplain.server.routes.login import set_cookie
 
 STATIC = Path(str(files("dpxplain.server"))) / "static"
@@ -39,15 +39,15 @@ class BuiltFiles(StaticFiles):
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
-async def index(request: Request, server: Running) -> Response:
-    """The page. A single user's server shows it to who has its key, which then moves into a cookie."""
-    identifier = server.identifier
-    if identifier.single_user and "key" in request.query_params:
+async def index(request: Request, server: ServerDep) -> Response:
+    """The page. On a single user's server only for the holder of its key, which then moves into a cookie."""
+    authenticator = server.authenticator
+    if authenticator.single_user and "key" in request.query_params:
         response: Response = RedirectResponse("/", 303)
-        if identifier.fits(request.query_params["key"]):
-            set_cookie(request, response, server, identifier.key)
+        if authenticator.is_key(request.query_params["key"]):
+            set_cookie(request, response, server, authenticator.key)
         return response
-    if identifier.single_user and identifier.identify(request.headers) is None:
+    if authenticator.single_user and authenticator.identify(request.headers) is None:
         return HTMLResponse(_LOCKED, 401)
     built = STATIC / "index.html"
     return FileResponse(built) if built.is_file() else HTMLResponse(_MISSING)
@@ -60,4 +60,4 @@ async def openapi(request: Request) -> Any:
 
 @router.get(f"{PREFIX}/docs")
 async def docs(request: Request) -> Response:
-    return HTMLResponse(page(request.app.openapi()))
+    return HTMLResponse(documentation(request.app.openapi()))
