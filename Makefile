@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page serve test test-page check check-page bench load experiments clean constraints
+.PHONY: setup demo page serve check check-page bench load experiments clean constraints
+.PHONY: test test-page test-fast test-slow test-all test-stress
 
 setup: $(STAMP)
 
@@ -30,11 +31,31 @@ $(PAGE): $(STAMP) $(wildcard page/*.*) $(shell find page/src page/public -type f
 serve: setup page
 	@$(BIN)/dpxplain serve --example adult
 
-# A real database and a real browser, installed when missing.
+PYTEST := $(BIN)/pytest -n 2
+
+# A real database and a real browser, installed when missing. At most 6 minutes on two quiet cores.
 test: setup page test-page
 	@tools/machine
-	$(BIN)/pytest -n 2 --ignore=tests/page
-	$(BIN)/pytest -n 2 tests/page  # apart: Playwright keeps an event loop and greenlets in its process
+	$(PYTEST) -m "not slow" --ignore=tests/page
+	$(PYTEST) -m "not slow" tests/page  # apart: Playwright keeps an event loop and greenlets in its process
+
+# For the loop while editing: no process, database, server, browser or grid.
+test-fast: setup
+	$(PYTEST) -m "not (slow or draws or process or database)" \
+	  --ignore=tests/page --ignore=tests/server --ignore=tests/ledger --ignore=tests/cli
+
+# Statistical grids, long searches and rounds of kills.
+test-slow: setup page
+	@tools/machine
+	$(PYTEST) -m slow
+
+test-all: test test-slow
+
+# Repeats the tests in random order, half of the time on a busy machine, to find those that fail by chance.
+MINUTES ?= 55
+test-stress: setup page
+	@tools/machine
+	$(BIN)/python tools/stress.py --minutes $(MINUTES)
 
 # Unit tests of the page's sources; its browser tests are in tests/page.
 test-page: setup

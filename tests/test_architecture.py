@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parent.parent / "src" / "dpxplain"
 PATHS = sorted(SOURCE.rglob("*.py"))
 
@@ -248,6 +250,7 @@ def test_modules_stay_small_and_say_what_they_are_for() -> None:
     assert not long + silent, "\n".join(long + silent)
 
 
+@pytest.mark.process
 def test_importing_dpxplain_brings_in_nothing_heavy() -> None:
     heavy = "duckdb opendp numpy scipy pyarrow altair sqlglot sqlalchemy pandas polars typer rich pydantic"
     code = f"import sys, dpxplain; print(sorted(set('{heavy}'.split()) & sys.modules.keys()))"

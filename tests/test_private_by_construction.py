@@ -230,6 +230,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.slow
 @quick(150)
 @given(sql=queries(), seed=st.randoms(use_true_random=False))
 def test_mutated_sql_is_refused_or_answered_alike_on_every_table(

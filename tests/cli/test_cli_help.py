@@ -62,6 +62,7 @@ def test_version(dpxplain: Any) -> None:
     assert dpxplain("--version").out == f"dpxplain {dpx.__version__}\n"
 
 
+@pytest.mark.process
 def test_help_brings_in_nothing_heavy() -> None:
     code = (
         "import sys; from dpxplain.cli import run; run(['--help']);"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 DPXPLAIN = [sys.executable, "-W", "error", "-c", "from dpxplain.cli import main; main()"]
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 PAIR = ("Married-civ-spouse", "Never-married")

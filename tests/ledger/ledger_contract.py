@@ -261,6 +261,7 @@ class SharedLedgerContract:
         assert ledger.budget("adult").spent == 0.1
         ledger.close()
 
+    @pytest.mark.process
     def test_exactly_as_many_processes_succeed_as_the_limit_allows(self, address):
         with ExitStack() as stack:
             workers = [stack.enter_context(start_worker("attempt", address)) for _ in range(4)]

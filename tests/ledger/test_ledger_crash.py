@@ -58,6 +58,8 @@ def assert_delivered(ledger: Ledger, released: set[int]) -> None:
     assert all(ledger.get("adult", entry)[1] == f'"answer {entry}"' for entry in released)
 
 
+@pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["file", "postgres"], indirect=True)
 def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(address, nursery):
     moments = random.Random(20221101)
@@ -96,6 +98,7 @@ def test_killed_loop_loses_no_release_and_never_exceeds_the_limit(address, nurse
             charge(ledger, 1e-12)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("address", ["file", "postgres"], indirect=True)
 def test_ledger_killed_while_it_is_made_opens_afterwards(address, nursery):
     for milliseconds in range(0, 60, 10):

@@ -90,6 +90,7 @@ def test_jobs_do_not_wait_for_those_who_charge(ledger):
     assert ledger.jobs.get("job").stage == "busy"
 
 
+@pytest.mark.process
 def test_server_that_crashed_and_came_back_has_lost_nothing():
     with running_server() as server, closing(open_ledger(server.address())) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)

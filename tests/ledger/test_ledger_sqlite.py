@@ -181,6 +181,7 @@ def test_long_verification_of_a_file_keeps_nobody_waiting(path):
         reserve(ledger, 0.1)
 
 
+@pytest.mark.process
 def test_protocol_does_not_need_sqlalchemy():
     program = "import sys, dpxplain.ledger.protocol; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

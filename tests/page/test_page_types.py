@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from page_servers import adult_config
 
 from dpxplain.ledger.opening import open_ledger
@@ -16,6 +17,7 @@ from dpxplain.server.app import create_app
 PAGE = Path(__file__).parents[2] / "page"
 
 
+@pytest.mark.process
 def test_the_generated_types_are_up_to_date(tmp_path: Path) -> None:
     program = PAGE / "node_modules/.bin/openapi-typescript"
     assert program.exists(), "The page's packages are not installed: run make page."

@@ -7,9 +7,12 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.process
 def test_the_wheel_ships_the_built_page(tmp_path: Path) -> None:
     built = [file for file in (ROOT / "src/dpxplain/server/static").rglob("*") if file.is_file()]
     assert built, "The page is not built: run make page."

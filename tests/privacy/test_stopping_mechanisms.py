@@ -132,6 +132,7 @@ class Recorder(OpenDPNoise):
         return super().gaussian(measurement, values, scale)
 
 
+@pytest.mark.draws
 def test_pieces_are_of_one_measurement_whose_cost_is_asserted_once_for_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -249,6 +249,7 @@ def test_what_a_mechanism_cannot_do_is_said(mechanism: str, tmp_path: Any) -> No
         assert session.budget.spent == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "accepted"), [(SeededNoise, True), (_TooQuiet, False)])
 @pytest.mark.parametrize("mechanism", ["one-shot", "vector"])
 def test_noise_a_fifth_too_small_is_caught_by_the_coverage_of_influences(

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import types
 
+import pytest
+
 from dpxplain.render import charts
 from dpxplain.render.markup import inline_svg
 
@@ -108,6 +110,7 @@ def test_rows_with_equal_labels_stay_apart(answer):
     assert len({value["row"] for value in data}) == 2
 
 
+@pytest.mark.process
 def test_importing_dpxplain_imports_no_display_library():
     code = (
         "import sys, dpxplain; dpxplain.example; import dpxplain.session;"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # for benchmarks
 
 from benchmarks import load_killing
@@ -22,11 +24,15 @@ def check(rounds: load_killing.Rounds, number: int) -> None:
     assert 0 < rounds.spent_units <= rounds.limit_units
 
 
+@pytest.mark.process
+@pytest.mark.slow
 def test_a_killed_server_on_sqlite_loses_nothing_that_was_delivered(tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger.sqlite")
     check(load_killing.run(tmp_path, ledger, rounds=3, seed=3, cheap_tokens=True), 3)
 
 
+@pytest.mark.process
+@pytest.mark.slow
 def test_a_killed_server_on_postgres_loses_nothing_that_was_delivered(
     tmp_path: Path, postgres_address: str
 ) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))  # for benchmarks
 
 from benchmarks import load_crowd
@@ -23,11 +25,15 @@ def check(crowd: load_crowd.Crowd) -> None:
     assert crowd.problems == []
 
 
+@pytest.mark.process
+@pytest.mark.slow
 def test_200_analysts_on_sqlite_get_exactly_the_answers_there_are(tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger.sqlite")
     check(load_crowd.run(tmp_path, ledger, analysts=ANALYSTS, answers=ANSWERS, cheap_tokens=True))
 
 
+@pytest.mark.process
+@pytest.mark.slow
 def test_200_analysts_on_two_servers_with_postgres_get_exactly_the_answers_there_are(
     tmp_path: Path, postgres_address: str
 ) -> None:

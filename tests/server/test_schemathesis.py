@@ -39,6 +39,7 @@ response_schema_conformance.enabled = true
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "role"), [("alice", "analyst"), ("carol", "curator")])
 def test_boundary_cases_get_declared_answers_only(tmp_path: Path, name: str, role: str) -> None:
     many = {"requests_per_minute": 10**6, "anonymous_per_minute": 10**6, "waiting": 1_000}

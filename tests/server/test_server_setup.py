@@ -142,6 +142,7 @@ def test_without_login_the_server_stays_on_this_machine() -> None:
             example_config("adult", host=host)
 
 
+@pytest.mark.process
 def test_the_command_prints_its_address_and_ends_in_order(tmp_path: Path) -> None:
     code = "import sys, typer; from dpxplain.cli.serve_command import serve; typer.run(serve)"
     schema = write_people(tmp_path) / "people.toml"

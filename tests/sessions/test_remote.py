@@ -138,6 +138,7 @@ def test_long_work_tells_its_progress(server: RunningServer) -> None:
     assert all(isinstance(stage, str) for stage in stages)
 
 
+@pytest.mark.process
 def test_the_command_line_asks_a_server(server: RunningServer, tmp_path: Path) -> None:
     environment = os.environ | {
         "DPXPLAIN_TOKEN": server.token("alice"),
