@@ -54,7 +54,7 @@ class _Processes:
         sys.addaudithook(self._count)
 
     def _count(self, event: str, _arguments: Any) -> None:
-        self.started += event in ("subprocess.Popen", "os.posix_spawn")
+        self.started += event in ("subprocess.Popen", "os.posix_spawn", "os.fork")
 
 
 _noise = _Noise()
