@@ -108,6 +108,7 @@ def test_samples_are_independent_of_the_ones_before() -> None:
         assert abs(np.corrcoef(sample[:-lag] ** 2, sample[lag:] ** 2)[0, 1]) * math.sqrt(len(sample)) < 4
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("scale", [0.5, 6.25, 70_000.3])
 def test_samples_and_opendps_own_are_of_one_law(scale: float) -> None:
     theirs = np.array(gaussian_measurement(scale)([0] * 20_000))
@@ -371,6 +372,7 @@ def _in_a_child(_: int) -> list[int]:
     return discrete_gaussian.discrete_gaussian(1e12, 20).tolist()
 
 
+@pytest.mark.process
 def test_forked_processes_do_not_share_their_words() -> None:
     discrete_gaussian.discrete_gaussian(1e12, 20)  # whatever could be buffered is, before the fork
     with multiprocessing.get_context("fork").Pool(2) as pool:
