@@ -1,10 +1,9 @@
 """`kill -9` under load: a server that dies at any moment loses no charge and no delivered release.
 
 Each round gives the data set a little more budget, lets several analysts ask as fast as they can (queries and
-explanations, until the budget is gone), kills the server at a random moment (in every second round counted from the
-first answer) and starts it again. Then:
-the ledger never spent more than its limit, everything that reached an analyst is served again, identical and
-free, and the audit log verifies.
+explanations, until the budget is gone), kills the server at a random moment (in every second round counted
+from the first answer) and starts it again. Then: the ledger never spent more than its limit, everything that
+reached an analyst is served again, identical and free, and the audit log verifies.
 """
 
 from __future__ import annotations
