@@ -5,12 +5,10 @@ Only a data set opened with `curator=True` carries it; an analyst's objects hold
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import replace
 
 import numpy as np
 
-from dpxplain.errors import CuratorOnly
 from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, of_question, values_without
@@ -18,38 +16,12 @@ from dpxplain.model.query import Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.scoring import true_influences
-from dpxplain.render.display import Displayed
-from dpxplain.render.tabular import Record, Tabular
-
-if TYPE_CHECKING:
-    from dpxplain.results.answer import Answer
-    from dpxplain.results.answers import Answers
-    from dpxplain.results.explanation import Explanation, ExplanationRow
-    from dpxplain.results.question import Question
-
-
-@dataclass(frozen=True)
-class Truth(Displayed, Tabular):
-    """True values. Never shown to an analyst; displaying it shows a warning too."""
-
-    title: str
-    rows: list[Record]
-
-    def records(self) -> list[Record]:
-        return self.rows
-
-
-@runtime_checkable
-class TruthTeller(Protocol):
-    """A data set that also reveals what is true, here or at a server."""
-
-    def answer_truth(self, answer: Answer) -> Truth: ...
-
-    def answers_truth(self, answers: Answers) -> Truth: ...
-
-    def question_truth(self, question: Question, family: Family) -> Truth: ...
-
-    def table_truth(self, table: Explanation) -> Truth: ...
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers, unused
+from dpxplain.results.displayed import Record
+from dpxplain.results.explanation import Explanation, ExplanationRow
+from dpxplain.results.question import Question
+from dpxplain.results.truth import Truth
 
 
 class CuratorDataset(OpenDataset):
@@ -66,8 +38,6 @@ class CuratorDataset(OpenDataset):
 
     def answers_truth(self, answers: Answers) -> Truth:
         """The same for several aggregates, one line per group and aggregate."""
-        from dpxplain.results.answers import unused
-
         true = {answer.value_name: self._true_values(answer.statement.query) for answer in answers.answers}
         rows = []
         for row in answers:
@@ -153,16 +123,6 @@ class CuratorDataset(OpenDataset):
         rank[np.argsort(-influence, kind="stable")] = np.arange(1, family.size + 1)
         unit = 1.0 if query.aggregate.kind == "count" else measured_grid(query, self.schema).unit
         return influence * unit, rank
-
-
-def require_curator(dataset: OpenDataset) -> TruthTeller:
-    """The curator's data set, or a refusal."""
-    if isinstance(dataset, TruthTeller):
-        return dataset
-    raise CuratorOnly(
-        "True values are for the curator only.",
-        remedy="Analysts work with released values; the curator opens the data with curator=True.",
-    )
 
 
 def _gap_truth(row: ExplanationRow, without: list[float | None] | None) -> Record:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dpxplain.curator import CuratorDataset, TruthTeller
+from dpxplain.curator import CuratorDataset
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
@@ -32,6 +32,7 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
 from dpxplain.results.requests import query_asked
+from dpxplain.results.truth import TruthTeller
 from dpxplain.sql.parse import parse
 
 WORKSPACE = ".dpxplain"

@@ -13,6 +13,7 @@ from dpxplain.privacy.accounting import epsilon
 from dpxplain.render import words
 from dpxplain.render.notebook import as_html
 from dpxplain.render.report import report
+from dpxplain.results import formats
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -114,7 +115,7 @@ def test_the_report_tells_the_whole_story(table, question, answer, report_text):
         "counts (Gaussian)",
         "top-k selection (Gumbel)",
         "ranks (noisy binary search)",
-        f"ε = {words.number(epsilon(2.1, 1e-6))} at δ = 1e-06",
+        f"ε = {formats.number(epsilon(2.1, 1e-6))} at δ = 1e-06",
         words.CAVEAT,
     ):
         assert part in text

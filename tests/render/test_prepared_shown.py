@@ -13,6 +13,7 @@ from dpxplain.phases import explain_answer
 from dpxplain.render import words
 from dpxplain.render.report import report
 from dpxplain.render.terminal import as_text
+from dpxplain.results import formats
 
 
 def flat(result: object) -> str:
@@ -46,9 +47,9 @@ def test_sentences_about_the_gap_are_true_to_the_definition(free_table):
     low, high = row.gap_without
     sentence = words.row_sentence(free_table, row)
     assert sentence.startswith(f"Without rows with {row.predicate.label}, the gap would be ")
-    assert words.interval(low, high, spread=words._gap_spread(free_table)) in sentence
+    assert formats.interval(low, high, spread=words._gap_spread(free_table)) in sentence
     assert f"instead of {words.gap_text(free_table)}." in sentence
-    assert f"Rank {words.ranks(*row.rank)} of 103 by influence. Not proof of cause." in sentence
+    assert f"Rank {formats.ranks(*row.rank)} of 103 by influence. Not proof of cause." in sentence
     around = dataclasses.replace(row, influence=(-9.0, 3.0))
     assert "unclear which way" in words.row_sentence(free_table, around)
     for unknown in (None, (-float("inf"), 1.0)):

@@ -9,6 +9,7 @@ import pytest
 
 from dpxplain.model.charge import Spend
 from dpxplain.render import words
+from dpxplain.results import formats
 
 
 @pytest.mark.parametrize(
@@ -27,17 +28,17 @@ from dpxplain.render import words
     ],
 )
 def test_numbers_have_two_digits_of_their_spread_and_thousand_separators(value, spread, text):
-    assert words.number(value, spread) == text
+    assert formats.number(value, spread) == text
 
 
 def test_an_interval_that_excludes_zero_never_prints_as_touching_it():
-    assert words.interval(0.0021, 0.41) == "0.002 to 0.410"
-    assert words.interval(-0.41, -0.0021) == "-0.410 to -0.002"
+    assert formats.interval(0.0021, 0.41) == "0.002 to 0.410"
+    assert formats.interval(-0.41, -0.0021) == "-0.410 to -0.002"
 
 
 def test_an_interval_without_width_or_without_ends_prints():
-    assert words.interval(3.0, 3.0) == "3 to 3"
-    assert words.interval(-math.inf, math.inf) == "-∞ to ∞"
+    assert formats.interval(3.0, 3.0) == "3 to 3"
+    assert formats.interval(-math.inf, math.inf) == "-∞ to ∞"
 
 
 def test_the_cost_names_the_mechanisms_and_says_when_it_was_free():
@@ -49,11 +50,11 @@ def test_the_cost_names_the_mechanisms_and_says_when_it_was_free():
 def test_row_sentences_are_true_to_the_definition(table):
     sentence = words.row_sentence(table, table[0])
     low, high = table[0].relative_influence
-    assert f"relative influence {words.percent(low, high)}" in sentence
+    assert f"relative influence {formats.percent(low, high)}" in sentence
     assert (
         "(the gap's change when its rows are left out, weighted by the share of rows that remain)" in sentence
     )
-    assert f"ranked {words.ranks(*table[0].rank)} of 103." in sentence
+    assert f"ranked {formats.ranks(*table[0].rank)} of 103." in sentence
     assert "Leaving these rows out narrows the gap." in sentence
 
 
@@ -93,4 +94,4 @@ def test_findings_speak_of_privacy_noise(question, answer):
 
 
 def test_control_characters_cannot_reach_a_terminal():
-    assert "\x1b" not in words.clean("a\x1b[31mb\r\nc")
+    assert "\x1b" not in formats.clean("a\x1b[31mb\r\nc")

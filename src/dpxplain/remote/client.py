@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpxplain.curator import Truth
 from dpxplain.engines.engine import NoData
 from dpxplain.errors import BadRequest, CuratorOnly, InternalError
 from dpxplain.explanation.choice import Predicates
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from dpxplain.results.answers import Answers
     from dpxplain.results.explanation import Explanation
     from dpxplain.results.question import Question
+from dpxplain.results.truth import Truth
 
 
 class RemoteDataset(OpenDataset):

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import singledispatch
+from typing import Any
 
 import altair as alt
 
 from dpxplain.model.contrast import Verdict
 from dpxplain.render import words
 from dpxplain.render.layout import span
-
-if TYPE_CHECKING:
-    from dpxplain.results.answer import Answer, AnswerRow
-    from dpxplain.results.answers import Answers
-    from dpxplain.results.explanation import Explanation
-    from dpxplain.results.question import Question
+from dpxplain.results import formats
+from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answers import Answers
+from dpxplain.results.explanation import Explanation
+from dpxplain.results.question import Question
 
 MOST_GROUPS = 40
 WIDE, PHONE = 500, 320  # plot widths; on a phone the labels stand above their rows
@@ -33,6 +33,13 @@ FONT = "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 Position = Callable[[str], alt.X]
 
 
+@singledispatch
+def chart(result: object, *, width: int = WIDE) -> Any:
+    """The chart of a result, by its type; `width` is the plot's, in pixels."""
+    raise TypeError(f"There is no chart of {type(result).__name__}.")
+
+
+@chart.register
 def answer_chart(
     answer: Answer,
     *,
@@ -44,6 +51,7 @@ def answer_chart(
     return _styled(_dots(answer, answer.rows if rows is None else rows, highlight, width))
 
 
+@chart.register
 def answers_chart(answers: Answers, *, width: int = WIDE) -> Any:
     """The same for each of several aggregates, below each other: they have no axis in common."""
     return _styled(alt.vconcat(*(_dots(part, part.rows, (), width) for part in answers.answers), spacing=24))
@@ -58,7 +66,7 @@ def _dots(
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}
         for row in shown
     ]
-    title = f"{words.clean(answer.value_name)}, with {words.level(answer.confidence)} intervals"
+    title = f"{formats.clean(answer.value_name)}, with {formats.level(answer.confidence)} intervals"
     if left_out := len({row.group for row in answer.rows} - {row.group for row in shown}):
         title += f" (… and {left_out:,} more groups)"
     low, high = span([row.interval for row in shown])
@@ -69,18 +77,19 @@ def _dots(
     return alt.layer(*layers).properties(width=width, height=alt.Step(rows_data.height))
 
 
+@chart.register
 def question_chart(question: Question, *, width: int = WIDE) -> Any:
     """The interval of the gap against the constant asked about, which is a bold line."""
     constant = question.contrast.at_least
     low, high = question.interval
     unclear = question.verdict is Verdict.UNCLEAR
     color = {Verdict.REAL: ABOVE, Verdict.REVERSED: BELOW, Verdict.UNCLEAR: QUIET}[question.verdict]
-    text = words.number(question.estimate, high - low) + (" · unclear" if unclear else "")
+    text = formats.number(question.estimate, high - low) + (" · unclear" if unclear else "")
     mark = _mark(question.interval, question.estimate, unclear) | {"color": color, "text": text}
-    name = f"{words.measured(question)}, with its {words.level(question.confidence)} interval"
+    name = f"{question.measured}, with its {formats.level(question.confidence)} interval"
     ends = _padded(*span([question.interval], constant), 0.09)
-    x = _x(f"{name}; bold line at {words.number(constant)}", ends, _x_axis())
-    rows = _Rows([words.measured(question)], [mark], width)
+    x = _x(f"{name}; bold line at {formats.number(constant)}", ends, _x_axis())
+    rows = _Rows([question.measured], [mark], width)
     label = rows.base.mark_text(dy=-17, fontSize=14, fontWeight="bold").encode(
         x=x("estimate"), text="text:N", color=_color()
     )
@@ -88,6 +97,7 @@ def question_chart(question: Question, *, width: int = WIDE) -> Any:
     return _styled(alt.layer(*layers).properties(width=width, height=64))
 
 
+@chart.register
 def explanation_chart(table: Explanation, *, width: int = WIDE) -> Any:
     """Forest plot of influences against a bold zero line, beside the rank intervals.
 
@@ -113,7 +123,7 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Any:
         unclear = words.is_unclear(row)
         color = QUIET if unclear else ABOVE if row.influence[0] > 0 else BELOW
         values.append(_mark(row.gap_without, estimate, unclear) | {"color": color})
-    name = words.measured(table.question)
+    name = table.question.measured
     ends = _padded(*span([row.gap_without for row in shown if row.gap_without], gap))
     title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
     x = _x(title, ends, _x_axis(ticks=5))
@@ -148,7 +158,7 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Any:
                 "color": QUIET if unclear else ABOVE if low > 0 else BELOW,
                 "interval": words.influence_text(row),
                 "text": "unclear" if unclear else "",
-                "aside": f"rank {words.ranks(*row.rank)}",
+                "aside": f"rank {formats.ranks(*row.rank)}",
             }
         )
     low, high = span([(v["low"], v["high"]) for v in values], 0.0)
@@ -171,7 +181,9 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Any:
 
 
 def _ranks(table: Explanation, width: int, whole: int) -> Any:
-    values = [{"low": row.rank[0], "high": row.rank[1], "text": words.ranks(*row.rank)} for row in table.rows]
+    values = [
+        {"low": row.rank[0], "high": row.rank[1], "text": formats.ranks(*row.rank)} for row in table.rows
+    ]
     size = table.family_size
     axis = _x_axis(",d", ticks=[1, size] if size > 1 else [1])
     x = _x(f"rank, out of {size:,}", (1, max(2, size)), axis)
@@ -190,7 +202,7 @@ class _Rows:
     def __init__(self, labels: Sequence[str], values: Sequence[dict[str, Any]], width: int) -> None:
         self.phone = width <= PHONE
         # Zero-width spaces keep rows apart that people would read the same.
-        lines = [_broken(words.clean(text), 34 if self.phone else 32) for text in labels]
+        lines = [_broken(formats.clean(text), 34 if self.phone else 32) for text in labels]
         data = [
             value | {"row": "\u200b" * i, "label": "\n".join(text), "lines": len(text)}
             for i, (text, value) in enumerate(zip(lines, values, strict=True))
@@ -256,7 +268,7 @@ def _mark(interval: tuple[float, float], estimate: float, unclear: bool = False)
         "high": high,
         "unclear": unclear,
         "color": ABOVE,
-        "interval": words.interval(*interval),
+        "interval": formats.interval(*interval),
     }
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from dpxplain.render import words
 from dpxplain.render.layout import Column, Grid, View
-
-if TYPE_CHECKING:
-    from dpxplain.results.custom_explanation import CustomExplanation
+from dpxplain.results import formats
+from dpxplain.results.custom_explanation import CustomExplanation
+from dpxplain.results.sentences import NOT_PRIVATE
 
 
 def custom_view(table: CustomExplanation, most: int = 20) -> View:
-    question, name = table.question, words.clean(table.release.influence)
+    question, name = table.question, formats.clean(table.release.influence)
     hidden = len(table) - most
     return View(
-        title=words.clean(question.text),
-        warning="" if table.private and question.answer.private else words.NOT_PRIVATE,
+        title=formats.clean(question.text),
+        warning="" if table.private and question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
         lead=(f"Predicates by the influence “{name}”, found and ranked by how many rows would change that.",),
         grid=Grid(
@@ -27,14 +26,14 @@ def custom_view(table: CustomExplanation, most: int = 20) -> View:
                 Column(f"rank of {table.family_size:,}", "right"),
             ),
             rows=tuple(
-                (words.clean(row.predicate.label), interval_text(row.influence), words.ranks(*row.rank))
+                (formats.clean(row.predicate.label), interval_text(row.influence), formats.ranks(*row.rank))
                 for row in table.rows[:most]
             ),
             more=f"… and {hidden:,} more" if hidden > 0 else "",
         ),
         notes=(
             words.cost(table.rho, table.spends, table.free),
-            f"{words.level(table.confidence)} intervals. {words.CAVEAT}",
+            f"{formats.level(table.confidence)} intervals. {words.CAVEAT}",
         ),
     )
 
@@ -48,7 +47,7 @@ def interval_text(interval: tuple[float, float]) -> str:
     if math.isinf(low) and math.isinf(high):
         return "unknown"
     if math.isinf(low):
-        return f"below {words.number(high)}"
+        return f"below {formats.number(high)}"
     if math.isinf(high):
-        return f"{words.number(low)} or more"
-    return words.interval(low, high)
+        return f"{formats.number(low)} or more"
+    return formats.interval(low, high)

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from dpxplain.model.contrast import Verdict
 
@@ -69,8 +69,7 @@ class View:
     grid: Grid | None = None
     further: tuple[Grid, ...] = ()  # more tables, where one result has several
     notes: tuple[str, ...] = ()
-    chart: Callable[[], Any] | None = None
-    alt: str = ""  # the chart in words
+    alt: str = ""  # the chart in words, if the result has one
 
 
 def span(intervals: Iterable[tuple[float, float]], reference: float | None = None) -> tuple[float, float]:

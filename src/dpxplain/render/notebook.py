@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from dpxplain.render.charts import chart
 from dpxplain.render.markup import Markup, badge, el, inline_svg, joined, table
 from dpxplain.render.views import view
 
@@ -23,7 +24,7 @@ def as_html(result: object) -> str:
         el("p", el("code", shown.sql)) if shown.sql else None,
         verdict,
         joined(*(el("p", text) for text in lead)),
-        inline_svg(shown.chart(), shown.alt) if shown.chart is not None else None,
+        inline_svg(chart(result), shown.alt) if shown.alt else None,
         table(shown.grid, shown.title) if shown.grid is not None else None,
         joined(*(table(grid, shown.title) for grid in shown.further)),
         joined(*(el("p", text, class_="dpx-quiet") for text in shown.notes)),

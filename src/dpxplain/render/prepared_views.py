@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dpxplain.phases.prepare_answer import Preparation
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.render import words
 from dpxplain.render.layout import Column, Grid, View
-
-if TYPE_CHECKING:
-    from dpxplain.phases.prepare_answer import Preparation
-    from dpxplain.results.prepared import PreparationPreview, Prepared
+from dpxplain.results import formats
+from dpxplain.results.prepared import PreparationPreview, Prepared
+from dpxplain.results.sentences import NOT_PRIVATE
 
 _ANY = "for any groups, weights, k and confidence, as often as you like"
 
@@ -18,8 +16,8 @@ _ANY = "for any groups, weights, k and confidence, as often as you like"
 def prepared_view(prepared: Prepared, most: int = 20) -> View:
     return View(
         title="Prepared: every why on this answer is now free",
-        warning="" if prepared.private else words.NOT_PRIVATE,
-        sql=words.clean(prepared.sql),
+        warning="" if prepared.private else NOT_PRIVATE,
+        sql=formats.clean(prepared.sql),
         lead=(f"From now on why(...).explain() costs nothing, {_ANY}.",),
         grid=_bought(prepared.plan, "released once"),
         notes=(
@@ -32,20 +30,20 @@ def prepared_view(prepared: Prepared, most: int = 20) -> View:
 def preview_view(preview: PreparationPreview, most: int = 20) -> View:
     return View(
         title="Preview of preparing an answer: nothing is spent",
-        sql=words.clean(preview.sql),
+        sql=formats.clean(preview.sql),
         lead=(*words.price(preview.price), f"Afterwards every why on this answer is free, {_ANY}."),
         grid=_bought(preview.plan, "would be released", preview.confidence),
     )
 
 
 def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> Grid:
-    reach, level = two_sided_quantile(confidence), words.level(confidence)
+    reach, level = two_sided_quantile(confidence), formats.level(confidence)
     rows = [
         ("groups", f"{plan.groups:,}"),
         ("predicates", f"{plan.family.size:,}"),
         ("noisy cells", f"{plan.cells:,}"),
-        (f"{level} noise on a cell's rows", f"± {words.number(reach * plan.count_scale)}"),
+        (f"{level} noise on a cell's rows", f"± {formats.number(reach * plan.count_scale)}"),
     ]
     if plan.total_scale is not None:
-        rows.append((f"{level} noise on a cell's sum", f"± {words.number(reach * plan.total_scale)}"))
+        rows.append((f"{level} noise on a cell's sum", f"± {formats.number(reach * plan.total_scale)}"))
     return Grid((Column(title), Column("", "right")), tuple(rows))

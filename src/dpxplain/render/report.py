@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpxplain.errors import BadRequest
 from dpxplain.privacy.accounting import epsilon
@@ -13,13 +14,11 @@ from dpxplain.render import charts, words
 from dpxplain.render.layout import Column, Grid
 from dpxplain.render.markup import Markup, badge, el, inline_svg, joined, table
 from dpxplain.render.views import UNCLEAR_MARK, answer_grid, explanation_grid, of_question
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpxplain.results.answer import Answer, AnswerRow
-    from dpxplain.results.explanation import Explanation
-    from dpxplain.results.question import Question
+from dpxplain.results import formats
+from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.explanation import Explanation
+from dpxplain.results.question import Question
+from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
 
 MOST_GROUPS = 30
 _FREE = "Already asked: free. This is the stored release; it was paid for when it was first asked."
@@ -46,9 +45,9 @@ def save_report(explanation: Explanation, path: str | Path) -> Path:
 def report(explanation: Explanation) -> str:
     """The page as a text."""
     question = explanation.question
-    title = words.clean(question.text)
+    title = formats.clean(question.text)
     private = explanation.private and question.answer.private
-    name = words.clean(explanation.plan.family.schema.table.name)
+    name = formats.clean(explanation.plan.family.schema.table.name)
     head = joined(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -72,7 +71,7 @@ def report(explanation: Explanation) -> str:
         marks = " ".join(["NOT PRIVATE"] * 3)
         warning = joined(
             el("div", marks, class_="watermark", aria_hidden="true"),
-            el("p", words.NOT_PRIVATE, class_="warning", role="alert"),
+            el("p", NOT_PRIVATE, class_="warning", role="alert"),
         )
     body = el("body", warning, main)
     return f'<!doctype html>\n<html lang="en">\n{el("head", head)}\n{body}\n</html>\n'
@@ -84,14 +83,14 @@ def _opening(explanation: Explanation, title: str, name: str) -> Markup:
         "header",
         el("p", "DPXPlain", el("span", f" · a private explanation of {name}"), class_="brand"),
         el("h1", title),
-        el("p", badge(question.verdict), " ", words.clean(question.finding), class_="lead"),
-        el("p", words.clean(question.note), class_="note") if question.note else None,
+        el("p", badge(question.verdict), " ", formats.clean(question.finding), class_="lead"),
+        el("p", formats.clean(question.note), class_="note") if question.note else None,
     )
 
 
 def _how_to_read(explanation: Explanation) -> Markup:
-    example = words.clean(explanation.rows[0].predicate.label) if explanation.rows else "sex = Female"
-    name = words.measured(explanation.question)
+    example = formats.clean(explanation.rows[0].predicate.label) if explanation.rows else "sex = Female"
+    name = explanation.question.measured
     items = (
         (
             "Noise on purpose.",
@@ -102,7 +101,7 @@ def _how_to_read(explanation: Explanation) -> Markup:
         (
             "Dots and lines.",
             "A dot is the noisy number that was released. The line through it is where the true number lies, "
-            f"with {words.level(explanation.confidence)} confidence; a short line means little noise.",
+            f"with {formats.level(explanation.confidence)} confidence; a short line means little noise.",
         ),
         (
             "Filled or hollow.",
@@ -160,22 +159,22 @@ def _question(question: Question) -> Markup:
     assert grid is not None
     return _section(
         "Is it real, or noise?",
-        el("p", words.clean(question.finding)),
+        el("p", formats.clean(question.finding)),
         _figure(
             lambda width: charts.question_chart(question, width=width),
-            words.clean(question.finding),
+            formats.clean(question.finding),
             "The bold line is what the question compares with.",
         ),
-        table(grid, f"The released {words.measured(question)} and its interval"),
-        el("p", f"Free: it reads only what was released already. {words.NOISE_ONLY}", class_="quiet"),
+        table(grid, f"The released {question.measured} and its interval"),
+        el("p", f"Free: it reads only what was released already. {NOISE_ONLY}", class_="quiet"),
     )
 
 
 def _explanation(explanation: Explanation) -> Markup:
     sentences = [words.row_sentence(explanation, row) for row in explanation.rows]
-    gaps, name = words.tells_gaps(explanation), words.measured(explanation.question)
+    gaps, name = words.tells_gaps(explanation), explanation.question.measured
     unclear = any(map(words.is_unclear, explanation.rows))
-    labels = [words.clean(row.predicate.label) for row in explanation.rows]
+    labels = [formats.clean(row.predicate.label) for row in explanation.rows]
     return _section(
         "What explains it?",
         el("p", words.gap_meaning(explanation)) if gaps else None,
@@ -186,7 +185,7 @@ def _explanation(explanation: Explanation) -> Markup:
         )
         if gaps
         else None,
-        el("p", words.clean(words.influence_meaning(explanation))),
+        el("p", formats.clean(words.influence_meaning(explanation))),
         _figure(
             lambda width: charts.explanation_chart(explanation, width=width),
             " ".join(sentences),
@@ -234,8 +233,8 @@ def _cost(explanation: Explanation) -> Markup:
         table(grid, "Privacy budget spent, by mechanism", class_="sum"),
         el(
             "p",
-            f"Together {words.rho(total)} of the whole budget of {privacy.rho:.6g}. In other words: "
-            f"(ε, δ)-differential privacy with ε = {words.number(epsilon(total, privacy.delta))} at "
+            f"Together {formats.rho(total)} of the whole budget of {privacy.rho:.6g}. In other words: "
+            f"(ε, δ)-differential privacy with ε = {formats.number(epsilon(total, privacy.delta))} at "
             f"δ = {privacy.delta:g}, for {_protected(explanation)}.",
         ),
     )
@@ -243,7 +242,7 @@ def _cost(explanation: Explanation) -> Markup:
 
 def _protected(explanation: Explanation) -> str:
     unit = explanation.plan.family.schema.privacy.unit
-    return "any one row of the data" if unit == "row" else f"all rows of any one {words.clean(unit)}"
+    return "any one row of the data" if unit == "row" else f"all rows of any one {formats.clean(unit)}"
 
 
 def _closing(explanation: Explanation) -> Markup:
@@ -255,7 +254,7 @@ def _closing(explanation: Explanation) -> Markup:
         el(
             "p",
             f"Answer {answer.id} and {step} {explanation.id} in the ledger, mechanism "
-            f"{explanation.mechanism}, {words.level(explanation.confidence)} confidence. "
+            f"{explanation.mechanism}, {formats.level(explanation.confidence)} confidence. "
             f"Saved on {date.today():%d %B %Y}. This file needs no network.",
         ),
     )

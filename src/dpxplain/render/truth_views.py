@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpxplain.render import words
 from dpxplain.render.layout import Column, Grid
-from dpxplain.render.tabular import Record
+from dpxplain.results import formats
+from dpxplain.results.displayed import Record
 
 # Said already by another column: the interval, or the influence that it divides.
 _LEFT_OUT = ("noise_scale", "relative_influence_low", "relative_influence_high", "rank_covered")
@@ -34,7 +34,7 @@ def truth_grids(records: list[Record], more: str = "") -> list[Grid]:
 def _grid(shown: list[dict[str, Cell]], more: str) -> Grid:
     first = shown[0] if shown else {}
     return Grid(
-        tuple(Column(words.clean(n), cell.align, wrap=cell.align == "left") for n, cell in first.items()),
+        tuple(Column(formats.clean(n), cell.align, wrap=cell.align == "left") for n, cell in first.items()),
         tuple(tuple(cell.text for cell in row.values()) for row in shown),
         more=more,
     )
@@ -45,9 +45,9 @@ def _gap_cells(record: Record) -> dict[str, Cell]:
     known = low is not None
     return {
         "predicate": _cell("predicate", record["predicate"], None),
-        "without them": Cell(words.interval(low, high) if known else "unknown", "right"),
+        "without them": Cell(formats.interval(low, high) if known else "unknown", "right"),
         "truly without them": Cell(
-            "no rows left" if true is None else words.number(true, high - low if known else None), "right"
+            "no rows left" if true is None else formats.number(true, high - low if known else None), "right"
         ),
         "covered": _cell("covered", covered, None),
     }
@@ -67,7 +67,7 @@ def truth_cells(record: Record) -> dict[str, Cell]:
             continue
         if name.endswith("low") and f"{stem}high" in record:
             high = record[f"{stem}high"]
-            text = words.ranks(value, high) if stem == "rank_" else words.interval(value, high)
+            text = formats.ranks(value, high) if stem == "rank_" else formats.interval(value, high)
             cells[stem.rstrip("_") or "interval"] = Cell(text, "right")
         else:
             cells[_NAMES.get(name, name)] = _cell(name, value, spread)
@@ -93,5 +93,5 @@ def _cell(name: str, value: object, spread: float | None) -> Cell:
     if name in ("rank", "true_rank"):
         return Cell(f"{value:,}", "right")
     if isinstance(value, float):
-        return Cell(words.number(value, spread), "right")
-    return Cell(words.clean(str(value)), "left")
+        return Cell(formats.number(value, spread), "right")
+    return Cell(formats.clean(str(value)), "left")

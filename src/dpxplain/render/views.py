@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from functools import singledispatch
 from itertools import accumulate
 
-from dpxplain.curator import Truth
 from dpxplain.ledger.protocol import Entry
 from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.schema import label
-from dpxplain.render import charts, words
+from dpxplain.render import words
 from dpxplain.render.custom_views import custom_view, interval_text
 from dpxplain.render.layout import Axis, Column, Grid, Mark, View, aligned, nice, span
 from dpxplain.render.prepared_views import prepared_view, preview_view
 from dpxplain.render.truth_views import truth_grids
+from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.combination import Combination
@@ -23,6 +23,8 @@ from dpxplain.results.explanation import Explanation
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.question import Question
+from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
+from dpxplain.results.truth import Truth
 
 MOST_ROWS = 20
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
@@ -38,14 +40,13 @@ def view(result: object, most: int = MOST_ROWS) -> View:
 def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
     return View(
         title=f"Answer {answer.id}",
-        warning="" if answer.private else words.NOT_PRIVATE,
-        sql=words.clean(answer.sql),
+        warning="" if answer.private else NOT_PRIVATE,
+        sql=formats.clean(answer.sql),
         grid=answer_grid(answer, answer.rows[:most]),
         notes=(
-            f"{words.level(answer.confidence)} intervals, each by itself. Privacy noise only, not sampling.",
+            words.each_interval(answer.confidence),
             words.cost(answer.rho, answer.spends, answer.free),
         ),
-        chart=lambda: charts.answer_chart(answer),
         alt=f"{answer.value_name} of each group with its interval; the table has the numbers.",
     )
 
@@ -54,18 +55,17 @@ def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
 def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
     """A table for each aggregate: one for all would be too wide to read, and could not have a plot."""
     first, *further = (answer_grid(answer, answer.rows[:most]) for answer in answers.answers)
-    names = ", ".join(map(words.clean, answers.names))
+    names = ", ".join(map(formats.clean, answers.names))
     return View(
         title=f"Answer {answers.id}",
-        warning="" if answers.private else words.NOT_PRIVATE,
-        sql=words.clean(answers.sql),
+        warning="" if answers.private else NOT_PRIVATE,
+        sql=formats.clean(answers.sql),
         grid=first,
         further=tuple(further),
         notes=(
-            f"{words.level(answers.confidence)} intervals, each by itself. Privacy noise only, not sampling.",
+            words.each_interval(answers.confidence),
             words.cost(answers.rho, answers.spends, answers.free),
         ),
-        chart=lambda: charts.answers_chart(answers),
         alt=f"{names} of each group with intervals; the tables have the numbers.",
     )
 
@@ -73,14 +73,14 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
 def answer_grid(answer: Answer, shown: Sequence[AnswerRow]) -> Grid:
     """One line per group, with a mark on a common axis."""
     names = {o.column: o.name for o in answer.statement.presentation.outputs if o.column is not None}
-    groups = tuple(Column(words.clean(names.get(name, name)), wrap=True) for name in answer.groups.columns)
-    value = Column(words.clean(answer.value_name), "right")
-    estimates = aligned(words.number(r.estimate, r.interval[1] - r.interval[0]) for r in shown)
+    groups = tuple(Column(formats.clean(names.get(name, name)), wrap=True) for name in answer.groups.columns)
+    value = Column(formats.clean(answer.value_name), "right")
+    estimates = aligned(formats.number(r.estimate, r.interval[1] - r.interval[0]) for r in shown)
     rows = tuple(
         (
-            *([words.clean(label(part)) for part in row.group] or ["all rows"]),
+            *([formats.clean(label(part)) for part in row.group] or ["all rows"]),
             estimate,
-            words.interval(*row.interval),
+            formats.interval(*row.interval),
         )
         for row, estimate in zip(shown, estimates, strict=True)
     )
@@ -89,7 +89,7 @@ def answer_grid(answer: Answer, shown: Sequence[AnswerRow]) -> Grid:
         columns=(
             *(groups or (Column("group"),)),
             value,
-            Column(f"{words.level(answer.confidence)} interval"),
+            Column(f"{formats.level(answer.confidence)} interval"),
         ),
         rows=rows,
         marks=tuple(Mark(r.interval[0], r.estimate, r.interval[1]) for r in shown),
@@ -105,22 +105,21 @@ def of_question(question: Question, most: int = MOST_ROWS) -> View:
     mark = Mark(low, question.estimate, high, hollow=low <= constant <= high)
     grid = Grid(
         columns=(
-            Column(f"released {words.measured(question)}"),
-            Column(f"{words.level(question.confidence)} interval"),
+            Column(f"released {question.measured}"),
+            Column(f"{formats.level(question.confidence)} interval"),
         ),
-        rows=((words.number(question.estimate, high - low), words.interval(low, high)),),
+        rows=((formats.number(question.estimate, high - low), formats.interval(low, high)),),
         marks=(mark,),
         axis=_axis([question.interval], constant),
     )
     return View(
-        title=words.clean(question.text),
-        warning="" if question.answer.private else words.NOT_PRIVATE,
+        title=formats.clean(question.text),
+        warning="" if question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
-        lead=tuple(words.clean(text) for text in (question.finding, question.note) if text),
+        lead=tuple(formats.clean(text) for text in (question.finding, question.note) if text),
         grid=grid,
-        notes=(f"Free: a question reads only what was released already. {words.NOISE_ONLY}",),
-        chart=lambda: charts.question_chart(question),
-        alt=words.clean(question.finding),
+        notes=(f"Free: a question reads only what was released already. {NOISE_ONLY}",),
+        alt=formats.clean(question.finding),
     )
 
 
@@ -129,12 +128,12 @@ def of_combination(combination: Combination, most: int = MOST_ROWS) -> View:
     low, high = combination.interval
     return View(
         title=combination.formula,
-        warning="" if combination.private else words.NOT_PRIVATE,
+        warning="" if combination.private else NOT_PRIVATE,
         grid=Grid(
-            columns=(Column("value", "right"), Column(f"{words.level(combination.confidence)} interval")),
-            rows=((words.number(combination.estimate, high - low), interval_text((low, high))),),
+            columns=(Column("value", "right"), Column(f"{formats.level(combination.confidence)} interval")),
+            rows=((formats.number(combination.estimate, high - low), interval_text((low, high))),),
         ),
-        notes=(f"Free: a formula reads only what was released already. {words.NOISE_ONLY}",),
+        notes=(f"Free: a formula reads only what was released already. {NOISE_ONLY}",),
     )
 
 
@@ -142,11 +141,11 @@ def of_combination(combination: Combination, most: int = MOST_ROWS) -> View:
 def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
     question = table.question
     return View(
-        title=words.clean(question.text),
-        warning="" if table.private and question.answer.private else words.NOT_PRIVATE,
+        title=formats.clean(question.text),
+        warning="" if table.private and question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
         lead=tuple(
-            words.clean(text)
+            formats.clean(text)
             for text in (
                 question.finding,
                 question.note,
@@ -162,7 +161,6 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
             words.mechanism(table),
             words.CAVEAT,
         ),
-        chart=lambda: charts.explanation_chart(table),
         alt="; ".join(words.row_sentence(table, row) for row in table.rows[:most]),
     )
 
@@ -177,7 +175,7 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
         for row, (low, high) in zip(shown, intervals, strict=True)
     )
     gaps = words.tells_gaps(table)
-    name = f"{words.measured(table.question)} without them"
+    name = f"{table.question.measured} without them"
     return Grid(
         columns=(
             Column("predicate", wrap=True),
@@ -187,10 +185,10 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
         ),
         rows=tuple(
             (
-                words.clean(row.predicate.label),
+                formats.clean(row.predicate.label),
                 *((words.gap_without_text(table, row),) if gaps else ()),
                 words.influence_text(row),
-                words.ranks(*row.rank),
+                formats.ranks(*row.rank),
             )
             for row in shown
         ),
@@ -208,17 +206,17 @@ def of_query_preview(preview: QueryPreview, most: int = MOST_ROWS) -> View:
 
 @view.register
 def of_queries_preview(preview: QueriesPreview, most: int = MOST_ROWS) -> View:
-    rows = [(words.clean(name), *row) for name, part in preview.parts for row in _margins(part)]
+    rows = [(formats.clean(name), *row) for name, part in preview.parts for row in _margins(part)]
     return _query_preview(preview, (Column("aggregate", wrap=True),), rows)
 
 
 def _query_preview(
     preview: QueryPreview | QueriesPreview, before: tuple[Column, ...], rows: Sequence[tuple[str, ...]]
 ) -> View:
-    expected = f"expected {words.level(preview.confidence)} interval"
+    expected = f"expected {formats.level(preview.confidence)} interval"
     return View(
         title="Preview of a query: nothing is spent",
-        sql=words.clean(preview.sql),
+        sql=formats.clean(preview.sql),
         lead=(*words.price(preview.price), f"It answers {_counted(preview.groups, 'declared group')}."),
         grid=Grid((*before, Column("rows in the group", "right"), Column(expected)), tuple(rows)),
     )
@@ -226,30 +224,30 @@ def _query_preview(
 
 def _margins(preview: QueryPreview) -> list[tuple[str, str]]:
     if preview.margin is not None:
-        return [("any", f"± {words.number(preview.margin)}")]
-    return [(f"{size:,}", f"± {words.number(margin)}") for size, margin in preview.margin_by_group_size]
+        return [("any", f"± {formats.number(preview.margin)}")]
+    return [(f"{size:,}", f"± {formats.number(margin)}") for size, margin in preview.margin_by_group_size]
 
 
 @view.register
 def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -> View:
-    margins = [("influence", f"± {words.number(preview.influence_margin)}")]
+    margins = [("influence", f"± {formats.number(preview.influence_margin)}")]
     if preview.relative_margin is not None:
-        margins.append(("relative influence", f"± {words.number(preview.relative_margin * 100)}%"))
+        margins.append(("relative influence", f"± {formats.number(preview.relative_margin * 100)}%"))
     if preview.gap_margin is not None:
-        margins.append((f"{preview.measured} without them", f"± {words.number(preview.gap_margin)}"))
-    margins.append(("ranks", f"told apart beyond {words.number(preview.rank_resolution)} of influence"))
+        margins.append((f"{preview.measured} without them", f"± {formats.number(preview.gap_margin)}"))
+    margins.append(("ranks", f"told apart beyond {formats.number(preview.rank_resolution)} of influence"))
     prepares = preview.mechanism == "marginals" and not preview.price.free
     return View(
         title="Preview of an explanation: nothing is spent",
         lead=(
-            words.clean(preview.question),
+            formats.clean(preview.question),
             f"The {preview.k:,} most influential of {_counted(preview.family_size, 'predicate')}, "
             f"by the {preview.mechanism} mechanism ({preview.reason}).",
             *words.price(preview.price),
             *(("It prepares the answer: every further why on it will be free.",) if prepares else ()),
         ),
         grid=Grid(
-            (Column("of each predicate"), Column(f"expected {words.level(preview.confidence)} interval")),
+            (Column("of each predicate"), Column(f"expected {formats.level(preview.confidence)} interval")),
             tuple(margins),
         ),
     )
@@ -273,12 +271,12 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
 
     amounts = (("spent", budget.spent), ("left", budget.remaining), ("limit", budget.limit))
     rows = tuple(
-        (name, f"{amount:.6g}", words.number(epsilon(amount, budget.delta))) for name, amount in amounts
+        (name, f"{amount:.6g}", formats.number(epsilon(amount, budget.delta))) for name, amount in amounts
     )
     share = budget.spent / budget.limit if budget.limit else 1.0
     return View(
         title="Privacy budget",
-        lead=(f"{words.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
+        lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
         grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
         notes=("ρ adds up over requests; ε does not, and each is converted by itself.",),
     )
@@ -293,7 +291,7 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
             str(e.id),
             f"{e.time:%Y-%m-%d %H:%M}",
             e.kind,
-            words.clean(e.description),
+            formats.clean(e.description),
             f"{e.rho:.6g}",
             f"{rho_of_units(total):.6g}",
             "interrupted or running" if e.state == "reserved" else e.state,
@@ -324,7 +322,7 @@ def _axis(
         reference = 0.0
 
     def text(value: float) -> str:
-        return f"{words.number(value * 100)}%" if percent else words.number(value)
+        return f"{formats.number(value * 100)}%" if percent else formats.number(value)
 
     middle = "" if reference is None or reference in (low, high) else text(reference)
     return Axis(low, high, reference, (text(low), middle, text(high)))

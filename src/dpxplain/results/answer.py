@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.choice import Predicates
@@ -20,15 +19,12 @@ from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import Preparation, plan_preparation, prepare_answer
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
-from dpxplain.render.display import Displayed
-from dpxplain.render.tabular import Record, Tabular
 from dpxplain.results.combination import Arithmetic, Combination, released
+from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.question import Question
 from dpxplain.results.requests import family_request, listed, prepare_asked
-
-if TYPE_CHECKING:
-    from dpxplain.curator import Truth
+from dpxplain.results.truth import Truth, require_curator
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class AnswerRow(Arithmetic):
     released: Combination = field(kw_only=True, repr=False, compare=False)
 
 
-class Answer(Frozen, Displayed, Tabular):
+class Answer(Frozen, Charted, Tabular):
     """A noisy answer for every declared group.
 
     >>> import dpxplain as dpx
@@ -184,16 +180,8 @@ class Answer(Frozen, Displayed, Tabular):
         family = self._dataset.family(self.statement.query, attributes, conjuncts, exclude, predicates)
         return plan_preparation(self.statement.query, family, self.release, self._dataset.schema, rho)
 
-    def chart(self) -> Any:
-        """An Altair chart: every group's value and interval on a common axis."""
-        from dpxplain.render.charts import answer_chart
-
-        return answer_chart(self)
-
     def truth(self) -> Truth:
         """Curator only: the true values beside the released ones."""
-        from dpxplain.curator import require_curator
-
         return require_curator(self._dataset).answer_truth(self)
 
     def records(self) -> list[Record]:

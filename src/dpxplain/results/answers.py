@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.charge import Spend
@@ -16,13 +15,10 @@ from dpxplain.model.schema import DomainValue, Schema
 from dpxplain.phases.answer_queries import canonical, plan_queries
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD
-from dpxplain.render.display import Displayed
-from dpxplain.render.tabular import Record, Tabular
 from dpxplain.results.answer import Answer, AnswerRow, plain_value
+from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.question import Question
-
-if TYPE_CHECKING:
-    from dpxplain.curator import Truth
+from dpxplain.results.truth import Truth, require_curator
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class AnswersRow:
         return self.values[name]
 
 
-class Answers(Frozen, Displayed, Tabular):
+class Answers(Frozen, Charted, Tabular):
     """Noisy answers to several aggregates, paid for with one ρ; iterates over the groups.
 
     >>> import dpxplain as dpx
@@ -141,16 +137,8 @@ class Answers(Frozen, Displayed, Tabular):
             )
         return self[of].why(group, other, at_least=at_least, confidence=confidence, method=method)
 
-    def chart(self) -> Any:
-        """An Altair chart: each aggregate's values and intervals on an axis of its own."""
-        from dpxplain.render.charts import answers_chart
-
-        return answers_chart(self)
-
     def truth(self) -> Truth:
         """Curator only: the true values beside the released ones, one line per group and aggregate."""
-        from dpxplain.curator import require_curator
-
         return require_curator(self._dataset).answers_truth(self)
 
     def records(self) -> list[Record]:

@@ -21,7 +21,8 @@ from dpxplain.phases.assess_question import noisy_mean
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD, estimate, interval
 from dpxplain.privacy.formulas import Atom, Constant, Expression, Leaf, NoisyPart, Operation, fold, leaves
 from dpxplain.privacy.intervals import Interval, check_confidence
-from dpxplain.render import words
+from dpxplain.results import formats
+from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
 
 if TYPE_CHECKING:
     from dpxplain.ledger.protocol import Entry
@@ -153,13 +154,13 @@ class Combination(Arithmetic):
 
     def __str__(self) -> str:
         low, high = self.interval
-        ends = words.interval(low, high).replace(" to ", " and ")
-        lines = [] if self.private else [words.NOT_PRIVATE]
+        ends = formats.interval(low, high).replace(" to ", " and ")
+        lines = [] if self.private else [NOT_PRIVATE]
         lines += [
             self.formula,
-            f"{words.number(self.estimate, high - low)}, between {ends} "
-            f"({words.level(self.confidence)} confidence)",
-            f"{words.NOISE_ONLY} No cost.",
+            f"{formats.number(self.estimate, high - low)}, between {ends} "
+            f"({formats.level(self.confidence)} confidence)",
+            f"{NOISE_ONLY} No cost.",
         ]
         return "\n".join(lines)
 
@@ -298,7 +299,7 @@ def _names(sources: Sequence[_Source]) -> dict[object, str]:
 
 def _quoted(label: str) -> str:
     """A label that could be read as part of the formula is put in quotes."""
-    text = words.clean(label)
+    text = formats.clean(label)
     return text if text.replace(" ", "_").isidentifier() else f'"{text}"'
 
 

@@ -14,8 +14,7 @@ from dpxplain.model.charge import Request, Spend
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, explain_custom, plan_custom
 from dpxplain.privacy.intervals import Interval
-from dpxplain.render.display import Displayed
-from dpxplain.render.tabular import Record, Tabular
+from dpxplain.results.displayed import Displayed, Record, Tabular
 
 if TYPE_CHECKING:
     from dpxplain.model.predicate import FilterPredicate, Predicate

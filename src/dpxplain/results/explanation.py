@@ -15,11 +15,10 @@ from dpxplain.model.release import ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
-from dpxplain.render.display import Displayed
-from dpxplain.render.tabular import Record, Tabular
+from dpxplain.results.displayed import Charted, Record, Tabular, renderer
+from dpxplain.results.truth import Truth, require_curator
 
 if TYPE_CHECKING:
-    from dpxplain.curator import Truth
     from dpxplain.results.question import Question
 
 
@@ -36,7 +35,7 @@ class ExplanationRow:
     gap_without: Interval | None = None  # the question's value without these rows, if the mechanism tells it
 
 
-class Explanation(Frozen, Displayed, Tabular):
+class Explanation(Frozen, Charted, Tabular):
     """The k selected predicates, by the upper bound of their influence, then of their rank.
 
     >>> import dpxplain as dpx
@@ -123,22 +122,12 @@ class Explanation(Frozen, Displayed, Tabular):
             for row in self.rows
         ]
 
-    def chart(self) -> Any:
-        """An Altair chart: forest plot of influences beside rank intervals."""
-        from dpxplain.render.charts import explanation_chart
-
-        return explanation_chart(self)
-
     def save(self, path: str | Path) -> Path:
         """Write the whole story, question and table, as one self-contained HTML file."""
-        from dpxplain.render.report import save_report
-
-        return save_report(self, Path(path))
+        return Path(renderer("report").save_report(self, path))
 
     def truth(self) -> Truth:
         """Curator only: true influence and rank of the predicates in the table."""
-        from dpxplain.curator import require_curator
-
         return require_curator(self._dataset).table_truth(self)
 
     def _ordered(self) -> tuple[ExplanationRow, ...]:

@@ -8,8 +8,7 @@ from dpxplain.model.charge import Spend
 from dpxplain.model.prepared import PreparedRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import Preparation
-from dpxplain.render.display import Displayed
-from dpxplain.render.tabular import Record, Tabular
+from dpxplain.results.displayed import Displayed, Record, Tabular
 from dpxplain.results.preview import Price
 
 

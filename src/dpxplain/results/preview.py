@@ -11,9 +11,7 @@ from dpxplain.phases.answer_query import QueryPlan, measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
-from dpxplain.render.display import Displayed
-from dpxplain.render.tabular import Record, Tabular
-from dpxplain.render.words import measured
+from dpxplain.results.displayed import Displayed, Record, Tabular
 
 if TYPE_CHECKING:
     from dpxplain.phases.plan import ExplanationPlan
@@ -138,7 +136,7 @@ class ExplanationPreview(Displayed, Tabular):
             influence_margin=plan.influence_margin,
             relative_margin=None if divisor is None else plan.influence_margin / divisor,
             rank_resolution=plan.rank_resolution,
-            measured=measured(question),
+            measured=question.measured,
             gap_margin=plan.gap_margin,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.choice import Predicates
@@ -21,19 +21,20 @@ from dpxplain.phases.price_search import best_split, rho_for_margin, rho_for_ran
 from dpxplain.phases.request import ExplanationRequest, SensitivityChoice, request_explanation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.render.display import Displayed
-from dpxplain.render.words import finding, number, question_text
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by
+from dpxplain.results.displayed import Charted
 from dpxplain.results.explanation import Explanation
+from dpxplain.results.formats import number
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.results.requests import explain_asked, family_request, listed
+from dpxplain.results.sentences import finding, measured, question_text
+from dpxplain.results.truth import Truth, require_curator
 
 if TYPE_CHECKING:
-    from dpxplain.curator import Truth
     from dpxplain.results.answer import Answer
 
 
-class Question(Frozen, Displayed):
+class Question(Frozen, Charted):
     """Why is a group's value above another's, and is it really?
 
     >>> import dpxplain as dpx
@@ -71,14 +72,24 @@ class Question(Frozen, Displayed):
         return self._contrast
 
     @property
+    def labels(self) -> list[str]:
+        """The names of the groups asked about."""
+        return [self.answer.groups.label(group) for group in self.contrast.groups]
+
+    @property
+    def measured(self) -> str:
+        """What the question's number is called: the gap of two groups, the value of other weights."""
+        return measured(self.contrast)
+
+    @property
     def text(self) -> str:
         """The question in plain words."""
-        return question_text(self)
+        return question_text(str(self.answer.statement.query.aggregate), self.labels, self.contrast)
 
     @property
     def finding(self) -> str:
         """The verdict in plain words."""
-        return finding(self)
+        return finding(self.labels, self.contrast, self.interval, self.verdict, self.confidence)
 
     @property
     def note(self) -> str:
@@ -223,8 +234,6 @@ class Question(Frozen, Displayed):
         predicates: Predicates | None = None,
     ) -> Truth:
         """Curator only: true influence and rank of every predicate."""
-        from dpxplain.curator import require_curator
-
         family = self._family(attributes, conjuncts, exclude, predicates)
         return require_curator(self._dataset).question_truth(self, family)
 
@@ -232,12 +241,6 @@ class Question(Frozen, Displayed):
     def prepared(self) -> bool:
         """Whether explaining it by the usual predicates is free."""
         return find_prepared(self.answer.statement.query, self._family(), self._dataset) is not None
-
-    def chart(self) -> Any:
-        """An Altair chart: the interval of the gap against the constant asked about."""
-        from dpxplain.render.charts import question_chart
-
-        return question_chart(self)
 
     @property
     def relative_to(self) -> float | None:

@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dpxplain.explanation.choice import Predicates
 from dpxplain.explanation.recipes import Either, Recipe, written
 from dpxplain.model.charge import Request
+from dpxplain.model.contrast import Contrast
+from dpxplain.model.groups import Groups
 from dpxplain.model.schema import DomainValue, label
+from dpxplain.phases.plan import ExplanationPlan
 
-if TYPE_CHECKING:
-    from dpxplain.phases.plan import ExplanationPlan
-    from dpxplain.results.answer import Answer
-    from dpxplain.results.question import Question
+
+class AnswerLike(Protocol):
+    """What a request says about the answer that it is on: of an `Answer`, which imports this module."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def sql(self) -> str: ...
+
+    @property
+    def value_name(self) -> str: ...
+
+    @property
+    def groups(self) -> Groups: ...
+
+
+class QuestionLike(Protocol):
+    """What a request says about a question: of a `Question`, which imports this module."""
+
+    @property
+    def answer(self) -> AnswerLike: ...
+
+    @property
+    def contrast(self) -> Contrast: ...
+
+    @property
+    def confidence(self) -> float: ...
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
 
 Body = dict[str, Any]
 
@@ -46,11 +80,11 @@ def query_asked(sql: str, rho: float) -> Request:
     return Request(sql, {"sql": sql, "rho": rho})
 
 
-def prepare_asked(answer: Answer, rho: float, family: Body) -> Request:
+def prepare_asked(answer: AnswerLike, rho: float, family: Body) -> Request:
     return Request(answer.sql, {**_about(answer), "rho": rho, "family": family})
 
 
-def why_request(question: Question) -> Body:
+def why_request(question: QuestionLike) -> Body:
     groups, contrast = question.answer.groups, question.contrast
     return {
         **_about(question.answer),
@@ -64,7 +98,7 @@ def why_request(question: Question) -> Body:
     }
 
 
-def explain_asked(question: Question, plan: ExplanationPlan, family: Body) -> Request:
+def explain_asked(question: QuestionLike, plan: ExplanationPlan, family: Body) -> Request:
     """With the mechanism that was taken and its price, whatever `auto` would take another time."""
     request = plan.request
     return Request(
@@ -87,5 +121,5 @@ def group_request(group: Sequence[DomainValue]) -> list[str | int | bool | None]
     return [value if isinstance(value, str | int | bool | None) else label(value) for value in group]
 
 
-def _about(answer: Answer) -> Body:
+def _about(answer: AnswerLike) -> Body:
     return {"answer": answer.id, "of": answer.value_name}

@@ -7,11 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpxplain.ledger.protocol import Entry
+from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.cancellation import checking
+from dpxplain.model.charge import Spend
 from dpxplain.privacy.accounting import epsilon
+from dpxplain.render import words
 from dpxplain.render.snippets import Place, explain_code, query_code
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers
+from dpxplain.results.explanation import Explanation
+from dpxplain.results.prepared import PreparationPreview, Prepared
+from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
+from dpxplain.results.question import Question
+from dpxplain.results.requests import group_request
+from dpxplain.results.truth import Truth
+from dpxplain.sql.parse import parse
+from dpxplain.sql.render import narrowed
 from dpxplain.wire.shapes import (
     Amounts,
     AnswerPart,
@@ -32,24 +46,10 @@ from dpxplain.wire.shapes import (
     WeightPayload,
 )
 
-if TYPE_CHECKING:
-    from dpxplain.curator import Truth
-    from dpxplain.ledger.protocol import Entry
-    from dpxplain.model.budget import Budget
-    from dpxplain.model.charge import Spend
-    from dpxplain.results.answer import Answer
-    from dpxplain.results.answers import Answers
-    from dpxplain.results.explanation import Explanation
-    from dpxplain.results.prepared import PreparationPreview, Prepared
-    from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
-    from dpxplain.results.question import Question
-
 
 def answer_payload(
     answer: Answer | Answers, budget: Budget, truth: Truth | None = None, place: Place | None = None
 ) -> AnswerPayload:
-    from dpxplain.results.answer import Answer
-
     parts = [answer] if isinstance(answer, Answer) else list(answer.answers)
     payload = AnswerPayload(
         kind="answer" if isinstance(answer, Answer) else "answers",
@@ -76,8 +76,6 @@ def answer_payload(
 
 
 def _part(answer: Answer) -> AnswerPart:
-    from dpxplain.results.requests import group_request
-
     aggregate = answer.statement.query.aggregate
     return AnswerPart(
         name=answer.value_name,
@@ -126,10 +124,6 @@ def question_payload(question: Question, truth: Truth | None = None) -> Question
 def explanation_payload(
     table: Explanation, budget: Budget, truth: Truth | None = None, place: Place | None = None
 ) -> ExplanationPayload:
-    from dpxplain.render import words
-    from dpxplain.sql.parse import parse
-    from dpxplain.sql.render import narrowed
-
     sql = table.question.answer.sql
     lines = [
         ExplanationLine(
@@ -192,8 +186,6 @@ def prepared_payload(prepared: Prepared, answer: Answer, budget: Budget) -> Prep
 def preview_payload(
     preview: QueryPreview | QueriesPreview | ExplanationPreview | PreparationPreview,
 ) -> PreviewPayload:
-    from dpxplain.render import words
-
     price = preview.price
     return PreviewPayload(
         kind="preview",
@@ -223,8 +215,6 @@ def history_payload(entries: Sequence[Entry]) -> HistoryPayload:
 
 
 def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
-    from dpxplain.model.budget import rho_of_units, spend_units
-
     total, records = 0, []
     for entry in entries:
         total += spend_units(entry.rho) if entry.rho else 0

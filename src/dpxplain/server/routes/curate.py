@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.curator import Truth
 from dpxplain.ledger.protocol import Allowance
+from dpxplain.results.truth import Truth
 from dpxplain.server import translate
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import EntryId, Explain, Forgive, Grant, Name, ShareBody, TopUp, WhyTruth

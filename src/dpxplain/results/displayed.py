@@ -1,0 +1,85 @@
+"""What every result can do with itself: print, render in a notebook, draw a chart, export its rows."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+from abc import ABC, abstractmethod
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+Record = dict[str, Any]
+
+
+def renderer(name: str) -> ModuleType:
+    """The module of `dpxplain.render` with that name.
+
+    By name and on demand: renderers import the results that they draw, so results must not import them;
+    and nobody waits for Rich and Altair who shows nothing.
+    """
+    return importlib.import_module(f"dpxplain.render.{name}")
+
+
+class Displayed:
+    """Prints well and renders in a notebook; both only read what was released."""
+
+    def __init_subclass__(cls) -> None:
+        # A dataclass would write its own __repr__ otherwise, without warnings and with every row.
+        cls.__repr__ = Displayed.__str__  # type: ignore[assignment, method-assign]
+
+    def __str__(self) -> str:
+        return str(renderer("terminal").as_text(self))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return str(renderer("notebook").as_html(self))
+
+
+class Charted(Displayed):
+    """A displayed result that also has a chart."""
+
+    def chart(self) -> Any:
+        """An Altair chart of the released values with their intervals. Spends nothing."""
+        return renderer("charts").chart(self)
+
+
+class Tabular(ABC):
+    """Anything that is a table of records with the same keys."""
+
+    @abstractmethod
+    def records(self) -> list[Record]:
+        """One plain dict per row, in the order shown."""
+
+    def to_arrow(self) -> pyarrow.Table:
+        import pyarrow
+
+        return pyarrow.Table.from_pylist(self.records())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        import pandas
+
+        return pandas.DataFrame.from_records(self.records())
+
+    def to_polars(self) -> polars.DataFrame:
+        import polars
+
+        return polars.DataFrame(self.records(), infer_schema_length=None)
+
+    def to_json(self) -> str:
+        return json.dumps(self.records(), ensure_ascii=False, indent=2)
+
+    def to_csv(self) -> str:
+        rows = self.records()
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()

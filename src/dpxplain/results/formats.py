@@ -1,0 +1,92 @@
+"""Numbers, intervals and labels as people read them."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float, spread: float | None = None) -> str:
+    """A number with as many digits as it deserves: two digits of its spread, if that is known.
+
+    >>> number(0.40054, 0.0012), number(48842.3, 5100), number(0.25), number(31135.78)
+    ('0.4005', '48,800', '0.25', '31,136')
+    """
+    if not math.isfinite(value):
+        return "-" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    if spread is not None and math.isfinite(spread) and spread != 0:
+        return _rounded(value, _decimals(spread))
+    if value == 0:
+        return "0"
+    text = _rounded(value, 0 if abs(value) >= 100 else _decimals(value, digits=3))
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def interval(low: float, high: float, unit: str = "", spread: float | None = None) -> str:
+    """Both ends, to two digits of the width, or of `spread` where a column has one in common.
+
+    An end that is not zero is never shown as zero.
+
+    >>> interval(0.39912, 0.40233), interval(-12_345, 45_678), interval(0.0021, 0.41)
+    ('0.3991 to 0.4023', '-12,000 to 46,000', '0.002 to 0.410')
+    """
+    width = high - low
+    if not math.isfinite(width) or width == 0:
+        return f"{number(low)}{unit} to {number(high)}{unit}"
+    decimals = _decimals(spread or width)
+    # Rounding a small end to zero would make a real difference look like an unclear one.
+    for _ in range(4):
+        if all(end == 0 or round(end, decimals) != 0 for end in (low, high)):
+            break
+        decimals += 1
+    return f"{_rounded(low, decimals)}{unit} to {_rounded(high, decimals)}{unit}"
+
+
+def percent(low: float, high: float) -> str:
+    """
+    >>> percent(0.0612, 0.0678)
+    '6.12% to 6.78%'
+    """
+    return interval(low * 100, high * 100, "%")
+
+
+def ranks(low: int, high: int) -> str:
+    """
+    >>> ranks(1, 3), ranks(2, 2), ranks(900, 1200)
+    ('1 to 3', '2', '900 to 1,200')
+    """
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def level(confidence: float) -> str:
+    """
+    >>> level(0.95), level(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{confidence * 100:.6g}%"
+
+
+def rho(value: float) -> str:
+    """
+    >>> rho(0.1), rho(2.0)
+    ('ρ 0.1', 'ρ 2')
+    """
+    return f"ρ {value:.6g}"
+
+
+def clean(text: str) -> str:
+    """One line without control characters: a declared value must not move the cursor or hide text.
+
+    >>> clean("a\\n  b\\x1b[31m")
+    'a b�[31m'
+    """
+    return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
+
+
+def _decimals(size: float, digits: int = 2) -> int:
+    """Decimals that show so many significant digits; negative for tens, hundreds and so on."""
+    return min(12, digits - 1 - math.floor(math.log10(abs(size))))
+
+
+def _rounded(value: float, decimals: int) -> str:
+    text = f"{round(value, decimals):,.{max(0, decimals)}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
