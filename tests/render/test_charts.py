@@ -11,7 +11,7 @@ import types
 import pytest
 
 from dpxplain.render import charts
-from dpxplain.render.markup import inline_svg
+from dpxplain.render.notebook import inline_svg
 
 
 def texts(svg: str) -> str:

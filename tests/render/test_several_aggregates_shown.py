@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dpxplain.render.layout import view
 from dpxplain.render.terminal import as_text
-from dpxplain.render.views import view
 
 SQL = 'SELECT sex AS "<b>", COUNT(*) AS "<i>n</i>", AVG(high_income) FROM adult GROUP BY sex'
 

@@ -60,18 +60,18 @@ def answers_chart(answers: Answers, *, width: int = WIDE) -> Any:
 def _dots(
     answer: Answer, rows: Sequence[AnswerRow], highlight: Collection[tuple[object, ...]], width: int
 ) -> Any:
-    shown = list(rows)[:MOST_GROUPS]
+    visible_rows = list(rows)[:MOST_GROUPS]
     values = [
         _mark(row.interval, row.estimate)
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}
-        for row in shown
+        for row in visible_rows
     ]
     title = f"{formats.clean(answer.value_name)}, with {formats.level(answer.confidence)} intervals"
-    if left_out := len({row.group for row in answer.rows} - {row.group for row in shown}):
+    if left_out := len({row.group for row in answer.rows} - {row.group for row in visible_rows}):
         title += f" (… and {left_out:,} more groups)"
-    low, high = span([row.interval for row in shown])
+    low, high = span([row.interval for row in visible_rows])
     x = _x(title, _padded(low, high), _x_axis())
-    rows_data = _Rows([row.label for row in shown], values, width)
+    rows_data = _Rows([row.label for row in visible_rows], values, width)
     zero = [rows_data.line(0.0, x)] if low < 0 < high else []
     layers = [*zero, *rows_data.whiskers(x), *rows_data.labels()]
     return alt.layer(*layers).properties(width=width, height=alt.Step(rows_data.height))
@@ -114,9 +114,9 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Any:
     gap = table.release.gap
     assert gap is not None
     estimates = {line.predicate: line.gap_without for line in table.release.lines}
-    shown = [row for row in table.rows if words.gap_without_text(table, row) != "unknown"]
+    visible_rows = [row for row in table.rows if words.gap_without_text(table, row) != "unknown"]
     values = []
-    for row in shown:
+    for row in visible_rows:
         estimate = estimates[row.index]
         assert row.gap_without is not None
         assert estimate is not None
@@ -124,10 +124,10 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Any:
         color = QUIET if unclear else ABOVE if row.influence[0] > 0 else BELOW
         values.append(_mark(row.gap_without, estimate, unclear) | {"color": color})
     name = table.question.measured
-    ends = _padded(*span([row.gap_without for row in shown if row.gap_without], gap))
+    ends = _padded(*span([row.gap_without for row in visible_rows if row.gap_without], gap))
     title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
     x = _x(title, ends, _x_axis(ticks=5))
-    rows = _Rows([row.predicate.label for row in shown], values, width)
+    rows = _Rows([row.predicate.label for row in visible_rows], values, width)
     layers = [rows.line(gap, x), *rows.whiskers(x), *rows.labels()]
     return _styled(alt.layer(*layers).properties(width=width, height=alt.Step(rows.height)))
 

@@ -1,6 +1,6 @@
 """What a result shows, before it is known where: sentences, one table, one row of marks per line.
 
-`views` builds these from results; `terminal` and `notebook` draw them.
+`views_results` and `views_prices` build these from results; `terminal` and `notebook` draw them.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Literal
 
 from dpxplain.model.contrast import Verdict
+
+MOST_ROWS = 20
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,12 @@ class View:
     further: tuple[Grid, ...] = ()  # more tables, where one result has several
     notes: tuple[str, ...] = ()
     alt: str = ""  # the chart in words, if the result has one
+
+
+@singledispatch
+def view(result: object, most: int = MOST_ROWS) -> View:
+    """The view of a result, by its type; at most `most` rows of its table."""
+    raise TypeError(f"There is no view of {type(result).__name__}.")
 
 
 def span(intervals: Iterable[tuple[float, float]], reference: float | None = None) -> tuple[float, float]:

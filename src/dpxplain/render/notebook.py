@@ -1,32 +1,122 @@
-"""Results in a notebook: one HTML fragment with a table and an inline chart, offline and without scripts."""
+"""Results as HTML for a notebook: a table and an inline chart, offline and without scripts.
+
+Every text is escaped unless it was built here; the report is made of the same elements.
+"""
 
 from __future__ import annotations
 
+import html
+import re
 from importlib.resources import files
+from typing import Any
 
-from dpxplain.render.charts import chart
-from dpxplain.render.markup import Markup, badge, el, inline_svg, joined, table
-from dpxplain.render.views import view
+from dpxplain.model.contrast import Verdict
+from dpxplain.render import charts
+from dpxplain.render.layout import Grid, view
 
 
 def as_html(result: object) -> str:
     """A self-contained fragment; displaying it reads only what was released."""
-    shown = view(result)
-    lead = list(shown.lead)
+    content = view(result)
+    lead = list(content.lead)
     verdict: Markup | None = None
-    if shown.verdict is not None and lead:
-        verdict = el("p", badge(shown.verdict), lead.pop(0))
+    if content.verdict is not None and lead:
+        verdict = el("p", badge(content.verdict), lead.pop(0))
     return el(
         "div",
         Markup(f"<style>{files('dpxplain.render').joinpath('notebook.css').read_text('utf-8')}</style>"),
-        el("p", shown.warning, class_="dpx-warning", role="alert") if shown.warning else None,
-        el("p", shown.title, class_="dpx-title"),
-        el("p", el("code", shown.sql)) if shown.sql else None,
+        el("p", content.warning, class_="dpx-warning", role="alert") if content.warning else None,
+        el("p", content.title, class_="dpx-title"),
+        el("p", el("code", content.sql)) if content.sql else None,
         verdict,
         joined(*(el("p", text) for text in lead)),
-        inline_svg(chart(result), shown.alt) if shown.alt else None,
-        table(shown.grid, shown.title) if shown.grid is not None else None,
-        joined(*(table(grid, shown.title) for grid in shown.further)),
-        joined(*(el("p", text, class_="dpx-quiet") for text in shown.notes)),
+        inline_svg(charts.chart(result), content.alt) if content.alt else None,
+        table(content.grid, content.title) if content.grid is not None else None,
+        joined(*(table(grid, content.title) for grid in content.further)),
+        joined(*(el("p", text, class_="dpx-quiet") for text in content.notes)),
         class_="dpx",
     )
+
+
+class Markup(str):
+    """Text that is HTML already; only this module and its callers' templates make it."""
+
+
+def el(tag: str, *children: str | None, **attributes: str | None) -> Markup:
+    """An element. Children and attributes are escaped, unless a child is Markup.
+
+    >>> el("td", "<b>", class_="x")
+    '<td class="x">&lt;b&gt;</td>'
+    """
+    names = {name: name.rstrip("_").replace("_", "-") for name in attributes}
+    opened = "".join(
+        f' {names[name]}="{html.escape(value)}"' for name, value in attributes.items() if value is not None
+    )
+    inner = "".join(c if isinstance(c, Markup) else html.escape(c) for c in children if c is not None)
+    return Markup(f"<{tag}{opened}>{inner}</{tag}>")
+
+
+def joined(*parts: str | None) -> Markup:
+    return Markup("\n".join(p if isinstance(p, Markup) else html.escape(p) for p in parts if p))
+
+
+def table(grid: Grid, caption: str, class_: str | None = None) -> Markup:
+    """A semantic table: a caption for those who do not see it, header cells for columns and rows."""
+    head = el(
+        "tr", *(el("th", c.name, scope="col", class_=_align(grid, i)) for i, c in enumerate(grid.columns))
+    )
+    body = [
+        el(
+            "tr",
+            *(
+                el("th", text, scope="row", class_=_align(grid, i))
+                if i == 0
+                else el("td", text, class_=_align(grid, i))
+                for i, text in enumerate(row)
+            ),
+        )
+        for row in grid.rows
+    ]
+    element = el("table", el("caption", caption), el("thead", head), el("tbody", *body), class_=class_)
+    return joined(
+        el("div", element, class_="dpx-scroll"), el("p", grid.more, class_="dpx-more") if grid.more else None
+    )
+
+
+def badge(verdict: Verdict) -> Markup:
+    """The verdict by word, shape and colour."""
+    symbol = {Verdict.REAL: "●", Verdict.UNCLEAR: "○", Verdict.REVERSED: "◆"}[verdict]
+    return el("span", f"{symbol} {verdict.value}", class_=f"dpx-badge dpx-{verdict.value}")
+
+
+# What a chart's colours become where CSS can adapt them to light and dark paper; the fallbacks of --dpx-paper
+# are what JupyterLab and VS Code call their own.
+_THEMED = {
+    charts.INK: "currentColor",
+    charts.PAPER: "var(--dpx-paper, var(--jp-layout-color0, var(--vscode-editor-background, #ffffff)))",
+    charts.ABOVE: f"var(--dpx-above, {charts.ABOVE})",
+    charts.BELOW: f"var(--dpx-below, {charts.BELOW})",
+    charts.QUIET: f"var(--dpx-quiet, {charts.QUIET})",
+}
+
+
+def inline_svg(chart: Any, alt: str, class_: str = "dpx-chart") -> Markup:
+    """The chart as SVG inside HTML: described in words, as wide as there is room, in the page's colours."""
+    svg = charts.to_svg(chart)
+    opening, rest = svg.split(">", 1)
+    width, height = (re.search(rf'\b{name}="([\d.]+)"', opening) for name in ("width", "height"))
+    assert width is not None
+    assert height is not None
+    for color, themed in _THEMED.items():
+        rest = rest.replace(f'="{color}"', f'="{themed}"')
+    # The picture as a whole has a description; that of each single mark would only be read twice.
+    rest = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", rest)
+    described = html.escape(alt)
+    return Markup(
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{class_}" role="img" aria-label="{described}" '
+        f'viewBox="0 0 {width[1]} {height[1]}" width="{width[1]}" height="{height[1]}">{rest}'
+    )
+
+
+def _align(grid: Grid, column: int) -> str | None:
+    return "dpx-right" if grid.columns[column].align == "right" else None

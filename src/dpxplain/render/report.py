@@ -12,8 +12,8 @@ from dpxplain.errors import BadRequest
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.render import charts, words
 from dpxplain.render.layout import Column, Grid
-from dpxplain.render.markup import Markup, badge, el, inline_svg, joined, table
-from dpxplain.render.views import UNCLEAR_MARK, answer_grid, explanation_grid, of_question
+from dpxplain.render.notebook import Markup, badge, el, inline_svg, joined, table
+from dpxplain.render.views_results import UNCLEAR_MARK, answer_grid, explanation_grid, of_question
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.explanation import Explanation
@@ -130,28 +130,28 @@ def _how_to_read(explanation: Explanation) -> Markup:
 def _answer(question: Question) -> Markup:
     answer = question.answer
     asked = {answer.groups.key(index) for index in question.contrast.groups}
-    shown = _shown_groups(answer, asked)
+    visible_rows = _visible_groups(answer, asked)
     alt = f"{answer.value_name} of each group with its interval; the table below has the numbers."
     return _section(
         "The answer",
         el("pre", el("code", answer.sql.strip())),
         _figure(
-            lambda width: charts.answer_chart(answer, rows=shown, highlight=asked, width=width),
+            lambda width: charts.answer_chart(answer, rows=visible_rows, highlight=asked, width=width),
             alt,
             "Released values, the groups of the question in colour.",
         ),
-        table(answer_grid(answer, shown), "Released value and interval of each group"),
+        table(answer_grid(answer, visible_rows), "Released value and interval of each group"),
         el("p", _FREE, class_="quiet") if answer.free else None,
     )
 
 
-def _shown_groups(answer: Answer, asked: set[Any]) -> list[AnswerRow]:
+def _visible_groups(answer: Answer, asked: set[Any]) -> list[AnswerRow]:
     """The first groups, and those asked about wherever they are; LIMIT may even have hidden them."""
-    shown = list(answer.rows[:MOST_GROUPS])
-    present = {row.group for row in shown}
+    visible_rows = list(answer.rows[:MOST_GROUPS])
+    present = {row.group for row in visible_rows}
     listed = [row for row in answer.rows[MOST_GROUPS:] if row.group in asked]
     hidden = asked - present - {row.group for row in listed}
-    return shown + listed + [answer[key] for key in sorted(hidden, key=str)]
+    return visible_rows + listed + [answer[key] for key in sorted(hidden, key=str)]
 
 
 def _question(question: Question) -> Markup:
@@ -204,8 +204,8 @@ def _explanation(explanation: Explanation) -> Markup:
 
 
 def _emphasised(label: str, text: str) -> tuple[str, ...]:
-    before, found, after = text.partition(label)
-    return before, el("strong", found), after
+    before, name, after = text.partition(label)
+    return before, el("strong", name), after
 
 
 def _free(explanation: Explanation) -> str:

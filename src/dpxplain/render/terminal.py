@@ -17,8 +17,7 @@ from rich.text import Text
 
 from dpxplain.ledger.protocol import Entry
 from dpxplain.model.contrast import Verdict
-from dpxplain.render.layout import Axis, Grid, Mark, View
-from dpxplain.render.views import view
+from dpxplain.render.layout import Axis, Grid, Mark, View, view
 
 NARROWEST, WIDEST, USUAL = 60, 120, 100
 _PLOT = (12, 40)  # the narrowest and the widest
@@ -35,12 +34,12 @@ _BADGES = {
 
 def renderable(result: object) -> RenderableType:
     """Any result as something Rich can print: answers, questions, explanations, previews, truths, budgets."""
-    return _Shown(view(result))
+    return _Renderable(view(result))
 
 
 def history_table(entries: Sequence[Entry]) -> RenderableType:
     """Everything asked so far, with its price."""
-    return _Shown(view(list(entries)))
+    return _Renderable(view(list(entries)))
 
 
 def as_text(result: object) -> str:
@@ -62,34 +61,34 @@ def as_text(result: object) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()).strip("\n")
 
 
-class _Shown:
+class _Renderable:
     """A view, laid out when the width is known."""
 
-    def __init__(self, shown: View) -> None:
-        self.view = shown
+    def __init__(self, content: View) -> None:
+        self.content = content
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, WIDEST)
-        yield Padding(Group(*_parts(self.view, width)), (0, 0, 0, 0), expand=False)
+        yield Padding(Group(*_parts(self.content, width)), (0, 0, 0, 0), expand=False)
 
 
-def _parts(shown: View, width: int) -> list[RenderableType]:
+def _parts(content: View, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    if shown.warning:
-        parts += [Text(f" {shown.warning} ", "bold white on red"), Text("")]
-    parts.append(Text(shown.title, "bold"))
-    if shown.sql:
-        parts.append(Text(shown.sql, "dim"))
-    lead = list(shown.lead)
-    if shown.verdict is not None and lead:
-        badge, style = _BADGES[shown.verdict]
+    if content.warning:
+        parts += [Text(f" {content.warning} ", "bold white on red"), Text("")]
+    parts.append(Text(content.title, "bold"))
+    if content.sql:
+        parts.append(Text(content.sql, "dim"))
+    lead = list(content.lead)
+    if content.verdict is not None and lead:
+        badge, style = _BADGES[content.verdict]
         parts.append(Text.assemble((badge, style), "  ", lead.pop(0)))
-    parts += [part for text in lead for part in (*([Text("")] if shown.verdict else []), Text(text))]
-    for grid in (*([shown.grid] if shown.grid else []), *shown.further):
+    parts += [part for text in lead for part in (*([Text("")] if content.verdict else []), Text(text))]
+    for grid in (*([content.grid] if content.grid else []), *content.further):
         parts.append(_table(grid, width))
         if grid.more:
             parts += [Text(f"  {grid.more}", "italic"), Text("")]
-    parts += [Text(note, "dim") for note in shown.notes]
+    parts += [Text(note, "dim") for note in content.notes]
     # Titles and sentences are wrapped at a width that the eye can follow.
     return [
         part if isinstance(part, Table) else Padding(part, (0, max(0, width - USUAL), 0, 0)) for part in parts

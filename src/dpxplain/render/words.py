@@ -40,6 +40,20 @@ def price(asked: Price) -> tuple[str, ...]:
     return (cost(asked.rho, asked.spends), left)
 
 
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "group"), counted(1_200, "entry")
+    ('1 group', '1,200 entries')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def more(count: int, noun: str) -> str:
+    """What is not shown, or nothing: … and 480 more groups."""
+    return f"… and {counted(count, f'more {noun}')}" if count > 0 else ""
+
+
 def each_interval(confidence: float) -> str:
     """What the intervals of an answer promise."""
     return f"{level(confidence)} intervals, each by itself. Privacy noise only, not sampling."

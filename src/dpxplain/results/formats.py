@@ -41,6 +41,21 @@ def interval(low: float, high: float, unit: str = "", spread: float | None = Non
     return f"{_rounded(low, decimals)}{unit} to {_rounded(high, decimals)}{unit}"
 
 
+def open_interval(low: float, high: float) -> str:
+    """An interval whose ends may be infinite.
+
+    >>> open_interval(-math.inf, 0.25), open_interval(2.0, math.inf), open_interval(-math.inf, math.inf)
+    ('below 0.25', '2 or more', 'unknown')
+    """
+    if math.isinf(low) and math.isinf(high):
+        return "unknown"
+    if math.isinf(low):
+        return f"below {number(high)}"
+    if math.isinf(high):
+        return f"{number(low)} or more"
+    return interval(low, high)
+
+
 def percent(low: float, high: float) -> str:
     """
     >>> percent(0.0612, 0.0678)

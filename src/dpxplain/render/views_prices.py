@@ -1,0 +1,160 @@
+"""What previews, preparations, budgets and the history show: prices, and what they buy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+from dpxplain.ledger.protocol import Entry
+from dpxplain.model.budget import Budget, rho_of_units, spend_units
+from dpxplain.phases.prepare_answer import Preparation
+from dpxplain.privacy.accounting import epsilon
+from dpxplain.privacy.calibration import two_sided_quantile
+from dpxplain.render import words
+from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
+from dpxplain.results import formats
+from dpxplain.results.prepared import PreparationPreview, Prepared
+from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
+from dpxplain.results.sentences import NOT_PRIVATE
+
+_ANY = "for any groups, weights, k and confidence, as often as you like"
+
+
+@view.register
+def of_query_preview(preview: QueryPreview, most: int = MOST_ROWS) -> View:
+    return _query_preview(preview, (), _margins(preview))
+
+
+@view.register
+def of_queries_preview(preview: QueriesPreview, most: int = MOST_ROWS) -> View:
+    rows = [(formats.clean(name), *row) for name, part in preview.parts for row in _margins(part)]
+    return _query_preview(preview, (Column("aggregate", wrap=True),), rows)
+
+
+def _query_preview(
+    preview: QueryPreview | QueriesPreview, before: tuple[Column, ...], rows: Sequence[tuple[str, ...]]
+) -> View:
+    expected = f"expected {formats.level(preview.confidence)} interval"
+    return View(
+        title="Preview of a query: nothing is spent",
+        sql=formats.clean(preview.sql),
+        lead=(*words.price(preview.price), f"It answers {words.counted(preview.groups, 'declared group')}."),
+        grid=Grid((*before, Column("rows in the group", "right"), Column(expected)), tuple(rows)),
+    )
+
+
+def _margins(preview: QueryPreview) -> list[tuple[str, str]]:
+    if preview.margin is not None:
+        return [("any", f"± {formats.number(preview.margin)}")]
+    return [(f"{size:,}", f"± {formats.number(margin)}") for size, margin in preview.margin_by_group_size]
+
+
+@view.register
+def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -> View:
+    margins = [("influence", f"± {formats.number(preview.influence_margin)}")]
+    if preview.relative_margin is not None:
+        margins.append(("relative influence", f"± {formats.number(preview.relative_margin * 100)}%"))
+    if preview.gap_margin is not None:
+        margins.append((f"{preview.measured} without them", f"± {formats.number(preview.gap_margin)}"))
+    margins.append(("ranks", f"told apart beyond {formats.number(preview.rank_resolution)} of influence"))
+    prepares = preview.mechanism == "marginals" and not preview.price.free
+    return View(
+        title="Preview of an explanation: nothing is spent",
+        lead=(
+            formats.clean(preview.question),
+            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'predicate')}, "
+            f"by the {preview.mechanism} mechanism ({preview.reason}).",
+            *words.price(preview.price),
+            *(("It prepares the answer: every further why on it will be free.",) if prepares else ()),
+        ),
+        grid=Grid(
+            (Column("of each predicate"), Column(f"expected {formats.level(preview.confidence)} interval")),
+            tuple(margins),
+        ),
+    )
+
+
+@view.register
+def of_preparation_preview(preview: PreparationPreview, most: int = MOST_ROWS) -> View:
+    return View(
+        title="Preview of preparing an answer: nothing is spent",
+        sql=formats.clean(preview.sql),
+        lead=(*words.price(preview.price), f"Afterwards every why on this answer is free, {_ANY}."),
+        grid=_bought(preview.plan, "would be released", preview.confidence),
+    )
+
+
+@view.register
+def of_prepared(prepared: Prepared, most: int = MOST_ROWS) -> View:
+    return View(
+        title="Prepared: every why on this answer is now free",
+        warning="" if prepared.private else NOT_PRIVATE,
+        sql=formats.clean(prepared.sql),
+        lead=(f"From now on why(...).explain() costs nothing, {_ANY}.",),
+        grid=_bought(prepared.plan, "released once"),
+        notes=(
+            *(("Prepared before: nothing was spent now.",) if prepared.free else ()),
+            words.cost(prepared.rho, prepared.spends),
+        ),
+    )
+
+
+def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> Grid:
+    reach, level = two_sided_quantile(confidence), formats.level(confidence)
+    rows = [
+        ("groups", f"{plan.groups:,}"),
+        ("predicates", f"{plan.family.size:,}"),
+        ("noisy cells", f"{plan.cells:,}"),
+        (f"{level} noise on a cell's rows", f"± {formats.number(reach * plan.count_scale)}"),
+    ]
+    if plan.total_scale is not None:
+        rows.append((f"{level} noise on a cell's sum", f"± {formats.number(reach * plan.total_scale)}"))
+    return Grid((Column(title), Column("", "right")), tuple(rows))
+
+
+@view.register
+def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
+    amounts = (("spent", budget.spent), ("left", budget.remaining), ("limit", budget.limit))
+    rows = tuple(
+        (name, f"{amount:.6g}", formats.number(epsilon(amount, budget.delta))) for name, amount in amounts
+    )
+    share = budget.spent / budget.limit if budget.limit else 1.0
+    return View(
+        title="Privacy budget",
+        lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
+        grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
+        notes=("ρ adds up over requests; ε does not, and each is converted by itself.",),
+    )
+
+
+@view.register(list)
+def of_history(entries: list[Entry], most: int = 1_000) -> View:
+    totals = accumulate(spend_units(e.rho) if e.rho else 0 for e in entries)
+    latest = list(zip(entries, totals, strict=True))[-most:]
+    rows = tuple(
+        (
+            str(e.id),
+            f"{e.time:%Y-%m-%d %H:%M}",
+            e.kind,
+            formats.clean(e.description),
+            f"{e.rho:.6g}",
+            f"{rho_of_units(total):.6g}",
+            "interrupted or running" if e.state == "reserved" else e.state,
+        )
+        for e, total in latest
+    )
+    columns = (
+        Column("no.", "right"),
+        Column("time (UTC)"),
+        Column("kind"),
+        Column("asked", wrap=True),
+        Column("ρ", "right"),
+        Column("total", "right"),
+        Column("state"),
+    )
+    more = words.more(len(entries) - len(latest), "earlier entry")
+    return View(
+        title="History",
+        lead=() if rows else ("Nothing was asked yet.",),
+        grid=Grid(columns, rows, more=more) if rows else None,
+    )
