@@ -39,6 +39,21 @@ def test_a_whole_statement() -> None:
     )
 
 
+def test_a_text_that_claims_to_equal_another_is_parsed_as_written() -> None:
+    counted, averaged = "SELECT COUNT(*) FROM people", "SELECT AVG(pay) FROM people"
+
+    class Pretender(str):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return hash(counted)
+
+    assert parse(counted, SCHEMA).query.aggregate == Aggregate("count")
+    assert parse(Pretender(averaged), SCHEMA).query.aggregate == Aggregate("avg", "pay")
+    assert parse(counted, SCHEMA).query.aggregate == Aggregate("count")
+
+
 @pytest.mark.parametrize(
     ("text", "aggregate"),
     [

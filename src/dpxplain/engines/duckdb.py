@@ -1,4 +1,4 @@
-"""The embedded engine: DuckDB over Parquet, CSV, or a table in memory.
+"""The embedded engine: DuckDB over Parquet, CSV, DataFrames or Arrow tables.
 
 Opening encodes the declared columns once, so that every later pass groups small integers. Errors of
 DuckDB can quote values, so none of their text is passed on.
@@ -68,15 +68,15 @@ class DuckDBEngine:
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):
-            found = cursor.execute(rendered.sql("duckdb"), rendered.parameters).fetchnumpy()
+            rows = cursor.execute(rendered.sql("duckdb"), rendered.parameters).fetchnumpy()
 
         def numbers(name: str) -> NDArray[np.int64]:
-            return np.asarray(np.ma.filled(found[name], 0), dtype=np.int64)
+            return np.asarray(np.ma.filled(rows[name], 0), dtype=np.int64)
 
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
         codes = {name: numbers(code_column(self.schema, name)) for name in (*query.group_by, *attributes)}
         count = numbers("count")
-        total = numbers("total") if "total" in found else np.zeros_like(count)
+        total = numbers("total") if "total" in rows else np.zeros_like(count)
         subset = np.zeros_like(count)
         if len(subsets) > 1:
             masks = [numbers(f"missing_{i}") for i in range(len(grouping_parts(attributes)))]
@@ -100,15 +100,15 @@ class DuckDBEngine:
             self._connection.execute("SET enable_external_access = false")
 
     def _condense(self) -> bool:
-        """Keep rows that agree in all codes once, if that makes passes much shorter; changes no result."""
+        """Adds a table of distinct code combinations if that makes passes much shorter; changes no result."""
         codes, kept = condensed_columns(self.schema)
         if not codes:
             return False
         keys = ", ".join(codes)
-        rows, different = self._connection.execute(
+        rows, distinct = self._connection.execute(
             f"SELECT COUNT(*), approx_count_distinct(hash({keys})) FROM {ENCODED}"
         ).fetchall()[0]
-        if different * 3 > rows:
+        if distinct * 3 > rows:
             return False
         further = ", ".join(f"{expression} AS {name}" for name, expression in kept.items())
         self._connection.execute(
@@ -117,9 +117,9 @@ class DuckDBEngine:
         return True
 
     def _encoded_rows(self, columns: dict[str, str]) -> str:
-        """All rows, or at most max_rows per person, picked by the person's own rows (SPEC section 7).
+        """SQL of all rows, or of at most max_rows per person, chosen by that person's rows alone (SPEC 7).
 
-        Picked among encoded rows, cast to fixed types: a hash of the source's own columns would depend on
+        The choice hashes encoded columns, cast to fixed types: a hash of the source's own columns depends on
         their physical type, which one person's odd value can change for everybody.
         """
         privacy = self.schema.privacy
@@ -127,7 +127,7 @@ class DuckDBEngine:
         if privacy.unit == "row":
             return f"SELECT {encoded} FROM source"
         unit = quote(privacy.unit)
-        # Nobody can say how many of the rows without an id are one person's, so they are left out.
+        # Several rows without an id may belong to one person, so they are left out.
         known = f"{unit} IS NOT NULL AND lower(CAST({unit} AS VARCHAR)) NOT IN ('', 'nan')"
         content = ", ".join(
             f"CAST({name} AS {'DOUBLE' if name.startswith('value_') else 'BIGINT'})" for name in columns
@@ -139,15 +139,15 @@ class DuckDBEngine:
 
 
 def _limits(memory: str | None) -> dict[str, str | bool | int | float | list[str]]:
-    """A pass that needs more than there is fails instead of writing rows to a temporary file."""
-    nothing_spills: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
-    return nothing_spills if memory is None else nothing_spills | {"memory_limit": memory}
+    """DuckDB's settings: a pass that runs out of memory fails instead of writing rows to a temporary file."""
+    no_spilling: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
+    return no_spilling if memory is None else no_spilling | {"memory_limit": memory}
 
 
 def _subset_numbers(
     missing: list[NDArray[np.int64]], attributes: list[str], subsets: tuple[tuple[str, ...], ...]
 ) -> NDArray[np.int64]:
-    """GROUPING() sets the bit of every attribute that is not part of the row's subset."""
+    """The subset of each row, from GROUPING(), which sets the bit of every attribute not in the subset."""
     parts = grouping_parts(attributes)
     number_of = {
         tuple(_missing_bits(part, subset) for part in parts): number for number, subset in enumerate(subsets)

@@ -1,7 +1,7 @@
-"""How declared columns become small integers when DuckDB opens a source.
+"""SQL expressions that encode declared columns as small integers when DuckDB opens a source.
 
-Everything here is total: a value of the wrong type, outside the domain, NaN or infinite is encoded like
-any other undeclared value or clamped, never an error (SPEC section 2, item 6).
+They never fail on a value: one of the wrong type, outside the domain, NaN or infinite is encoded as
+undeclared or clamped (SPEC section 2, item 6).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def quote(name: str) -> str:
 
 
 def check_columns(schema: Schema, types: dict[str, str], untyped: frozenset[str]) -> None:
-    """Refuse a schema that the source's own column names and types contradict. Reads no values.
+    """Refuses a schema that contradicts the source's column names and types. Reads no values.
 
-    A type that was guessed from values (`untyped`) or that says only that there are none contradicts
-    nothing: otherwise one row could decide whether the data set opens.
+    Columns without a type of their own (`untyped`) and all-NULL columns are not checked: otherwise one row
+    could decide whether the data set opens.
     """
     unit = schema.privacy.unit
     if unit != "row" and unit not in types:
@@ -41,12 +41,12 @@ def check_columns(schema: Schema, types: dict[str, str], untyped: frozenset[str]
                 remedy=_columns_of(types, untyped),
             )
         declared = _declared_kind(column)
-        held = kind_of(types[name])
-        if name in untyped or held in (declared, _NOTHING):
+        actual = kind_of(types[name])
+        if name in untyped or actual in (declared, _NOTHING):
             continue
-        if not {declared, held} <= {"numbers", "true or false"}:
+        if not {declared, actual} <= {"numbers", "true or false"}:
             raise SchemaError(
-                f"columns.{name} is declared with {declared}, but the source holds {held} there.",
+                f"columns.{name} is declared with {declared}, but the source holds {actual} there.",
                 remedy="Mend the schema, or convert the column in the source.",
             )
 
@@ -68,6 +68,7 @@ def _declared_kind(column: Column) -> str:
 
 
 def kind_of(type_name: str) -> str:
+    """The kind of values that a DuckDB type holds, in words."""
     plain = type_name.removeprefix("U") if type_name != "UUID" else type_name
     if type_name.strip('"') == "NULL":
         return _NOTHING

@@ -1,6 +1,6 @@
-"""What a source's columns look like, for the curator who drafts a schema. Reading it is NOT private.
+"""Statistics of a source's columns, for the curator who drafts a schema. Their computation is NOT private.
 
-Nothing an analyst can reach calls this: drafts are made beside the data, before any budget exists.
+No code that an analyst can reach calls this: drafts are made beside the data, before any budget exists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_VALUES = 100  # a longer list is no domain that a person can review
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """One column as found in the data; everything but its name and kind is read from rows."""
+    """One column of the source; everything but its name and kind is computed from rows."""
 
     name: str
     kind: str  # "numbers", "text", "true or false", or a name of what cannot be declared
@@ -86,14 +86,14 @@ def _all_numbers(connection: duckdb.DuckDBPyConnection, column: str) -> bool:
 
 
 def _values(connection: duckdb.DuckDBPyConnection, expression: str, about: int) -> tuple[Any, ...]:
-    """All distinct values in order, or none if they are too many; `about` saves counting long columns."""
+    """All distinct values in order, or none if they are too many; `about` is an estimate of their number."""
     if about > 2 * MOST_VALUES:
         return ()
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT DISTINCT {expression} AS value FROM source WHERE value IS NOT NULL "
         f"ORDER BY value LIMIT {MOST_VALUES + 1}"
     ).fetchall()
-    return tuple(value for (value,) in found) if len(found) <= MOST_VALUES else ()
+    return tuple(value for (value,) in rows) if len(rows) <= MOST_VALUES else ()
 
 
 def _row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:

@@ -1,1 +1,1 @@
-"""Which predicates may explain, and how much each one does: pure maths over grouped counts."""
+"""Families of predicates and their influences, computed from grouped counts."""

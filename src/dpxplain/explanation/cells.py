@@ -1,4 +1,4 @@
-"""The grouped pass in a form that knows the family: which cell of which group holds how much.
+"""Rows and sums per group, per (group, predicate) and per (group, cell), from the codes of a grouped pass.
 
 Engines answer with codes (0 = outside the declared domain, i = the i-th declared value). Rows outside
 a domain satisfy no predicate on that attribute (SPEC section 2, item 6), so their cells are dropped.
@@ -66,7 +66,11 @@ def cells(
     family: Family,
     blocks: tuple[tuple[str, ...], ...],
 ) -> Cells:
-    """Index the grouped pass by group and predicate; each part is summed from a block with its columns."""
+    """Rows and sums of every non-empty (group, predicate).
+
+    Each part of the family is summed from the smallest block, a subset of the grouped pass, that contains
+    its columns.
+    """
     groups = group_index(grouped, group_by, shape)
     occupied = (groups >= 0) & (grouped.count > 0)
     rows_of = [np.flatnonzero(occupied & (grouped.subset == number)) for number in range(len(blocks))]
@@ -112,8 +116,8 @@ def marginals(
         block = next(i for i, columns in enumerate(blocks) if set(part.columns) <= set(columns))
         rows = np.flatnonzero((groups >= 0) & (grouped.subset == block))
         cell = groups[rows] * part.cells + part.cell_of([grouped.codes[name][rows] for name in part.columns])
-        for into, values in ((counts, grouped.count), (totals, grouped.total)):
+        for sums, values in ((counts, grouped.count), (totals, grouped.total)):
             dense = np.zeros(number * part.cells, dtype=np.int64)
             np.add.at(dense, cell, values[rows])
-            into.append(dense)
+            sums.append(dense)
     return Totals(np.concatenate(counts), np.concatenate(totals))

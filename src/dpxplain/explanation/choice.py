@@ -1,4 +1,4 @@
-"""From what a person asks for to a family: attributes and conjuncts, or conditions of any kind."""
+"""Checks which predicates a request asks for and builds their family, from attributes or from conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family, Listed
-from dpxplain.explanation.recipes import Either, Recipe, our_own
+from dpxplain.explanation.recipes import Either, Recipe, library_recipe
 from dpxplain.model.hardening import plain, plain_texts
 from dpxplain.model.query import Filter, Query, filter_columns
 from dpxplain.model.schema import Schema
@@ -84,15 +84,15 @@ def _eligible(schema: Schema, query: Query) -> list[str]:
 
 
 def _plain_predicates(predicates: Predicates) -> tuple[str | Recipe | Either, ...]:
-    given = (predicates,) if isinstance(predicates, str | Recipe | Either) else predicates
-    if not isinstance(given, Iterable):
+    items = (predicates,) if isinstance(predicates, str | Recipe | Either) else predicates
+    if not isinstance(items, Iterable):
         raise _not_predicates()
-    made: tuple[Any, ...] = tuple(
-        our_own(item) if isinstance(item, Recipe | Either) else plain(item) for item in given
+    plain_items: tuple[Any, ...] = tuple(
+        library_recipe(item) if isinstance(item, Recipe | Either) else plain(item) for item in items
     )
-    if not all(type(item) in (str, Recipe, Either) for item in made):
+    if not all(type(item) in (str, Recipe, Either) for item in plain_items):
         raise _not_predicates()
-    return made
+    return plain_items
 
 
 def _listed(
@@ -140,12 +140,13 @@ def _too_many(size: int) -> ExplanationError:
 
 
 def _names(
-    what: str, given: Sequence[str], schema: Schema, query: Query, eligible: Sequence[str]
+    argument: str, columns: Sequence[str], schema: Schema, query: Query, eligible: Sequence[str]
 ) -> tuple[str, ...]:
-    names = plain_texts(given)
+    """The distinct column names of one argument; refuses a column that cannot explain the query."""
+    names = plain_texts(columns)
     if names is None:
         raise ExplanationError(
-            f"{what} must be a list of column names.", remedy=f"Choose from {', '.join(eligible)}."
+            f"{argument} must be a list of column names.", remedy=f"Choose from {', '.join(eligible)}."
         )
     for name in names:
         if name not in eligible:

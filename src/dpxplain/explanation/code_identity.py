@@ -1,7 +1,7 @@
-"""What tells two influences of one name apart: their code, and everything their code computes with.
+"""A hash of an analyst's influence function: its code and every value the code computes with.
 
-Requests are recognised by it, so that a formula that computes something else is never answered with the
-release of another. What cannot be told is refused rather than left out.
+It is part of a request's identity, so that a changed function is never answered with the release of the old
+one. A function that uses a value which cannot be serialised is refused.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 
 def code_identity(influence: object) -> str:
     """Equal for influences with the same code, closures, defaults, globals and attributes."""
-    teller = _Teller()
-    methods = [teller.told(getattr(type(influence), name, None)) for name in _METHODS]
-    told = json.dumps([methods, teller.told(_state(influence))])
-    return hashlib.sha256(told.encode()).hexdigest()
+    serialiser = _Serialiser()
+    methods = [serialiser.json(getattr(type(influence), name, None)) for name in _METHODS]
+    content = json.dumps([methods, serialiser.json(_state(influence))])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _state(thing: Any) -> dict[str, Any]:
@@ -39,13 +39,13 @@ def _state(thing: Any) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in names} | dict(getattr(thing, "__dict__", {}))
 
 
-class _Teller:
-    """Turns values into JSON; a function that leads back to itself is told once."""
+class _Serialiser:
+    """Turns values into JSON; a function that refers to itself is written once and then by its number."""
 
     def __init__(self) -> None:
         self._functions: list[Any] = []
 
-    def told(self, value: Any) -> Any:
+    def json(self, value: Any) -> Any:
         kind = type(value)
         if value is None or kind in (bool, int, float, complex, str, bytes, Fraction, Decimal, range):
             return [kind.__name__, repr(value)]
@@ -67,23 +67,23 @@ class _Teller:
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, MethodType):
-            return ["method", self.told(value.__func__), self.told(value.__self__)]
+            return ["method", self.json(value.__func__), self.json(value.__self__)]
         if isinstance(value, functools.partial):
-            return ["partial", self.told(value.func), self.told(value.args), self.told(value.keywords)]
+            return ["partial", self.json(value.func), self.json(value.args), self.json(value.keywords)]
         if isinstance(value, ModuleType | type | BuiltinFunctionType | np.ufunc):
             return ["name", getattr(value, "__module__", ""), getattr(value, "__qualname__", value.__name__)]
         if is_dataclass(value):
-            return [kind.__module__, kind.__qualname__, self.told(_state(value))]
+            return [kind.__module__, kind.__qualname__, self.json(_state(value))]
         raise ExplanationError(
             f"An influence that computes with a {kind.__name__} cannot be told apart from another.",
             remedy="Let it use numbers, texts, lists, arrays and functions only.",
         )
 
     def _all(self, values: Iterable[Any]) -> list[Any]:
-        return [self.told(value) for value in values]
+        return [self.json(value) for value in values]
 
     def _function(self, function: FunctionType) -> Any:
-        code, wrapped = function.__code__, function.__closure__ or ()
+        code, closure = function.__code__, function.__closure__ or ()
         if function.__module__.startswith("dpxplain.") or code.co_filename.startswith(_INSTALLED):
             return ["name", function.__module__, function.__qualname__]
         if function in self._functions:
@@ -92,10 +92,10 @@ class _Teller:
         used = {name: function.__globals__[name] for name in _globals(code) if name in function.__globals__}
         return [
             "function",
-            self.told(code),
+            self.json(code),
             self._all((function.__defaults__, function.__kwdefaults__)),
-            self._all(_content(cell) for cell in wrapped),
-            self.told(used),
+            self._all(_content(cell) for cell in closure),
+            self.json(used),
         ]
 
 
@@ -107,7 +107,7 @@ def _content(cell: Any) -> Any:
 
 
 def _globals(code: CodeType) -> list[str]:
-    """The names it reads from its module, inner functions included."""
+    """The global names that the code reads, inner functions included."""
     read = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     inner = (name for part in code.co_consts if isinstance(part, CodeType) for name in _globals(part))
     return sorted({*read, *inner})

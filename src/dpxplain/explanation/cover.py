@@ -1,8 +1,7 @@
-"""Fewer, wider group-bys that contain all the narrow ones.
+"""Chooses few, wide attribute subsets to group by that contain all the narrow ones of a family.
 
-Counts by (a, b) are sums of counts by (a, b, c), so a handful of well-chosen wider subsets answers for
-dozens of narrow ones: seven attributes have 35 triples, but 12 quadruples contain them all. Grouping rows
-is what costs; summing a few thousand cells does not.
+Counts by (a, b) are sums of counts by (a, b, c): seven attributes have 35 triples, but 12 quadruples contain
+them all. Grouping rows is expensive; summing a few thousand cells afterwards is not.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Subset = tuple[str, ...]
 
 
 def cover(subsets: tuple[Subset, ...], sizes: Mapping[str, int]) -> tuple[Subset, ...]:
-    """Wider subsets, chosen by declared domain sizes alone, of which every given one is a part.
+    """Wider subsets such that each given subset is contained in one of them; depends on domain sizes only.
 
     >>> cover((("a",), ("b",), ("c",)), {"a": 10, "b": 20, "c": 5000})
     (('c', 'a'), ('b',))
@@ -38,7 +37,7 @@ def _cover(subsets: tuple[Subset, ...], sizes: tuple[tuple[str, int], ...]) -> t
     bit = {name: 1 << i for i, name in enumerate(names)}
     cells = [math.prod(size[name] for name in subset) for subset in subsets]
     most = max(_SMALL, _GROWTH * max(cells))
-    # The largest first: they have the least room for company.
+    # The largest first: they can be widened the least.
     order = sorted(range(len(subsets)), key=lambda i: -cells[i])
     waiting = np.array([sum(bit[name] for name in subsets[i]) for i in order], dtype=np.int64)
     blocks: list[Subset] = []

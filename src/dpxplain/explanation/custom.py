@@ -1,9 +1,8 @@
-"""Influence functions of the analyst's own, whose sensitivity is unknown or too large to be of use.
+"""Influence functions that an analyst supplies, whose sensitivity is unknown or too large to be of use.
 
-Such a function comes with bounds of what each influence can become when d rows come or go. Distances in rows
-then take the place of differences of influence (paper, appendix on arbitrary influence functions). What
-the bounds must satisfy for this to be private, and why the paper's "loose bounds will do" is not enough, is
-in docs/proofs/custom-influence.md; a formula on ranges satisfies it by construction.
+Each comes with bounds of the influences after d rows are added or removed; mechanisms then work on distances
+in rows (paper, appendix on arbitrary influence functions). docs/proofs/custom-influence.md says what the
+bounds must satisfy and why the paper's condition is not enough; a formula on ranges satisfies it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 127
 
 
 class CustomInfluence(Protocol):
-    """What an analyst supplies. It runs on true counts, so it is trusted code like a mechanism.
+    """The protocol of an analyst's influence. It runs on true counts, so it is trusted code like a mechanism.
 
     Influence and bounds of a predicate may depend on the groups' totals and the predicate's own counts and
     sums, on nothing else; all entries of a row are computed at once. For neighbouring tables D and D' the
@@ -81,10 +80,10 @@ class Range:
 
     low: FloatArray
     high: FloatArray
-    __array_ufunc__ = None  # a NumPy number on the left leaves the operation to us
+    __array_ufunc__ = None  # so that a NumPy number on the left calls __radd__ and the like
 
     def __post_init__(self) -> None:
-        """An end that no arithmetic can tell is an open end: a wider input never makes a narrower range."""
+        """Replaces a NaN end by an infinite one, so that a wider input never gives a narrower range."""
         for name, open_end in (("low", -np.inf), ("high", np.inf)):
             end = getattr(self, name)
             if np.isnan(end).any():
@@ -103,16 +102,16 @@ class Range:
         return Range(self.low - other.high, self.high - other.low)
 
     def __mul__(self, other: Range | float) -> Range:
-        # 0 · ∞ is 0 here: an infinite end stands for numbers that are as large as one likes, yet finite.
+        # 0 · ∞ is 0: an infinite end stands for arbitrarily large finite numbers.
         return self._corners(other, lambda x, y: np.where((x == 0) | (y == 0), 0.0, x * y))
 
     def __truediv__(self, other: Range | float) -> Range:
         other = _range(other)
         quotient = self._corners(other, np.divide)
         # Nothing is known of a quotient by a range around zero, nor of one of two unbounded ranges.
-        unbounded = ~(np.isfinite(self.low) & np.isfinite(self.high))
-        endless = ~(np.isfinite(other.low) & np.isfinite(other.high))
-        undefined = ((other.low <= 0) & (other.high >= 0)) | (unbounded & endless)
+        is_unbounded = ~(np.isfinite(self.low) & np.isfinite(self.high))
+        divisor_unbounded = ~(np.isfinite(other.low) & np.isfinite(other.high))
+        undefined = ((other.low <= 0) & (other.high >= 0)) | (is_unbounded & divisor_unbounded)
         return Range(np.where(undefined, -np.inf, quotient.low), np.where(undefined, np.inf, quotient.high))
 
     __radd__, __rmul__ = __add__, __mul__
@@ -130,7 +129,7 @@ class Range:
         return Range(np.maximum(self.low, floor), np.maximum(self.high, floor))
 
     def where_positive(self, condition: Range) -> Range:
-        """This where `condition` is above zero, 0 elsewhere: how a formula leaves out an empty divisor."""
+        """This range where `condition` is above zero, 0 elsewhere; for quotients by a count that may be 0."""
         never, always = condition.high <= 0, condition.low > 0
         low = np.where(always, self.low, np.minimum(self.low, 0.0))
         high = np.where(always, self.high, np.maximum(self.high, 0.0))
@@ -156,9 +155,9 @@ def _range(value: Range | float) -> Range:
 
 @dataclass(frozen=True)
 class Counts:
-    """Row counts that up to d rows more or less can lead to, summed over the groups named.
+    """Ranges of row counts in tables at most d rows away, summed over the named groups.
 
-    One row changes a sum of counts by one however many groups it spans, so ask for sums, do not add up.
+    One row changes a sum over several groups by one, so such a sum is narrower than a sum of ranges.
     """
 
     cells: QuestionCells
@@ -169,15 +168,15 @@ class Counts:
         return self._around(self.cells.predicate_count, groups)
 
     def remaining(self, *groups: int) -> Range:
-        """Rows that do not."""
+        """Rows that do not satisfy the predicate."""
         return self._around(self.cells.count[:, None] - self.cells.predicate_count, groups)
 
     def all(self, *groups: int) -> Range:
-        """Rows of either kind."""
+        """Rows with and without the predicate."""
         return self._around(self.cells.count[:, None], groups)
 
     def _around(self, counts: IntArray, groups: tuple[int, ...]) -> Range:
-        # A row lies in one group: named twice it would move the sum twice, but d is added once.
+        # A row lies in one group. A group named twice would move the sum twice, but d is added only once.
         if len(set(groups)) != len(groups) or not all(0 <= g < len(counts) for g in groups):
             raise ValueError("groups are named by their position in the question, each once")
         now = (counts[list(groups)] if groups else counts).sum(axis=0).astype(np.float64)
@@ -208,8 +207,8 @@ class FormulaInfluence:
         return np.where(low == high, low, 0.0)  # a quotient by zero is unknown, and counts as 0
 
     def bounds(self, cells: QuestionCells, d: int) -> tuple[FloatArray, FloatArray]:
-        found, shape = self.formula(Counts(cells, d)), cells.predicate_count.shape[1:]
-        return np.broadcast_to(found.low, shape), np.broadcast_to(found.high, shape)
+        value, shape = self.formula(Counts(cells, d)), cells.predicate_count.shape[1:]
+        return np.broadcast_to(value.low, shape), np.broadcast_to(value.high, shape)
 
 
 @dataclass(frozen=True)
@@ -236,12 +235,15 @@ class RatioInfluence(FormulaInfluence):
 
 
 def is_our_own(influence: object) -> bool:
-    """Whether it is the library's code; any other runs on true counts, and must be trusted by the curator."""
+    """Whether it is the library's `RatioInfluence`; the curator must trust any other code explicitly."""
     return type(influence) is RatioInfluence and influence.formula is _ratio
 
 
 def code_of(influence: object) -> str:
-    """What tells two influences of one name apart; ours is known by its name, whatever Python compiles it."""
+    """The hash of an influence's code in a request's identity; empty for the library's own.
+
+    The byte code of one function differs between Python versions, so the library's is known by name.
+    """
     return "" if is_our_own(influence) else code_identity(influence)
 
 
@@ -255,14 +257,14 @@ def _ratio(counts: Counts) -> Range:
 
 
 def with_idle(cells: QuestionCells) -> QuestionCells:
-    """The cells with a last predicate that no row satisfies: it stands for all idle ones, which are equal."""
-    none = np.zeros((len(cells.count), 1), dtype=np.int64)
+    """The cells plus a last predicate that no row satisfies; it stands for all idle ones, which are equal."""
+    empty = np.zeros((len(cells.count), 1), dtype=np.int64)
     return QuestionCells(
         np.append(cells.active, -1),
         cells.count,
         cells.total,
-        np.hstack([cells.predicate_count, none]),
-        np.hstack([cells.predicate_total, none]),
+        np.hstack([cells.predicate_count, empty]),
+        np.hstack([cells.predicate_total, empty]),
     )
 
 

@@ -1,9 +1,9 @@
-"""How many rows must change: the stable quantities that a custom influence is selected and ranked by.
+"""Distances in rows, by which predicates of a custom influence are selected and ranked; sensitivity 1.
 
 At distance d a predicate's rank lies between b(p, d), one more than the predicates certainly above it, and
 B(p, d), the predicates not certainly below it. One row shifts both by at most one step of d, so every
-"least d at which …" has sensitivity 1 (docs/proofs/custom-influence.md). A predicate that no row satisfies
-is never listed: all of them are equal, and one stands for them all.
+"least d at which …" has sensitivity 1 (docs/proofs/custom-influence.md). Predicates that no row satisfies
+all have the same bounds, so one column stands for them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dpxplain.privacy.mechanisms.stable_rank import Envelope
 def selection_scores(
     influence: CustomInfluence, cells: QuestionCells, k: int, size: int, reach: int
 ) -> FamilyScores:
-    """How many rows keep each predicate in the top k, or, negative, how many bring it there.
+    """Per predicate: how many rows must change before it leaves the top k; negative, before it enters.
 
-    Relative to the idle predicates: a shift of all scores changes no choice.
+    Scores are relative to the idle predicates', because adding a constant to all changes no choice.
     """
     idle = size - len(cells.active)
     safe = np.zeros(len(cells.active) + 1, dtype=np.int64)  # least d at which B(p, d) > k
@@ -53,7 +53,7 @@ def rank_envelopes(
 def influence_envelopes(
     influence: CustomInfluence, cells: QuestionCells, chosen: list[int], reach: int
 ) -> list[Envelope]:
-    """Between which thresholds the chosen influences can be: position r means the r-th gap, from 1."""
+    """Positions of the chosen influences among the thresholds: position r is the r-th gap, from 1."""
     at, ends = _columns(cells, chosen), np.array(influence.thresholds, dtype=np.float64)
     lowest, highest = np.empty((2, reach, len(chosen)), dtype=np.int64)
     for d, (low, high) in enumerate(widening(influence, _only(with_idle(cells), at), reach)):
@@ -63,13 +63,13 @@ def influence_envelopes(
 
 
 def between(influence: CustomInfluence, positions: tuple[int, int]) -> tuple[float, float]:
-    """The interval that a range of positions stands for; infinite ends are beyond the last threshold."""
+    """The interval of influences that a range of positions means; infinite beyond the last threshold."""
     ends = (-np.inf, *influence.thresholds, np.inf)
     return float(ends[positions[0] - 1]), float(ends[positions[1]])
 
 
 def _columns(cells: QuestionCells, chosen: list[int]) -> IntArray:
-    """Where the chosen predicates are listed; the last column stands for those that are not."""
+    """The column of each chosen predicate; idle ones have the last column."""
     at = np.searchsorted(cells.active, chosen)
     listed = np.append(cells.active, -1)[at] == chosen
     return np.where(listed, at, len(cells.active))

@@ -27,17 +27,19 @@ LARGEST_TABLE = 50_000_000  # (cell, predicate) pairs of one part
 
 
 class Part(Protocol):
+    """Predicates over one set of columns, and which of them a cell satisfies."""
+
     @property
     def columns(self) -> tuple[str, ...]: ...
 
     @property
     def size(self) -> int:
-        """How many predicates."""
+        """The number of predicates."""
         ...
 
     @property
     def overlap(self) -> int:
-        """The most of them that one row can satisfy."""
+        """The most of the predicates that one row can satisfy."""
         ...
 
     def predicate(self, index: int) -> Predicate | FilterPredicate: ...
@@ -52,7 +54,7 @@ class Part(Protocol):
 
     @property
     def cells(self) -> int:
-        """Into how many cells the columns split the rows; every row is in one, undeclared values too."""
+        """The number of cells into which the columns partition the rows, undeclared values included."""
         ...
 
     def cell_of(self, codes: list[IntArray]) -> IntArray:
@@ -66,7 +68,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Conjunctions:
-    """column = value AND ..., for all values of the columns."""
+    """All predicates `column = value AND ...` over the columns' declared values."""
 
     schema: Schema
     columns: tuple[str, ...]
@@ -147,10 +149,10 @@ class Listed:
         cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
         for column, size in zip(codes, self._shape, strict=True):
             cell = cell * size + column
-        begin, many = self._starts[cell], np.diff(self._starts)[cell]
-        rows = np.repeat(np.arange(len(cell)), many)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(many) - many, many)
-        return rows, self._predicates[np.repeat(begin, many) + within]
+        start, number = self._starts[cell], np.diff(self._starts)[cell]
+        rows = np.repeat(np.arange(len(cell)), number)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
+        return rows, self._pairs[1][np.repeat(start, number) + within]
 
     @property
     def cells(self) -> int:
@@ -174,7 +176,7 @@ class Listed:
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
-        """With code 0, because a disjunction may hold where one of its columns is undeclared."""
+        """Codes per column, 0 included: a disjunction may hold where one of its columns is undeclared."""
         return tuple(len(self.schema.domain(name)) + 1 for name in self.columns)
 
     @cached_property
@@ -197,12 +199,9 @@ class Listed:
 
     @cached_property
     def _starts(self) -> IntArray:
+        """Where the pairs of each cell begin, and the end of the last."""
         starts: IntArray = np.searchsorted(self._pairs[0], np.arange(math.prod(self._shape) + 1))
         return starts
-
-    @property
-    def _predicates(self) -> IntArray:
-        return self._pairs[1]
 
 
 @dataclass(frozen=True)
@@ -221,7 +220,7 @@ class Family:
 
     @classmethod
     def conjunctions(cls, schema: Schema, attributes: tuple[str, ...], conjuncts: int) -> Family:
-        """All conjunctions of so many equalities over the attributes."""
+        """All conjunctions of `conjuncts` equalities over the attributes."""
         subsets = itertools.combinations(attributes, conjuncts)
         return cls(schema, tuple(Conjunctions(schema, subset) for subset in subsets))
 

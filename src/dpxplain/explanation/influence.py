@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class QuestionCells:
-    """A question's groups: totals (groups) and rows and sums per active predicate (groups × active).
+    """Rows and sums of a question's groups: totals (groups), and per active predicate (groups × active).
 
     A predicate is active if some row of the question's groups satisfies it; the others have influence 0.
     """
@@ -34,16 +34,16 @@ class QuestionCells:
 
 def of_question(totals: Totals, cells: Cells, groups: tuple[int, ...]) -> QuestionCells:
     """Select the question's groups and lay the cells of their active predicates out densely."""
-    mine = np.isin(cells.group, groups)
-    active, position = np.unique(cells.predicate[mine], return_inverse=True)
+    in_question = np.isin(cells.group, groups)
+    active, position = np.unique(cells.predicate[in_question], return_inverse=True)
     counts = np.zeros((len(groups), len(active)), dtype=np.int64)
     sums = np.zeros((len(groups), len(active)), dtype=np.int64)
     order = np.argsort(groups)
-    row = order[np.searchsorted(groups, cells.group[mine], sorter=order)]
-    counts[row, position] = cells.count[mine]
-    sums[row, position] = cells.total[mine]
-    chosen = list(groups)
-    return QuestionCells(active, totals.count[chosen], totals.total[chosen], counts, sums)
+    row = order[np.searchsorted(groups, cells.group[in_question], sorter=order)]
+    counts[row, position] = cells.count[in_question]
+    sums[row, position] = cells.total[in_question]
+    index = list(groups)
+    return QuestionCells(active, totals.count[index], totals.total[index], counts, sums)
 
 
 def influences(
@@ -88,7 +88,7 @@ def values_without(kind: AggregateKind, weights: tuple[float, ...], data: Questi
 
 
 def scores(influence: FloatArray, sensitivity: float) -> IntArray:
-    """Influences as whole multiples of sensitivity / 2^20: what the mechanisms work on.
+    """Influences as whole multiples of sensitivity / 2^20, the integer scores of the mechanisms.
 
     In these units the sensitivity is SCORE_GRID + SCORE_SLACK, the slack covering the rounding here and
     the float64 error above (docs/proofs/sensitivity.md).

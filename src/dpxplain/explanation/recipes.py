@@ -1,6 +1,6 @@
-"""Kinds of predicates beside equalities, made from declared domains.
+"""Predicates beside equalities, made from declared domains: ranges, thresholds, differs, either.
 
-Each function names a recipe; it becomes conditions once the schema and the query are known:
+Each function returns a recipe, which yields its conditions once the schema and the query are known:
 `question.explain(predicates=dpx.ranges("age"))`.
 """
 
@@ -20,7 +20,7 @@ Make = Callable[[str, Schema], Iterator[Filter]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Conditions for each of some columns; without columns, for all that fit."""
+    """Conditions on one column each: on the named columns, or else on all eligible ones that fit."""
 
     name: str
     columns: tuple[str, ...]
@@ -34,7 +34,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Either:
-    """Conditions on several columns together."""
+    """Conditions `a = v OR b = v` on several columns together."""
 
     columns: tuple[str, ...]
     name: str = "either"
@@ -84,7 +84,7 @@ _BY_NAME: dict[str, Callable[..., Recipe | Either]] = {
 
 
 def written(recipe: Recipe | Either) -> str:
-    """The recipe as one text, for a command line or a server.
+    """The recipe as one text, for the command line or a JSON request.
 
     >>> written(ranges("age", "pay")), written(differs())
     ('ranges:age,pay', 'differs')
@@ -93,7 +93,7 @@ def written(recipe: Recipe | Either) -> str:
 
 
 def read(text: str, schema: Schema) -> str | Recipe | Either:
-    """A recipe from its text; any other text is a SQL condition and stays one.
+    """The recipe that a text names; any other text is a SQL condition and is returned unchanged.
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
     ...     "columns": {"age": {"edges": [0, 30, 60]}}})
@@ -106,25 +106,25 @@ def read(text: str, schema: Schema) -> str | Recipe | Either:
 
 
 def columns_named(text: str, schema: Schema) -> list[str]:
-    """`a,b`; a column whose own name has a comma is taken whole."""
+    """The column names in `a,b`; a text that is itself a column's name, comma included, is that column."""
     return [text] if text in schema.columns else [name.strip() for name in text.split(",")]
 
 
-def our_own(recipe: Recipe | Either) -> Recipe | Either | None:
-    """The library's recipe of the same name and columns; None if what was given is not one.
+def library_recipe(recipe: Recipe | Either) -> Recipe | Either | None:
+    """A new recipe of the same name and columns, made by this module; None if the argument was not.
 
-    A recipe that somebody else made could yield conditions that are one thing to the sensitivity and another
-    to the engine, so that only ours are ever used.
+    A recipe built elsewhere could yield different conditions each time it is asked, one for the sensitivity
+    and another for the engine, so that only recipes of this module are ever used.
     """
     columns = plain_texts(recipe.columns)
     make = _BY_NAME.get(plain(recipe.name)) if isinstance(recipe.name, str) else None
     if make is None or columns is None:
         return None
-    ours = make(*columns)
-    if isinstance(ours, Either) or isinstance(recipe, Either):
-        return ours if type(recipe) is type(ours) else None
-    same = type(recipe) is Recipe and recipe.fits is ours.fits and recipe.make is ours.make
-    return ours if same else None
+    fresh = make(*columns)
+    if isinstance(fresh, Either) or isinstance(recipe, Either):
+        return fresh if type(recipe) is type(fresh) else None
+    is_same = type(recipe) is Recipe and recipe.fits is fresh.fits and recipe.make is fresh.make
+    return fresh if is_same else None
 
 
 def _ranges(name: str, schema: Schema) -> Iterator[Filter]:
@@ -173,7 +173,7 @@ def _in_order(name: str, schema: Schema) -> list[Bin | int]:
 
 
 def _between(name: str, first: Bin | int, last: Bin | int, from_start: bool, to_end: bool) -> Filter:
-    """first ≤ column ≤ last, saying only what is not certain already."""
+    """first ≤ column ≤ last, without the end that the domain implies anyway."""
     if isinstance(first, int) and first == last:
         return Comparison(name, "=", first)
     high = Comparison(name, "<=", _number(last.high) if isinstance(last, Bin) else last)

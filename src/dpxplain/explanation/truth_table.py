@@ -8,7 +8,7 @@ satisfies neither a condition nor its negation (SPEC section 2, item 6).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
@@ -27,7 +27,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Truth:
-    """Evaluates conditions on some columns; each comparison of a column is worked out once.
+    """Evaluates conditions on some columns; each comparison is evaluated once and cached.
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
     ...     "columns": {"age": {"edges": [0, 30, 60, 90]}}})
@@ -38,7 +38,7 @@ class Truth:
     def __init__(self, columns: tuple[str, ...], schema: Schema) -> None:
         self.columns = columns
         self.schema = schema
-        self._known: dict[Filter, tuple[BoolArray, BoolArray]] = {}
+        self._comparison = cache(self._evaluate)
 
     def cells(self, condition: Filter) -> BoolArray:
         """A cell (code of each column, 0 for undeclared) is True where the condition certainly holds."""
@@ -57,12 +57,13 @@ class Truth:
             case Not(part):
                 holds, fails = self._kleene(part)
                 return fails, holds
-        if node not in self._known:
-            self._known[node] = self._along(node.column, self._tests(node))
-        return self._known[node]
+        return self._comparison(node)
+
+    def _evaluate(self, node: Comparison | Membership | IsNull) -> tuple[BoolArray, BoolArray]:
+        return self._along(node.column, self._tests(node))
 
     def _tests(self, node: Comparison | Membership | IsNull) -> list[bool | None]:
-        """The condition on each declared value of its column."""
+        """Whether the condition holds on each declared value of its column; None where it is unknown."""
         name, domain = node.column, self.schema.domain(node.column)
         match node:
             case Comparison(_, operator, value):
@@ -78,7 +79,7 @@ class Truth:
                 return [cell is None for cell in domain]
 
     def _along(self, name: str, tests: list[bool | None]) -> tuple[BoolArray, BoolArray]:
-        """Tests of one column's declared values, laid along its axis; code 0 is unknown."""
+        """The tests as two arrays along the column's axis, true and false; code 0 is in neither."""
         shape = [1] * len(self.columns)
         shape[self.columns.index(name)] = len(tests) + 1
         holds = np.array([False, *(test is True for test in tests)]).reshape(shape)
@@ -91,7 +92,7 @@ def _any(tests: list[bool | None]) -> bool | None:
 
 
 def _compare(name: str, cell: DomainValue, operator: str, value: Any) -> bool | None:
-    """Whether all values of the cell compare so; None for NULL. A cell that is cut is refused."""
+    """Whether the comparison holds for the whole cell; None for NULL. Refuses one that splits a bin."""
     if cell is None:
         return None
     if not isinstance(cell, Bin):

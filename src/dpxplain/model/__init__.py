@@ -1,1 +1,1 @@
-"""Frozen values that the rooms pass to each other; no behaviour beyond describing themselves."""
+"""Frozen values that the packages pass to each other."""

@@ -1,4 +1,4 @@
-"""A true value on its way from an engine to a mechanism.
+"""A wrapper around a true value on its way from an engine to a mechanism.
 
 It cannot be printed, compared, pickled or turned into text by accident. `map` computes on it without
 opening it; only `privacy/mechanisms` and the curator's view call `reveal` (tests/test_architecture.py).
@@ -19,11 +19,11 @@ P = ParamSpec("P")
 
 
 def sealed(function: Callable[P, T]) -> Callable[P, T]:
-    """Run a function whose frames hold true values, so that nothing of it leaves when it fails.
+    """Decorates a function whose frames hold true values, so that its exceptions carry none of them.
 
     An exception carries values in its message, its arguments, and the frames of its traceback, which
-    debuggers and error trackers print. It is replaced by a bare one, raised where no handler and no
-    inner frame is attached to it.
+    debuggers and error trackers print. It is replaced by a new one, raised outside the handler, so that
+    neither a cause nor an inner frame is attached.
     """
 
     @functools.wraps(function)
@@ -65,7 +65,7 @@ class Confidential(Generic[T]):
     def map(self, function: Callable[[T], U]) -> Confidential[U]:
         """Compute on the value without opening it.
 
-        An exception inside `function` is replaced by one that carries nothing.
+        An exception inside `function` is replaced by one that carries no value.
         """
         return Confidential(sealed(function)(self.__value))
 

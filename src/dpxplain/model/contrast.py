@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class Verdict(enum.Enum):
-    """What the released answer says about the question, privacy noise taken into account."""
+    """Whether the interval of the question's value lies above the constant, around it or below."""
 
     REAL = "real"  # the interval lies above the constant
     UNCLEAR = "unclear"  # it contains the constant: noise alone may explain what was seen
@@ -18,7 +18,8 @@ class Verdict(enum.Enum):
 
 
 def judge(interval: tuple[float, float], at_least: float) -> Verdict:
-    """
+    """The verdict of an interval.
+
     >>> judge((0.1, 0.2), 0.0), judge((-0.1, 0.2), 0.0)
     (<Verdict.REAL: 'real'>, <Verdict.UNCLEAR: 'unclear'>)
     """

@@ -1,4 +1,4 @@
-"""What one grouped pass over the data yields, in codes and whole numbers.
+"""The result of one grouped pass over the data, in codes and whole numbers.
 
 Code 0 means outside the declared domain, code i the i-th declared value.
 """
@@ -18,10 +18,10 @@ IntArray = NDArray[np.int64]
 class Grouped:
     """One array entry per non-empty cell.
 
-    Codes stand apart from the rest, because a declared column may be called `count` or `total`.
+    Codes are in a mapping of their own, because a declared column may be called `count` or `total`.
     """
 
     codes: Mapping[str, IntArray]  # by group-by column and attribute; 0 where not part of the subset
-    subset: IntArray  # which one, by its position
+    subset: IntArray  # the position of the cell's attribute subset
     count: IntArray
     total: IntArray  # the sum in grid units; 0 for COUNT

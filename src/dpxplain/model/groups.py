@@ -61,7 +61,7 @@ class Groups:
         return ", ".join(label(value) for value in self.key(index)) or "all rows"
 
     def arranged(self, presentation: Presentation, estimates: Sequence[Sequence[float]]) -> list[int]:
-        """The groups that ORDER BY and LIMIT show; they act on released values, one list per aggregate."""
+        """The groups in the order and number of ORDER BY and LIMIT, applied to released `estimates`."""
         order = list(range(self.size))
         codes = np.unravel_index(np.arange(self.size), self.shape) if self.shape else ()
         for key in reversed(presentation.order):
@@ -120,5 +120,5 @@ def _hint(part: object, codes: dict[object, int]) -> str:
     close = difflib.get_close_matches(str(part), labels, n=1)
     if close:
         return f"Did you mean {close[0]!r}?"
-    shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
-    return f"Declared are: {shown}."
+    listed = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
+    return f"Declared are: {listed}."

@@ -1,7 +1,7 @@
-"""A GROUP BY aggregate as a frozen tree: what the SQL text means, without the text.
+"""A GROUP BY aggregate as a frozen tree: the meaning of a SQL text.
 
 `WHERE` is a tree of comparisons on declared columns with SQL's three-valued logic. Output names, ORDER
-BY and LIMIT concern only how a released answer is shown, so they are not part of the query's identity.
+BY and LIMIT only affect how a released answer is shown, so they are not part of the query's identity.
 """
 
 from __future__ import annotations
@@ -123,14 +123,14 @@ class Statement:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the aggregates are called in the SELECT list, in its order."""
+        """The aggregates' names in the SELECT list, in its order."""
         return tuple(output.name for output in self.presentation.outputs if output.column is None)
 
     def alone(self, number: int) -> Statement:
-        """The part about one aggregate. ORDER BY and LIMIT are left out: they concern the whole."""
+        """The statement with one aggregate only, without ORDER BY and LIMIT, which concern the whole."""
         outputs = (o for o in self.presentation.outputs if o.column is not None or o.aggregate == number)
-        shown = Presentation(tuple(replace(output, aggregate=0) for output in outputs))
-        return Statement(self.sql, self.queries[number], shown)
+        presentation = Presentation(tuple(replace(output, aggregate=0) for output in outputs))
+        return Statement(self.sql, self.queries[number], presentation)
 
 
 def filter_columns(node: Filter | None) -> set[str]:
@@ -160,8 +160,8 @@ def identity(value: Any) -> Any:
         return value
     if type(value) is tuple:
         return [identity(v) for v in value]
-    # A condition of a subclass could print as one thing and be evaluated as another.
-    pretends = isinstance(value, _CONDITIONS) and type(value) not in _CONDITIONS
-    if pretends or not hasattr(value, "__dataclass_fields__"):
+    # A subclass of a condition could print as one condition and be evaluated as another.
+    is_subclass = isinstance(value, _CONDITIONS) and type(value) not in _CONDITIONS
+    if is_subclass or not hasattr(value, "__dataclass_fields__"):
         raise InternalError(f"A {type(value).__name__} cannot be part of a request's identity.")
     return [type(value).__name__, [identity(getattr(value, f)) for f in value.__dataclass_fields__]]

@@ -1,4 +1,4 @@
-"""What the curator declares in public: the table, its columns' domains, and the privacy budget.
+"""The curator's public declaration: the table, its columns' domains, and the privacy budget.
 
 Domains come from here and never from the data (SPEC section 2, item 6). A column is discrete
 (`values` or `edges`), numeric (`bounds`), or both; only discrete ones can be grouped or explained by,
@@ -53,7 +53,7 @@ DomainValue = str | int | bool | Bin | None
 
 
 def label(value: DomainValue) -> str:
-    """How people read a declared value."""
+    """A declared value as text for people."""
     return "NULL" if value is None else str(value)
 
 
@@ -178,7 +178,7 @@ class Column(Declared):
 
 
 class Columns(dict[str, Column]):
-    """The declared columns, which nobody can change: sensitivities follow from them."""
+    """The declared columns, immutable because sensitivities follow from them."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
         if self:
@@ -234,14 +234,14 @@ class Schema(Declared):
 
     @field_validator("columns")
     @classmethod
-    def _for_good(cls, columns: dict[str, Column]) -> Columns:
+    def _immutable(cls, columns: dict[str, Column]) -> Columns:
         return Columns(columns)
 
     @classmethod
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:
         """From a TOML file or a dict of the same shape; errors name the key."""
         if isinstance(source, Schema):
-            # Whoever holds the original must not change ours; and ours is worked out afresh.
+            # A copy, validated anew: whoever holds the original cannot change it or its cached properties.
             return cls.load(source.model_dump())
         where = "the schema"
         raw: Mapping[str, Any]
@@ -289,7 +289,7 @@ class Schema(Declared):
         return domain
 
     def fingerprint(self) -> str:
-        """Equal as long as nothing has changed that sensitivities follow from, by whatever means."""
+        """A hash of everything that sensitivities follow from; it differs after any change of it."""
         privacy = self.privacy
         declared = [
             [self.table.name, self.table.version],
@@ -300,22 +300,22 @@ class Schema(Declared):
             ],
             list(self.columns),
         ]
-        return hashlib.sha256(json.dumps(_told(declared)).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(_canonical(declared)).encode()).hexdigest()
 
     def discrete(self) -> Iterator[str]:
         """Names of the columns that can be grouped or explained by, in the declared order."""
         return (name for name, column in self.columns.items() if column.domain is not None)
 
 
-def _told(value: Any) -> Any:
-    """A declared value with its type; one of a type that could pretend is told by which object it is."""
+def _canonical(value: Any) -> Any:
+    """A declared value as JSON with its type; a value of an unexpected type by its identity in memory."""
     kind = type(value)
     if kind in (list, tuple):
-        return [_told(part) for part in value]
+        return [_canonical(part) for part in value]
     if kind is Bin:
-        return ["bin", _told(value.low), _told(value.high)]
+        return ["bin", _canonical(value.low), _canonical(value.high)]
     if kind is Grid:
-        return ["grid", _told(value.step), _told(value.low), _told(value.high)]
+        return ["grid", _canonical(value.step), _canonical(value.low), _canonical(value.high)]
     if kind is Fraction:
         return ["fraction", value.numerator, value.denominator]
     return value if kind in (str, int, float, bool, type(None)) else ["object", id(value)]

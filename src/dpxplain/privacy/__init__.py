@@ -1,1 +1,1 @@
-"""What noise a release needs, what it costs and what it tells: pure maths, no data, no database."""
+"""Sensitivities, noise scales, intervals and mechanisms; pure maths, no data, no database."""

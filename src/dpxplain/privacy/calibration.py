@@ -14,8 +14,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 LARGEST_SCALE = 2.0**50
-"""In the whole units that noise is drawn in. Far inside 64 bits, whose ends OpenDP saturates at: noise
-that reached them would carry the value it is added to, or fail on it."""
+"""The largest noise scale, in lattice units. Far inside 64 bits, at whose ends OpenDP saturates: noise that
+reached them would reveal the value it is added to, or fail on it."""
 
 
 def gaussian_scale(sensitivity: float, rho: float) -> float:
@@ -46,7 +46,7 @@ def rank_probes(family_size: int) -> int:
 
 
 def rank_slack(scale: float, probes: int, confidence: float) -> float:
-    """How far a probe must clear zero for all probes of one search to be right with `confidence`.
+    """The margin above zero at which all probes of one search are right with probability `confidence`.
 
     The exact Gaussian quantile Φ⁻¹(1 − (1−β)/N) instead of the paper's Chernoff bound (SPEC 2, item 4).
     """
@@ -75,10 +75,10 @@ def range_quantile(confidence: float, number: int) -> float:
         return 0.0
     x = np.linspace(-10.0, 10.0, 8001)
 
-    def chance(q: float) -> float:
+    def probability(q: float) -> float:
         # In logarithms: with many Gaussians the power underflows long before the sum does.
         inside = np.log(np.maximum(ndtr(x + q) - ndtr(x), 1e-300))
         density = np.exp(-(x**2) / 2 + (number - 1) * inside) / math.sqrt(2 * math.pi)
         return float(number * np.trapezoid(density, x))
 
-    return float(brentq(lambda q: chance(q) - confidence, 1e-9, 40.0, xtol=1e-10))
+    return float(brentq(lambda q: probability(q) - confidence, 1e-9, 40.0, xtol=1e-10))

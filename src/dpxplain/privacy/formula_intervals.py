@@ -1,18 +1,7 @@
 """Intervals of formulas over released values: {+, −, ×, ÷, exp, log} (SPEC section 5, the paper's appendix).
 
-Pure maths on released values: nothing here reads data or spends budget. Two ways to an interval:
-
-- `image`: a region that holds the true values with the probability asked for, and the range of the formula
-  over it. Provable at every size of group. The region is a box: one interval per atom of the reduced formula,
-  by the union bound. An atom is a weighted sum of counts and sums (a Gaussian, with its exact scale), a ratio
-  of two such (Fieller), or an average (Fieller, inside the bounds of x); so A + B, A / B and what is made of
-  one of them alone have intervals at their very level. The paper's box has a side for every sum and count,
-  and is wider.
-- `bootstrap`: the noise added again, many times over, bias-corrected percentiles. Near its level while the
-  noise is small against every divisor and every argument of log; for small groups it can fall short.
-
-`auto` is `image`, except that weighted sums of averages get what a question about them gets in phase 2.
-A formula says something of the truth only where it is defined there: a ratio to an empty group is not.
+Post-processing: reads no data and spends no budget. `interval` documents the methods `image` and `bootstrap`.
+The true value of a formula exists only where it is defined: a ratio to an empty group has none.
 """
 
 from __future__ import annotations
@@ -62,7 +51,7 @@ _HIGHEST_LEVEL = math.nextafter(1.0, 0.0)
 
 
 def estimate(expression: Expression) -> float:
-    """The formula at the released values, each held inside what is known of it. Never NaN.
+    """The formula at the released values, each clamped to its a-priori bounds. Never NaN.
 
     x/0 and log 0 are infinite; 0/0, ∞ − ∞ and 0 × ∞ count as 0, and their interval is unbounded.
     """
@@ -71,6 +60,15 @@ def estimate(expression: Expression) -> float:
 
 def interval(expression: Expression, confidence: float, method: str = DEFAULT_METHOD) -> Interval:
     """The interval of the formula's true value; it contains the estimate.
+
+    - `image`: the range of the formula over a box that holds the true values with probability `confidence`.
+      Provable at every size of group. The box has one interval per atom of the reduced formula, by the union
+      bound. An atom is a weighted sum of counts and sums (a Gaussian with its exact scale), a ratio of two
+      such (Fieller), or an average (Fieller, inside the bounds of x); so A + B, A / B and functions of one of
+      them have exactly the nominal level. The paper's box has a side for every sum and count, and is wider.
+    - `bootstrap`: bias-corrected percentiles of the noise added again many times. Near its level while the
+      noise is small against every divisor and every argument of log; for small groups it can fall short.
+    - `auto`: `image`, except that weighted sums of averages get the interval of a question in phase 2.
 
     >>> from dpxplain.privacy.formulas import Leaf
     >>> a, b = Leaf("A", NoisyPart(200.0, 2.0)), Leaf("B", NoisyPart(100.0, 2.0))
@@ -96,7 +94,7 @@ def interval(expression: Expression, confidence: float, method: str = DEFAULT_ME
 
 
 def _sum_of_means(expression: Expression, confidence: float) -> Interval | None:
-    """Phase 2's interval, where the formula is a question about averages."""
+    """Phase 2's interval if the formula is a weighted sum of averages; otherwise None."""
     form, atoms = linear(expression), leaves(expression)
     if form is None or not form.weights:
         return None
@@ -123,21 +121,21 @@ def _image(formula: Expression, confidence: float) -> Interval:
         # Every value occurs once: interval arithmetic gives the range itself.
         span = _span(formula, atoms, box, slopes=False)
         low, high = span.low, span.high
-    # What is beyond the floats is shown as infinite.
+    # Ends beyond the range of floats are shown as infinite.
     return (math.inf if low >= LARGEST else low), (-math.inf if high <= -LARGEST else high)
 
 
-def _held(atom: Atom) -> float:
-    """The released value, moved to the nearest one that is possible."""
+def _clamped(atom: Atom) -> float:
+    """The released value, moved to the nearest possible one."""
     if isinstance(atom, NoisyPart):
         return min(max(atom.value, atom.low), atom.high)
     if isinstance(atom, NoisyMean):
         return atom.estimate
-    return float(_quotient(*(np.asarray(_held(part)) for part in (atom.numerator, atom.denominator))))
+    return float(_quotient(*(np.asarray(_clamped(part)) for part in (atom.numerator, atom.denominator))))
 
 
 def _side(atom: Atom, confidence: float) -> Interval:
-    """Where the true value of an atom is.
+    """The interval of an atom's true value.
 
     A part is moved to its nearest possible value first: the interval around that holds all that is possible
     of the interval around the released one, and it is never empty.
@@ -148,7 +146,7 @@ def _side(atom: Atom, confidence: float) -> Interval:
         return _ratio_side(atom, confidence)
     if not (math.isfinite(atom.value) and math.isfinite(atom.scale)):
         return atom.low, atom.high
-    low, high = gaussian_interval(_held(atom), atom.scale, confidence)
+    low, high = gaussian_interval(_clamped(atom), atom.scale, confidence)
     return max(low, atom.low), min(high, atom.high)
 
 
@@ -167,7 +165,7 @@ def _ratio_side(ratio: NoisyRatio, confidence: float) -> Interval:
 
     never_negative = above.low >= 0.0 and below.low >= 0.0
     first, last = math.atan(-ratio.slope / unit) if never_negative else -math.pi / 2, math.pi / 2
-    # A line has two directions. If none of them is possible, the nearest one that is must do.
+    # A line has two directions. If neither is possible, the nearest possible direction is taken.
     turns = [(angle + turn - spread, angle + turn + spread) for turn in (-math.pi, 0.0, math.pi)]
     possible = [(max(start, first), min(end, last)) for start, end in turns if start <= last and end >= first]
     nearest = min(max(angle, first), last)
@@ -211,7 +209,7 @@ def _span(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray, 
     )
 
 
-@np.errstate(all="ignore")  # sizes beyond the floats are only compared
+@np.errstate(all="ignore")  # overflowing sizes are only compared
 def _least(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray) -> float:
     """A lower bound of the formula over the box: interval arithmetic, made tighter, never too tight.
 
@@ -220,7 +218,7 @@ def _least(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray)
     in two, again and again. Stopping early costs width, not validity.
     """
     width = np.maximum(box[1] - box[0], math.ulp(0.0))
-    order = count()  # ties: arrays cannot be compared
+    order = count()  # breaks ties in the heap, since arrays cannot be compared
 
     def bounded(box: FloatArray) -> tuple[float, int, FloatArray, FloatArray]:
         while True:
@@ -254,8 +252,8 @@ def _bootstrap(formula: Expression, confidence: float) -> Interval:
     """The paper's appendix, with ties shared evenly: a value at a bound would look biased otherwise."""
     draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise
     atoms = leaves(formula)
-    again = {key: _resampled(atom, draws) for key, atom in atoms.items()}
-    values = np.sort(np.broadcast_to(_values(formula, again), _RESAMPLES))
+    resamples = {key: _resampled(atom, draws) for key, atom in atoms.items()}
+    values = np.sort(np.broadcast_to(_values(formula, resamples), _RESAMPLES))
     at = _estimate(formula)
 
     share = (np.mean(values < at) + np.mean(values <= at)) / 2.0
@@ -290,7 +288,7 @@ def _noisy(part: NoisyPart, noise: FloatArray) -> FloatArray:
 
 
 def _estimate(formula: Expression) -> float:
-    return float(_values(formula, {key: np.asarray(_held(atom)) for key, atom in leaves(formula).items()}))
+    return float(_values(formula, {key: np.asarray(_clamped(atom)) for key, atom in leaves(formula).items()}))
 
 
 def _quotient(above: FloatArray, below: FloatArray) -> FloatArray:

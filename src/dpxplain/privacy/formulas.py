@@ -1,7 +1,7 @@
-"""Formulas over released values, as trees: how they are built, walked, and reduced to few quantities.
+"""Formulas over released values as expression trees, and their reduction to few noisy quantities.
 
-`reduce` finds what needs an interval of its own. It knows that a value that occurs twice is one value, and
-that a weighted sum of Gaussian noises is one Gaussian.
+`reduce` finds the quantities that need an interval each: a value that occurs twice is one quantity, and a
+weighted sum of Gaussians is one Gaussian.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class NoisyPart:
-    """A released COUNT or SUM, and what is known of the true one beforehand: a count is never below 0."""
+    """A released COUNT or SUM with the a-priori bounds of the true value: a count is never below 0."""
 
     value: float
     scale: float
@@ -28,11 +28,11 @@ class NoisyPart:
 
 @dataclass(frozen=True)
 class NoisyRatio:
-    """One part divided by another. The numerator's noise is `slope` times the denominator's, and a rest."""
+    """One part divided by another; the numerator's noise is `slope` · denominator's + an independent rest."""
 
     numerator: NoisyPart
     denominator: NoisyPart
-    slope: float  # 0 where the two have nothing in common
+    slope: float  # 0 where the two share no released value
     rest_scale: float
 
 
@@ -112,22 +112,22 @@ def leaves(root: Expression) -> dict[Hashable, Atom]:
 
 
 def repeats(root: Expression) -> bool:
-    """Does a value occur twice, so that interval arithmetic alone would be too wide?"""
-    again = False
+    """Whether a value occurs twice, so that interval arithmetic alone would be too wide."""
+    is_repeated = False
 
-    def met(_name: str, sets: Sequence[frozenset[Hashable]]) -> frozenset[Hashable]:
-        nonlocal again
-        union = frozenset().union(*sets)
-        again = again or len(union) < sum(map(len, sets))
-        return union
+    def union(_name: str, sets: Sequence[frozenset[Hashable]]) -> frozenset[Hashable]:
+        nonlocal is_repeated
+        keys = frozenset().union(*sets)
+        is_repeated = is_repeated or len(keys) < sum(map(len, sets))
+        return keys
 
-    fold(root, lambda node: frozenset([node.key]), lambda _: frozenset(), met)
-    return again
+    fold(root, lambda node: frozenset([node.key]), lambda _: frozenset(), union)
+    return is_repeated
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A weighted sum plus a constant, of released values (by key) and of operations that are not linear."""
+    """A weighted sum plus a constant; terms are released values (by key) or nonlinear operations."""
 
     weights: Mapping[Hashable, float]
     offset: float
@@ -165,7 +165,7 @@ def reduce(root: Expression) -> Expression:
 
 
 class _Writer:
-    """Writes weighted sums as formulas again, collecting what may be collected."""
+    """Turns weighted sums back into formulas, with sums and ratios of Gaussians collected into one atom."""
 
     def __init__(self, atoms: Mapping[Hashable, Atom], ratios: bool, sums: bool) -> None:
         self.atoms = dict(atoms)
@@ -176,7 +176,7 @@ class _Writer:
     def whole(self, form: Linear) -> Expression:
         parts = self.parts(form)
         if parts and len(parts) == len(form.weights):
-            # One Gaussian. What is known of it beforehand is left aside, to agree with phases 1 and 2.
+            # One Gaussian. Its a-priori bounds are dropped, to agree with the intervals of phases 1 and 2.
             part = _weighted(form.weights, parts, form.offset)
             return self.collected(NoisyPart(part.value, part.scale), form.identity, parts)
         return self.form(form)
@@ -196,9 +196,9 @@ class _Writer:
         shares = {key: form.weights[key] / lead for key in parts}
         if not self.sums or len(parts) < 2 or not all(map(math.isfinite, shares.values())):
             return _spelled(form, self.atoms)
-        one = self.collected(_weighted(shares, parts), frozenset(shares.items()), parts)
+        gaussian = self.collected(_weighted(shares, parts), frozenset(shares.items()), parts)
         rest = {key: weight for key, weight in form.weights.items() if key not in parts}
-        return _spelled(Linear({one: lead, **rest}, form.offset), self.atoms)
+        return _spelled(Linear({gaussian: lead, **rest}, form.offset), self.atoms)
 
     def collected(self, atom: Atom, key: Hashable, parts: Mapping[Hashable, NoisyPart]) -> Leaf:
         self.supports[key] = frozenset(parts)
@@ -212,27 +212,27 @@ class _Writer:
         return {key: atom for key in form.weights if isinstance(atom := self.atoms.get(key), NoisyPart)}
 
 
-def _linear(root: Expression, written: Callable[[str, Sequence[Linear]], Expression]) -> Linear:
-    """The formula as a weighted sum; what is not linear is `written` as a formula and is one of its terms.
+def _linear(root: Expression, write: Callable[[str, Sequence[Linear]], Expression]) -> Linear:
+    """The formula as a weighted sum whose nonlinear terms are formulas made by `write`.
 
     Equal operations become one term, so that A/B − A/B vanishes like A − A.
     """
-    met: dict[Hashable, Expression] = {}
+    operations: dict[Hashable, Expression] = {}
 
     def operate(name: str, forms: Sequence[Linear]) -> Linear:
         combined = _combined(name, *forms)
         if combined is not None:
             return combined
-        same = (name, *(form.identity for form in forms))
-        if same not in met:
-            met[same] = written(name, forms)
-        return Linear({met[same]: 1.0}, 0.0)
+        key = (name, *(form.identity for form in forms))
+        if key not in operations:
+            operations[key] = write(name, forms)
+        return Linear({operations[key]: 1.0}, 0.0)
 
     return fold(root, lambda node: Linear({node.key: 1.0}, 0.0), lambda value: Linear({}, value), operate)
 
 
 def _combined(name: str, first: Linear, last: Linear | None = None) -> Linear | None:
-    """The operation in weighted sums, unless it leads out of them or out of the range of floats."""
+    """The operation's result as a weighted sum; None if it is not one or leaves the range of floats."""
     if name == "neg":
         return _scaled(first, lambda weight: -weight)
     if last is None:
@@ -251,7 +251,7 @@ def _combined(name: str, first: Linear, last: Linear | None = None) -> Linear | 
 
 
 def _added(first: Linear, last: Linear, sign: float) -> Linear | None:
-    # Only what changes is looked at: a sum of thousands of groups is built one by one.
+    # Only changed weights are checked: a sum of thousands of groups is built term by term.
     weights, offset = dict(first.weights), first.offset + sign * last.offset
     for key, weight in last.weights.items():
         weights[key] = weights.get(key, 0.0) + sign * weight
@@ -272,20 +272,20 @@ def _scaled(form: Linear, change: Callable[[float], float]) -> Linear | None:
 def _weighted(
     weights: Mapping[Hashable, float], parts: Mapping[Hashable, NoisyPart], offset: float = 0.0
 ) -> NoisyPart:
-    """Σ weight·part + offset: value, exact scale, and what the bounds of its parts say of it."""
+    """Σ weight·part + offset: its value, exact scale and the bounds that follow from its parts' bounds."""
     terms = [(weights[key], part) for key, part in parts.items()]
     value = sum((weight * part.value for weight, part in terms), offset)
-    known = math.isfinite(value)  # beyond the range of floats nothing is
+    finite = math.isfinite(value)  # beyond the range of floats nothing is known of it
     return NoisyPart(
-        value=value if known else 0.0,
-        scale=math.hypot(*(weight * part.scale for weight, part in terms)) if known else math.inf,
+        value=value if finite else 0.0,
+        scale=math.hypot(*(weight * part.scale for weight, part in terms)) if finite else math.inf,
         low=sum((weight * (part.low if weight > 0 else part.high) for weight, part in terms), offset),
         high=sum((weight * (part.high if weight > 0 else part.low) for weight, part in terms), offset),
     )
 
 
 def _ratio(forms: Sequence[Linear], sides: Sequence[Mapping[Hashable, NoisyPart]]) -> NoisyRatio | None:
-    """The ratio of two Gaussians, if it is one, and of a size that floats can tell in units of its noise."""
+    """The ratio of two Gaussians; None if it is not one, or too large or small for floats."""
     if not all(len(parts) == len(form.weights) > 0 for form, parts in zip(forms, sides, strict=True)):
         return None
     above, below = (
@@ -296,14 +296,14 @@ def _ratio(forms: Sequence[Linear], sides: Sequence[Mapping[Hashable, NoisyPart]
     both = sides[0].keys() & sides[1].keys()
     shared = sum(forms[0].weights[key] * forms[1].weights[key] * sides[0][key].scale ** 2 for key in both)
     slope = shared / below.scale**2
-    left = above.scale**2 - slope * shared
-    # With next to nothing of its own the numerator is a function of the denominator: not two Gaussians.
-    if not left > 1e-9 * above.scale**2:
+    rest_variance = above.scale**2 - slope * shared
+    # Without noise of its own the numerator is a function of the denominator, not a second Gaussian.
+    if not rest_variance > 1e-9 * above.scale**2:
         return None
     sizes = above.value / above.scale, below.value / below.scale, slope * below.value / above.scale
-    unit = math.sqrt(left) / below.scale
+    unit = math.sqrt(rest_variance) / below.scale
     usable = all(abs(size) < 1e150 for size in sizes) and 1e-150 < unit < 1e150
-    return NoisyRatio(above, below, slope, math.sqrt(left)) if usable else None
+    return NoisyRatio(above, below, slope, math.sqrt(rest_variance)) if usable else None
 
 
 def _spelled(form: Linear, atoms: Mapping[Hashable, Atom]) -> Expression:

@@ -1,7 +1,7 @@
-"""Interval arithmetic that carries slopes: what a formula's value and gradient can be over a box.
+"""Interval arithmetic with derivatives: bounds of a formula's value and gradient over a box.
 
-Ends are extended reals, right up to floating-point rounding, and never NaN. Where a formula is not defined,
-a span says so by being unbounded: 1/[0, 2] is [1/2, ∞], 1/[−1, 2] the whole line, log [−1, 2] is [−∞, log 2].
+Ends are extended reals, exact up to floating-point rounding, and never NaN. Where a formula is not defined
+the span is unbounded: 1/[0, 2] is [1/2, ∞], 1/[−1, 2] the whole line, log [−1, 2] is [−∞, log 2].
 A larger box never gives a smaller span, so more confidence never gives a narrower interval.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-# A low end of +∞ would deny the very value it stands for, one too large for a float: it stops just short.
+# A low end of +∞ would exclude the finite value, too large for a float, that it stands for.
 LARGEST = sys.float_info.max
 _SMALLEST = math.ulp(0.0)
 
@@ -57,7 +57,7 @@ class Span:
             ends = [_over(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
         else:
             ends = [_times(x, y) for x in (self.low, self.high) for y in (low, high)]
-            low, high = -math.inf, math.inf  # not defined throughout: its slopes say nothing
+            low, high = -math.inf, math.inf  # not defined throughout, so its derivatives are unbounded
         value = _span(min(ends), max(ends), self.slopes)
         change = _added(self.slopes, -_scaled(other.slopes, value.low, value.high)[::-1])
         return Span(value.low, value.high, _scaled(change, low, high))
@@ -73,7 +73,7 @@ class Span:
 
 
 def variable(index: int, variables: int, low: float, high: float) -> Span:
-    """One of the box's variables; none of its slopes are followed where `variables` is 0."""
+    """One of the box's variables; `variables` = 0 computes values without derivatives."""
     slopes = np.zeros((2, variables))
     slopes[:, index : index + 1] = 1.0
     return Span(low, high, slopes)
@@ -84,7 +84,7 @@ def constant(value: float, variables: int) -> Span:
 
 
 def _span(low: float, high: float, slopes: FloatArray) -> Span:
-    """∞ − ∞ leaves an end open; an end beyond the floats stays on its own side of the value."""
+    """A span without NaN (∞ − ∞ gives an infinite end) and without a low end of +∞ or a high end of −∞."""
     low = -math.inf if math.isnan(low) else min(low, LARGEST)
     high = math.inf if math.isnan(high) else max(high, -LARGEST)
     return Span(low, high, slopes)
@@ -96,7 +96,7 @@ def _times(x: float, y: float) -> float:
 
 
 def _over(x: float, y: float) -> float:
-    """For y ≠ 0. Of ∞/∞ the extremes are among the other ends."""
+    """x / y for y ≠ 0; 0 for ∞/∞, because the extremes are then among the other corners."""
     return 0.0 if math.isinf(x) and math.isinf(y) else x / y
 
 
@@ -121,9 +121,9 @@ def _log(x: float) -> float:
     return math.log(x) if x > 0.0 else -math.inf
 
 
-def _added(one: FloatArray, other: FloatArray) -> FloatArray:
+def _added(left: FloatArray, right: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"):
-        total = one + other
+        total = left + right
     low, high = total
     return np.array([np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)])
 

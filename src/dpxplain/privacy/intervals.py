@@ -1,7 +1,7 @@
-"""Confidence intervals of released answers and of what a question makes of them (SPEC section 5).
+"""Confidence intervals of released answers and of weighted sums of them (SPEC section 5).
 
-Pure maths on released values: nothing here reads data or spends budget. The intervals speak of privacy
-noise only. Measured coverage of every method: docs/interval-coverage.md.
+Post-processing: reads no data and spends no budget. The intervals cover privacy noise only, not sampling.
+Measured coverage of every method: docs/interval-coverage.md.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class NoisyMean:
 
     @property
     def estimate(self) -> float:
-        """The noisy mean, held inside the bounds; their middle when the noisy count is not positive."""
+        """The noisy mean, clamped to the bounds; their middle when the noisy count is not positive."""
         return float(NoisyMeans.of([self]).estimates[0])
 
 
 @dataclass(frozen=True)
 class NoisyMeans:
-    """The same for several groups: arrays whose last axis is the group, earlier ones repeated releases."""
+    """Released parts of several groups: the last axis is the group, earlier axes are repeated releases."""
 
     noisy_sum: FloatArray
     noisy_count: FloatArray
@@ -71,17 +71,17 @@ class NoisyMeans:
 
     @classmethod
     def of(cls, means: Sequence[NoisyMean]) -> NoisyMeans:
-        """Columns from rows."""
+        """One entry per group."""
         return cls(*np.array([astuple(mean) for mean in means], dtype=np.float64).T)
 
     @property
     def mid(self) -> FloatArray:
-        """What the sums were centred on."""
+        """The middle of the bounds, on which the sums are centred."""
         return (self.low + self.high) / 2.0
 
     @property
     def estimates(self) -> FloatArray:
-        """NoisyMean.estimate, for all."""
+        """`NoisyMean.estimate` of every group."""
         with np.errstate(all="ignore"):
             ratio = self.noisy_sum / self.noisy_count
         return np.where(self.noisy_count > 0.0, np.clip(self.mid + ratio, self.low, self.high), self.mid)
@@ -162,12 +162,12 @@ def weighted_means_interval(
     bootstrap 0.391 0.401
     """
     signed = np.asarray(weights, dtype=np.float64)
-    asked = [mean for mean, weight in zip(means, signed, strict=True) if weight != 0.0]
-    if not asked:
+    weighted = [mean for mean, weight in zip(means, signed, strict=True) if weight != 0.0]
+    if not weighted:
         check_confidence(confidence)
         _rule(method)
         return 0.0, 0.0
-    low, high = weighted_means_intervals(NoisyMeans.of(asked), signed[signed != 0.0], confidence, method)
+    low, high = weighted_means_intervals(NoisyMeans.of(weighted), signed[signed != 0.0], confidence, method)
     return float(low), float(high)
 
 
@@ -176,12 +176,12 @@ def weighted_means_intervals(
 ) -> _Ends:
     """`weighted_means_interval` for many releases at once; no weight may be zero."""
     level, rule = check_confidence(confidence), _rule(method)
-    # Extreme but finite releases may overflow on the way; the bounds bring them back at the end.
+    # Extreme but finite releases may overflow in between; the clip to the bounds at the end undoes it.
     with np.errstate(all="ignore"):
         low, high = rule(means, weights, level)
         estimate = np.sum(weights * means.estimates, axis=-1)
         least, most = _weighted(means.low, means.high, weights)
-        # Holding each mean inside its bounds can move the estimate past an end of the interval: take it in.
+        # Clamping each mean to its bounds can move the estimate past an end of the interval: include it.
         # SPEC 2, item 3: inside what the bounds allow; an interval beyond them collapses onto the nearer end.
         low = np.clip(np.minimum(low, estimate), least, most)
         high = np.clip(np.maximum(high, estimate), least, most)
@@ -204,8 +204,8 @@ def _quantile(failure: float) -> float:
 
 def _weighted(low: FloatArray, high: FloatArray, weights: FloatArray) -> _Ends:
     """Interval arithmetic: the ends of Σ w·[low, high]."""
-    one, other = weights * low, weights * high
-    return np.minimum(one, other).sum(axis=-1), np.maximum(one, other).sum(axis=-1)
+    at_low, at_high = weights * low, weights * high
+    return np.minimum(at_low, at_high).sum(axis=-1), np.maximum(at_low, at_high).sum(axis=-1)
 
 
 def _image(means: NoisyMeans, weights: FloatArray, confidence: float) -> _Ends:

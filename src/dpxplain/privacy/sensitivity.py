@@ -1,4 +1,4 @@
-"""How far one row can move an answer, an influence, or a whole family of influences at once.
+"""Sensitivities: how far one row can move an answer, an influence, or a whole family's influences.
 
 Every constant is proved in docs/proofs/sensitivity.md (SPEC sections 1 to 3 and 7, with the places where
 the proof yields less than SPEC) and attacked by tests/privacy/test_sensitivity.py; those for replacing a
@@ -34,7 +34,7 @@ def count_sensitivity(rows: int = 1, neighbours: Neighbours = "unbounded") -> fl
 
 
 def sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
-    """The same for sums of values between `low` and `high`, in whole units: A, or max(R, √2·A).
+    """The most a vector of sums of values in [low, high], whole units, moves: A, or max(R, √2·A).
 
     >>> sum_sensitivity(0, 10), sum_sensitivity(-10, 5)
     (10.0, 10.0)
@@ -48,7 +48,7 @@ def sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours =
 
 
 def mean_sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
-    """The same for sums of 2·value − low − high, which lie between −R and R: R, or 2R.
+    """The most a vector of sums of 2·value − low − high, which lie in [−R, R], moves: R, or 2R.
 
     >>> mean_sum_sensitivity(0, 10), mean_sum_sensitivity(0, 10, 1, "bounded")
     (10.0, 20.0)

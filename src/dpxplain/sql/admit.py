@@ -1,4 +1,4 @@
-"""The gate: a statement passes only if every word of it and every node of its tree is understood.
+"""Admits a statement only if every token of it and every node of its syntax tree is on an allow-list.
 
 Two allow-lists, because either alone has holes: sqlglot drops words that it does not model (`NULLS
 LAST`, `ALL`, a trailing comma), and some shapes have no word of their own (a comma join).
@@ -88,7 +88,7 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
 def admit(source: Source) -> exp.Select:
-    """The statement's tree, if every part of it is understood; else refuses a part that is not.
+    """The statement's tree; raises QueryRefused at the first part that is not on the allow-lists.
 
     >>> from dpxplain.sql.source import read
     >>> admit(read("SELECT COUNT(*) FROM t HAVING COUNT(*) > 5"))
@@ -109,7 +109,7 @@ released answer; that is free.
 
 
 def _every_word_is_known(source: Source, names: set[int]) -> None:
-    """Every word is an admitted one, or a name or literal (given by where those begin)."""
+    """Refuses a token that is neither admitted nor a name or literal (`names` are their start offsets)."""
     for i, token in enumerate(source.tokens):
         before = source.tokens[i - 1] if i else None
         after = source.tokens[i + 1] if i + 1 < len(source.tokens) else None
@@ -126,9 +126,9 @@ def _every_word_is_known(source: Source, names: set[int]) -> None:
 
 
 def _word_refused(source: Source, token: Token, before: Token | None, after: Token | None) -> Exception:
-    known = advice(before.text if before else "", token.text, after.text if after else "")
-    if known is not None:
-        return source.refuse(f"{known[0]} is not answered.", known[1], token)
+    hint = advice(before.text if before else "", token.text, after.text if after else "")
+    if hint is not None:
+        return source.refuse(f"{hint[0]} is not answered.", hint[1], token)
     return source.refuse(f"{token.text} is not understood here.", GRAMMAR, token)
 
 
@@ -177,7 +177,7 @@ def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) 
 
 
 def _clauses_come_once_and_in_order(source: Source, tree: exp.Expr) -> None:
-    """sqlglot takes clauses in any order; people reading the ledger should not have to."""
+    """Refuses clauses out of order, which sqlglot accepts: statements are stored in the ledger as written."""
     names = _names(tree)
     clauses = [t for t in source.tokens if t.token_type in _CLAUSES and t.start not in names]
     for earlier, later in pairwise(clauses):
@@ -187,7 +187,7 @@ def _clauses_come_once_and_in_order(source: Source, tree: exp.Expr) -> None:
 
 
 def _possible_names(source: Source) -> set[int]:
-    """Where words begin that could be a name or literal: not reserved, and not called as a function."""
+    """Start offsets of tokens that could be a name or literal: not reserved and not called as a function."""
     possible = {t.start for t in source.tokens if t.token_type in _NAMES or t.token_type in _LITERALS}
     for word, following in pairwise(source.tokens):
         if following.token_type is TokenType.L_PAREN and word.text.upper() not in _CALLS:
@@ -196,7 +196,7 @@ def _possible_names(source: Source) -> set[int]:
 
 
 def _names(tree: exp.Expr) -> set[int]:
-    """Where words begin that the tree holds as a name, a literal, a star or an aggregate."""
+    """Start offsets of the tree's names, literals, stars and aggregates."""
     return {
         node.meta["start"]
         for node in tree.walk()

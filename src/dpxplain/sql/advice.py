@@ -1,7 +1,7 @@
-"""Words of SQL that are refused, and what to write instead of each.
+"""Refused words of SQL and the remedy for each.
 
-These tables only make refusals helpful: a word that is missing here is refused all the same, because
-`admit` lets through only what it knows.
+These tables only make refusals helpful: a word that is missing here is refused too, because `admit` works
+by allow-lists.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ for _words, _rule in {
 
 
 def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
-    """What a word is called, and what to write instead, if it is one that people often try.
+    """The name of a refused word and what to write instead; None if the tables do not have it.
 
     >>> advice("(", "distinct", "sex")
     ('DISTINCT in an aggregate', 'Use COUNT(column); distinct values are declared in the schema.')

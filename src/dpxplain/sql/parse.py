@@ -1,4 +1,4 @@
-"""SQL text to a query tree, or a refusal that says where and what to write instead. Reads no data.
+"""Parses SQL text into a query tree, or refuses it with the place and a remedy. Reads no data.
 
 Answered: one SELECT of group-by columns and at least one COUNT(*), COUNT(column), SUM(column) or
 AVG(column), each once, from the declared table, with WHERE, GROUP BY (names, aliases or positions), ORDER
@@ -15,6 +15,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
+from dpxplain.model.hardening import plain
 from dpxplain.model.query import Aggregate, Filter, OrderKey, Output, Presentation, Query, Statement
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.sql.admit import admit
@@ -43,15 +44,15 @@ def parse(sql: str, schema: Schema) -> Statement:
     dpxplain.errors.QueryRefused: line 1, column 13: The function MAX is not answered. Only COUNT, SUM and \
 AVG are answered; the declared bounds or edges say where values lie.
     """
-    read_once = (
-        _parsed if isinstance(sql, str) else _parsed.__wrapped__
-    )  # what is no text is refused in words
-    return read_once(sql, _Same(schema))
+    text = plain(sql)  # a str subclass could equal another text's cache key
+    if type(text) is not str:
+        read(text)  # refuses it in words
+    return _parsed(text, _SchemaKey(schema))
 
 
 @dataclass(frozen=True, eq=False)
-class _Same:
-    """A schema by identity: it is frozen, and comparing whole domains would take longer than parsing."""
+class _SchemaKey:
+    """A schema compared by identity: it is frozen, and comparing whole domains takes longer than parsing."""
 
     schema: Schema
 
@@ -59,11 +60,11 @@ class _Same:
         return id(self.schema)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.schema is self.schema
+        return isinstance(other, _SchemaKey) and other.schema is self.schema
 
 
-@lru_cache(maxsize=256)  # a request is read when it is admitted, priced, measured and shown
-def _parsed(sql: str, declared: _Same) -> Statement:
+@lru_cache(maxsize=256)  # one request is parsed when it is admitted, priced, measured and shown
+def _parsed(sql: str, declared: _SchemaKey) -> Statement:
     schema = declared.schema
     source = read(sql)
     tree = admit(source)
@@ -82,7 +83,7 @@ def _parsed(sql: str, declared: _Same) -> Statement:
 
 
 def parse_condition(text: str, schema: Schema) -> Filter:
-    """One condition, as it would stand behind WHERE.
+    """Parses one condition, as it would be written after WHERE.
 
     >>> schema = Schema.load({"table": {"name": "people"}, "privacy": {"rho": 1.0},
     ...     "columns": {"sex": {"values": ["F", "M"]}}})
@@ -97,12 +98,12 @@ def parse_condition(text: str, schema: Schema) -> Filter:
         start, end = ((None if p is None else max(0, p - len(before))) for p in (refusal.start, refusal.end))
         what = f"In the condition {text!r}: {refusal.what}"
         raise QueryRefused(what, remedy=refusal.remedy, sql=text, start=start, end=end) from None
-    shown = statement.presentation
-    if statement.query.where is None or statement.query.group_by or shown.order or shown.limit is not None:
+    query, presentation = statement.query, statement.presentation
+    if query.where is None or query.group_by or presentation.order or presentation.limit is not None:
         raise QueryRefused(
             f"{text!r} is more than a condition.", remedy="Write only what stands behind WHERE."
         )
-    return statement.query.where
+    return query.where
 
 
 def _from(tree: exp.Select, scope: Scope) -> Scope:
@@ -189,7 +190,7 @@ def _group(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...]) -> tuple
 
 
 def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> str:
-    """A position, a declared column or an alias; a column goes before an alias, as in standard SQL."""
+    """The column of a position, a declared column or an alias; columns go first, as in standard SQL."""
     if isinstance(item, exp.Literal):
         output = outputs[_position(item, scope, outputs)]
     else:
@@ -218,14 +219,14 @@ def _order(
 def _ordered_output(
     item: exp.Expr, scope: Scope, outputs: tuple[Output, ...], aggregates: tuple[Aggregate, ...]
 ) -> int:
-    """A position, a shown name, a selected column or an aggregate; a shown name goes first."""
+    """The output of a position, an output's name, a selected column or an aggregate; names go first."""
     if isinstance(item, exp.Literal):
         return _position(item, scope, outputs)
-    shown = [output.name for output in outputs]
+    names = [output.name for output in outputs]
     named = _plain_name(item)
-    if named is not None and (alias := matching(named, shown)):
-        return shown.index(alias[0])
-    remedy = f"Order by what is selected: {', '.join(shown)}."
+    if named is not None and (alias := matching(named, names)):
+        return names.index(alias[0])
+    remedy = f"Order by what is selected: {', '.join(names)}."
     if type(item) in _AGGREGATES:
         aggregate = _aggregate(item, scope)
         if aggregate not in aggregates:

@@ -1,9 +1,8 @@
-"""Query trees to SQL over the encoded table, with every value bound as a parameter.
+"""Renders query trees as SQL over the encoded table, with every value bound as a parameter.
 
 The encoded table has, for the i-th declared column, `code_i` if it is discrete (0 outside the domain),
 `units_i` if it has bounds (fixed point, clamped, NULL for NULL and NaN) and `value_i` if it has only
-edges. A filter sees a value outside the domain as unknown, so it satisfies neither a condition nor
-its negation.
+edges. A value outside the domain is unknown to a filter: it satisfies neither a condition nor its negation.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def grouping_parts(attributes: Sequence[T]) -> list[Sequence[T]]:
 
 
 def fits_condensed(query: Query, schema: Schema) -> bool:
-    """Whether the condensed table can answer: nothing is asked of a numeric column but its sum or count."""
+    """Whether the condensed table can answer: numeric columns are only summed or counted, not filtered."""
     measured = query.aggregate.column
     filtered = (schema.column(name) for name in filter_columns(query.where))
     return (measured is None or schema.column(measured).is_numeric) and not any(
@@ -109,22 +108,24 @@ def grouped_select(
     """One pass of GROUPING SETS: (group-by columns + subset) for every subset."""
     parameters: list[int | float | bool] = []
     attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-    shown: list[exp.Expr] = [exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)]
+    outputs: list[exp.Expr] = [
+        exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)
+    ]
     if len(subsets) > 1:
         for i, part in enumerate(grouping_parts(attributes)):
             codes = [exp.column(code_column(schema, name)) for name in part]
             bits = exp.Anonymous(this="GROUPING", expressions=codes)
-            shown.append(exp.alias_(bits, f"missing_{i}", copy=False))
+            outputs.append(exp.alias_(bits, f"missing_{i}", copy=False))
     measured = query.aggregate.column
     number = None if measured is None else list(schema.columns).index(measured)
     counted = (
         _sum("rows" if number is None else f"known_{number}") if condensed else _counted(schema, measured)
     )
-    shown.append(exp.alias_(counted, "count", copy=False))
+    outputs.append(exp.alias_(counted, "count", copy=False))
     if query.aggregate.kind != "count":
-        shown.append(exp.alias_(_sum(f"{'sum' if condensed else 'units'}_{number}"), "total", copy=False))
+        outputs.append(exp.alias_(_sum(f"{'sum' if condensed else 'units'}_{number}"), "total", copy=False))
     table = exp.to_table(CONDENSED if condensed else ENCODED)
-    select = exp.select(*shown, copy=False).from_(table, copy=False)
+    select = exp.select(*outputs, copy=False).from_(table, copy=False)
     if query.where is not None:
         select = select.where(_Conditions(schema, parameters).render(query.where), copy=False)
     keys = [[exp.column(code_column(schema, n)) for n in (*query.group_by, *s)] for s in subsets]

@@ -1,7 +1,7 @@
-"""Names and literals in the light of the schema: which declared column, which declared value.
+"""Resolves names and literals of a statement to declared columns and values.
 
-Unquoted names match in any case when that is unambiguous, quoted ones exactly. What does not match is
-refused with the nearest declared name or value: they are public, so a refusal may list them.
+Unquoted names match in any case when that is unambiguous, quoted ones exactly. A refusal names the nearest
+declared names or values, which are public.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dpxplain.model.query import Literal_, Operator
 from dpxplain.model.schema import Schema
 from dpxplain.sql.source import Place, Source
 
-_SHOWN = 5  # declared values listed in a refusal
+_LISTED = 5  # declared values listed in a refusal
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a statement's names can refer to."""
+    """The table and columns that a statement's names can refer to."""
 
     source: Source
     schema: Schema
@@ -43,11 +43,11 @@ class Scope:
         if qualifier is not None and not matching(qualifier, self.qualifiers):
             remedy = f"Write {self.qualifiers[0]}.{node.name}, or {node.name} alone."
             raise self.refuse(f"No table here is called {qualifier.name}.", remedy, qualifier)
-        found = matching(node.this, self.schema.columns)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            quoted = " or ".join(f'"{name}"' for name in found)
+        names = matching(node.this, self.schema.columns)
+        if len(names) == 1:
+            return names[0]
+        if names:
+            quoted = " or ".join(f'"{name}"' for name in names)
             raise self.refuse(f"{node.name} could be several columns.", f"Write {quoted}.", node.this)
         problem = f"There is no declared column {node.name}."
         raise self.refuse(
@@ -72,10 +72,10 @@ class Scope:
         fits = _is_number(value) if kind is int else type(value) is kind
         if fits and (value in known or operator not in ("=", "<>")):
             return value
-        shown = self.source.sql[slice(*self.source.span(node))]
-        problem = f"{shown} is not a declared value of {column}, so it can never match."
-        texts = [v for v in known if isinstance(v, str)]  # numbers look alike without being near
-        raise self.refuse(problem, suggest(str(value), texts, shown=listing(known)), node)
+        text = self.source.sql[slice(*self.source.span(node))]
+        problem = f"{text} is not a declared value of {column}, so it can never match."
+        texts = [v for v in known if isinstance(v, str)]  # similar digits do not make numbers near
+        raise self.refuse(problem, suggest(str(value), texts, otherwise=listing(known)), node)
 
     def _plain(self, node: exp.Expr) -> Literal_:
         sign, inner = ("-", node.this) if isinstance(node, exp.Neg) else ("", node)
@@ -116,7 +116,7 @@ def number(text: str) -> int | float | None:
 
 
 def matching(name: exp.Identifier, candidates: Iterable[str]) -> list[str]:
-    """The candidates a name can mean: exact if there is one, else in any case unless it is quoted."""
+    """The candidates that a name matches: the exact one, else those equal in any case unless it is quoted."""
     listed = list(candidates)
     if name.name in listed:
         return [name.name]
@@ -125,8 +125,8 @@ def matching(name: exp.Identifier, candidates: Iterable[str]) -> list[str]:
     return [c for c in listed if c.casefold() == name.name.casefold()]
 
 
-def suggest(word: str, candidates: Iterable[str], *, shown: str = "") -> str:
-    """Did you mean ...? Else the list of what there is.
+def suggest(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str:
+    """`Did you mean ...?` if a candidate is similar, else `otherwise` or a list of the candidates.
 
     >>> suggest("educaton", ["sex", "education"])
     'Did you mean education?'
@@ -135,7 +135,7 @@ def suggest(word: str, candidates: Iterable[str], *, shown: str = "") -> str:
     near = get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(folded[n] for n in near)}?"
-    return shown or f"Declared: {_some(list(folded.values()))}."
+    return otherwise or f"Declared: {_some(list(folded.values()))}."
 
 
 def listing(values: Iterable[str | int | bool]) -> str:
@@ -154,8 +154,8 @@ def _sql(value: str | int | bool) -> str:
 
 
 def _some(texts: list[str]) -> str:
-    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return ", ".join(texts[:_SHOWN]) + more if texts else "only NULL"
+    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return ", ".join(texts[:_LISTED]) + more if texts else "only NULL"
 
 
 def _is_number(value: Literal_) -> bool:

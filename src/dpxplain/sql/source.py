@@ -1,7 +1,7 @@
-"""The SQL text as people typed it: reading it into a sqlglot tree, and finding the way back.
+"""Tokenises and parses SQL text with sqlglot, and maps nodes and tokens back to positions in the text.
 
-Every refusal points at characters of this text. sqlglot notes positions on names, literals and
-function calls only; keywords are found among the tokens.
+Every refusal points at characters of this text. sqlglot records positions of names, literals and function
+calls only; keywords are found among the tokens.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Source:
         return QueryRefused(problem, remedy=remedy, sql=self.sql, start=start, end=end)
 
     def span(self, at: exp.Expr | Token | tuple[int, int]) -> tuple[int, int]:
-        """Where a node or token stands in the text, as sql[start:end]."""
+        """The offsets of a node or token in the text, as sql[start:end]."""
         if isinstance(at, tuple):
             return at
         if isinstance(at, Token):
@@ -75,7 +75,7 @@ class Source:
 
 
 def read(sql: str) -> Source:
-    """The words of one SELECT statement, or a refusal; says nothing yet about which words they are."""
+    """The tokens of one SELECT statement, or a refusal; `admit` checks which tokens they are."""
     if not isinstance(sql, str):
         raise QueryRefused(f"The SQL must be text, not {type(sql).__name__}.", remedy=GRAMMAR)
     if len(sql) > LONGEST_TEXT:
@@ -83,18 +83,18 @@ def read(sql: str) -> Source:
             f"The SQL is {len(sql):,} characters long; at most {LONGEST_TEXT:,} are read.",
             "Shorten it, for example with BETWEEN instead of a long IN list.",
         )
-    broken = next((i for i, letter in enumerate(sql) if "\ud800" <= letter <= "\udfff"), None)
-    if broken is not None:
+    surrogate = next((i for i, letter in enumerate(sql) if "\ud800" <= letter <= "\udfff"), None)
+    if surrogate is not None:
         raise Source(sql).refuse(
-            "This is half a character, which no data can hold.", "Remove it.", (broken, broken + 1)
+            "This is half a character, which no data can hold.", "Remove it.", (surrogate, surrogate + 1)
         )
     source = Source(sql, _one_statement(sql, _tokens(sql)))
-    _shallow(source)
+    _refuse_deep_nesting(source)
     return source
 
 
 def grow(source: Source) -> exp.Expr:
-    """The statement's tree, or a refusal; says nothing yet about what the tree may hold."""
+    """The statement's syntax tree, or a refusal; `admit` checks what the tree contains."""
     # With a context as long as the text, the length of start_context is the error's offset.
     context = len(source.sql) + 1
     try:
@@ -148,7 +148,7 @@ def _one_statement(sql: str, tokens: list[Token]) -> tuple[Token, ...]:
     return tuple(first)
 
 
-def _shallow(source: Source) -> None:
+def _refuse_deep_nesting(source: Source) -> None:
     depth = run = 0
     for token in source.tokens:
         kind = token.token_type
@@ -163,12 +163,12 @@ def _shallow(source: Source) -> None:
 
 
 def _unreadable(source: Source, place: tuple[int, int]) -> QueryRefused:
-    """A syntax error; if it comes from a word that people often try, say what to write instead."""
+    """The refusal of a syntax error, with a remedy if a word of the advice tables caused it."""
     texts = ["", *(t.text for t in source.tokens), ""]
     here = sum(t.start < place[1] for t in source.tokens)
     for i in (here, here - 1):
-        if i > 0 and (known := advice(texts[i - 1], texts[i], texts[i + 1])) and texts[i + 1] != "(":
-            return source.refuse(f"{known[0]} is not answered.", known[1], source.tokens[i - 1])
+        if i > 0 and (hint := advice(texts[i - 1], texts[i], texts[i + 1])) and texts[i + 1] != "(":
+            return source.refuse(f"{hint[0]} is not answered.", hint[1], source.tokens[i - 1])
     word = source.sql[slice(*place)]
     if place[1] > source.tokens[-1].end:
         problem = f"The SQL goes wrong or breaks off at {word}."

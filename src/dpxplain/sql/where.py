@@ -1,4 +1,4 @@
-"""WHERE as a filter tree in one canonical spelling.
+"""Parses WHERE into a filter tree in canonical form.
 
 The literal stands on the right, BETWEEN is two comparisons, AND and OR are flat, a double NOT is gone,
 an IN list is in order without repeats, and IN with one value is `=`. Parts keep the order they are
@@ -27,7 +27,7 @@ _COMPARE = "Compare one column with a literal, for example age >= 30 AND sex = '
 
 
 def condition(node: exp.Expr, scope: Scope) -> Filter:
-    """One condition and everything below it."""
+    """The filter of a condition and everything below it."""
     node = node.unnest()
     match node:
         case exp.And():

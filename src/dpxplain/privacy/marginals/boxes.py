@@ -1,8 +1,8 @@
-"""Provable ranges of influences: boxes around all released parts, and arithmetic within them.
+"""Provable ranges of influences, by interval arithmetic on simultaneous boxes around all released parts.
 
-The boxes hold rows and sums of all groups, with and without every predicate, at once. They are the interval
-where the first order is not trusted, and bound what it cannot see, the minimum and maximum in the definition
-(docs/proofs/marginals.md, sections 4 and 5).
+The boxes contain rows and sums of all groups, with and without every predicate, at once. They give the
+interval where the first-order one is not trusted, and bound the effect of the minimum and maximum in the
+definition of influence (docs/proofs/marginals.md, sections 4 and 5).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def simultaneous_quantile(confidence: float, number: int) -> float:
 
 @dataclass(frozen=True)
 class Boxes:
-    """Ranges that hold the parts of all (group, predicate) together, within what bounds and signs allow."""
+    """Ranges of the parts of all (group, predicate), simultaneous, cut to what bounds and signs allow."""
 
     n: Ends  # rows of the group, (..., groups, 1)
     a: Ends  # rows with the predicate, (..., groups, predicates)
@@ -101,9 +101,9 @@ def provable(e: Estimates, weights: FloatArray, box: Boxes, *, fixed: bool = Fal
         largest = R * np.nan_to_num(a[1] * c[1] / (a[1] + c[1]))
         relative = np.nan_to_num(m[0] / c[1]), np.where(c[0] > 0, np.minimum(m[1] / c[0], 1.0), 1.0)
     mean = _ratio(box.S, box.n, e)
-    one = _times(relative, _meet(_minus(box.U, _times(a, mean)), (-largest, largest)))
-    other = _times(m, _change(e, box))
-    return _weighted(_meet(one, other), weights)
+    by_rows = _times(relative, _meet(_minus(box.U, _times(a, mean)), (-largest, largest)))
+    by_means = _times(m, _change(e, box))
+    return _weighted(_meet(by_rows, by_means), weights)
 
 
 def _change(e: Estimates, box: Boxes) -> Ends:
@@ -117,20 +117,20 @@ def _change(e: Estimates, box: Boxes) -> Ends:
 
 
 def _ratio(total: Ends, count: Ends, e: Estimates) -> Ends:
-    """A mean, within the bounds of x; open where the count may be zero."""
+    """The range of a mean, within the bounds of x; the bounds themselves where the count may be zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         low = np.minimum(total[0] / count[0], total[0] / count[1])
         high = np.maximum(total[1] / count[0], total[1] / count[1])
-    sure = count[0] > 0.0
+    positive = count[0] > 0.0
     least, most = e.value_low, e.value_high
-    return np.where(sure, np.clip(low, least, most), least), np.where(sure, np.clip(high, least, most), most)
+    low, high = np.clip(low, least, most), np.clip(high, least, most)
+    return np.where(positive, low, least), np.where(positive, high, most)
 
 
 def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes) -> Ends:
-    """How far the influence may lie from the one with m taken in the group that looks smallest, h.
+    """How far the influence may lie from the one with m taken in the group h of smallest estimated remainder.
 
-    c_h − δ ≤ m ≤ c_h, where δ = 0 once the boxes of the other groups' remainders lie above that of h: the
-    minimum costs nothing where it is clear, and is paid for, not ignored, where it is not.
+    c_h − δ ≤ m ≤ c_h, where δ = 0 once the boxes of the other groups' remainders lie above that of h.
     """
     smallest = e.count.rest.argmin(axis=-2)[..., None, :]
     up = np.take_along_axis(box.c[1], smallest, axis=-2)
@@ -145,7 +145,7 @@ def tie_allowance(e: Estimates, weights: FloatArray, box: Boxes) -> Ends:
 
 
 def largest_allowance(e: Estimates, box: Boxes, interval: Ends) -> Ends:
-    """COUNT and SUM: widen an interval that took M in the group that looks largest, H.
+    """COUNT and SUM: widens an interval that took M in the group H of largest estimated size.
 
     The true factor is smaller by (n_H + 1)/(M + 1) ≥ 1/(1 + δ/(n_H + 1)) with δ ≥ M − n_H.
     """
@@ -157,23 +157,23 @@ def largest_allowance(e: Estimates, box: Boxes, interval: Ends) -> Ends:
     return np.minimum(interval[0], interval[0] * factor), np.maximum(interval[1], interval[1] * factor)
 
 
-def _meet(one: Ends, other: Ends) -> Ends:
-    """What two ranges have in common; where that is nothing the boxes have failed, and the first stays."""
-    low, high = np.maximum(one[0], other[0]), np.minimum(one[1], other[1])
+def _meet(left: Ends, right: Ends) -> Ends:
+    """The intersection of two ranges; `left` where it is empty, which happens only if the boxes failed."""
+    low, high = np.maximum(left[0], right[0]), np.minimum(left[1], right[1])
     empty = low > high
-    return np.where(empty, one[0], low), np.where(empty, one[1], high)
+    return np.where(empty, left[0], low), np.where(empty, left[1], high)
 
 
-def _minus(one: Ends, other: Ends) -> Ends:
-    return one[0] - other[1], one[1] - other[0]
+def _minus(left: Ends, right: Ends) -> Ends:
+    return left[0] - right[1], left[1] - right[0]
 
 
-def _times(one: Ends, other: Ends) -> Ends:
-    corners = [p * q for p in one for q in other]
+def _times(left: Ends, right: Ends) -> Ends:
+    corners = [p * q for p in left for q in right]
     return np.minimum.reduce(corners), np.maximum.reduce(corners)
 
 
 def _weighted(ends: Ends, weights: FloatArray) -> Ends:
     """Interval arithmetic: Σ w·[low, high] over the groups."""
-    one, other = weights[:, None] * ends[0], weights[:, None] * ends[1]
-    return np.minimum(one, other).sum(axis=-2), np.maximum(one, other).sum(axis=-2)
+    at_low, at_high = weights[:, None] * ends[0], weights[:, None] * ends[1]
+    return np.minimum(at_low, at_high).sum(axis=-2), np.maximum(at_low, at_high).sum(axis=-2)

@@ -98,7 +98,7 @@ class Layout:
 
     @property
     def share(self) -> FloatArray:
-        """u/B: the part of a change of the total that a consistent cell takes over."""
+        """u/B: the fraction of a change of the total by which a consistent cell changes."""
         return self.joined / self.cells
 
     def own(self, chosen: IntArray) -> FloatArray:
@@ -126,7 +126,7 @@ class Measured:
 
     @property
     def own_variance(self) -> FloatArray:
-        """Of a predicate's own noise: σ²·(u − u²/B)."""
+        """The variance of a predicate's own noise: σ²·(u − u²/B)."""
         return self.cell_noise**2 * (self.layout.joined * (1.0 - self.layout.share))
 
     @property
@@ -141,12 +141,12 @@ class Measured:
 
     @property
     def rest(self) -> FloatArray:
-        """What remains of each group without the predicate's rows."""
+        """Each group's total without the predicate's rows."""
         return self.total[..., None] - self.cell
 
     @property
     def rest_scale(self) -> FloatArray:
-        """σ of what remains."""
+        """σ of `rest`."""
         return np.sqrt((1.0 - self.layout.share) ** 2 * self.total_variance + self.own_variance)
 
 
@@ -159,11 +159,11 @@ class Estimates:
     total: Measured | None  # None for COUNT
     value_low: float  # what one row may add to a sum
     value_high: float
-    middle: float  # what sums are centred on
+    middle: float  # the value on which sums are centred
 
     @property
     def removed(self) -> Measured:
-        """What COUNT and SUM lose with a predicate's rows."""
+        """The part that the question's value is made of: counts for COUNT, sums for SUM and AVG."""
         return self.count if self.total is None else self.total
 
     @property
@@ -173,12 +173,12 @@ class Estimates:
 
 
 def estimate(groups: PreparedGroups, predicates: Sequence[UnionOfCells] | None = None) -> Estimates:
-    """Combine Phase 1 and every subset into one total per group, and hold the cells to it.
+    """Combines Phase 1 and every subset into one total per group, and adjusts the cells to add up to it.
 
     >>> cells = np.array([[30.0, 50.0, 2.0]])
     >>> both = PreparedGroups("count", 0, 1, np.array([100.0]), 1.0, None, None, (cells,), 1.0)
-    >>> found = estimate(both).count
-    >>> found.total.round(1).tolist(), found.cell.round(1).tolist(), round(found.total_variance, 2)
+    >>> count = estimate(both).count
+    >>> count.total.round(1).tolist(), count.cell.round(1).tolist(), round(count.total_variance, 2)
     ([95.5], [[34.5, 54.5]], 0.75)
     """
     layout = Layout.of([cells.shape[-1] for cells in groups.cell_count], predicates)
@@ -206,11 +206,11 @@ def _measure(
         precision.append(1.0 / max(first_scale, _LEAST_SCALE) ** 2)
     variance = 1.0 / math.fsum(precision)
     total = np.asarray(sum(p * value for p, value in zip(precision, sums, strict=True)) * variance)
-    held = [
+    consistent = [
         cells + ((total - added) / cells.shape[-1])[..., None]
         for cells, added in zip(subsets, sums, strict=False)
     ]
-    everything = np.concatenate(held, axis=-1)
-    flat = everything.reshape(-1, everything.shape[-1])
-    cell = np.asarray(layout.incidence @ flat.T).T.reshape(*everything.shape[:-1], layout.size)
+    all_cells = np.concatenate(consistent, axis=-1)
+    flat = all_cells.reshape(-1, all_cells.shape[-1])
+    cell = np.asarray(layout.incidence @ flat.T).T.reshape(*all_cells.shape[:-1], layout.size)
     return Measured(total, variance, cell, noise, layout)

@@ -1,7 +1,7 @@
-"""What a release of marginals costs and what it will tell, from public quantities only.
+"""Noise scales and expected margins of a release of marginals, from public quantities only.
 
 The split of ρ over counts and sums, the noise scales that follow, and the margins to expect (SPEC section 6;
-docs/proofs/marginals.md, sections 1 and 8). Nothing here has seen a cell.
+docs/proofs/marginals.md, sections 1 and 8).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MarginalForecast:
     """Half-widths to expect for a predicate of few rows; those of many rows come out somewhat different."""
 
     influence_margin: float
-    rank_margin: float  # influences further apart than this are told apart
+    rank_margin: float  # influences further apart than this are ranked with confidence
     gap_margin: float  # of the gap without a predicate's rows
     count_scale: float
     total_scale: float | None

@@ -1,4 +1,4 @@
-"""Influences to first order: the plug-in value, its gradient, and exact covariances of what it is made of.
+"""First-order inference: plug-in influences, their gradients, and the exact covariances of their parts.
 
 An interval is the range of the influence within z standard errors of the estimates. Unlike a plus-minus it
 follows the curvature of the influence (docs/proofs/marginals.md, section 3).
@@ -38,11 +38,11 @@ class Slope:
 
 
 def smooth_interval(e: Estimates, weights: FloatArray, z: float) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """The least and the largest influence within z standard errors of the estimates, and: is it steady?
+    """The least and largest influence within z standard errors of the estimates, and whether it is steady.
 
-    Two steps towards the extreme point: the first finds the direction, the second turns it. That suffices
-    where the gradient hardly turns on the way. Elsewhere the influence is not steady: COUNT of one group
-    peaks where half of its rows match, and near there the first order says nothing.
+    Two gradient steps lead to the extreme point: the first finds the direction, the second corrects it. That
+    suffices where the gradient hardly turns in between. Elsewhere the influence is not steady: COUNT of one
+    group peaks where half of its rows match, and near the peak the first order is useless.
     """
     start = slope_at(e, weights, estimated(e))
     ends, steady = [], np.asarray(True)
@@ -55,14 +55,14 @@ def smooth_interval(e: Estimates, weights: FloatArray, z: float) -> tuple[FloatA
 
 
 def estimated(e: Estimates) -> Parts:
-    """The point where everything is as estimated."""
+    """The estimates as a point."""
     if e.total is None:
         return Parts(e.count.total[..., None], e.count.cell)
     return Parts(e.count.total[..., None], e.count.cell, e.total.total[..., None], e.total.cell)
 
 
 def _moved(e: Estimates, slope: Slope, step: float) -> Parts:
-    """`step` standard errors away from the estimates, where the influence changes most: Σg·step/√(gᵀΣg)."""
+    """The point `step` standard errors from the estimates in the steepest direction: Σg·step/√(gᵀΣg)."""
     scale = np.sqrt(variances(e, slope))
     pace = step / np.where(scale > 0.0, scale, np.inf)[..., None, :]
 
@@ -105,31 +105,31 @@ def slope_at(e: Estimates, weights: FloatArray, point: Parts, *, fixed: bool = F
 
 
 def variances(e: Estimates, slope: Slope) -> FloatArray:
-    """Of every plug-in influence, to first order."""
+    """The first-order variance of every plug-in influence."""
     return _covariances(e, slope, slope)
 
 
-def _covariances(e: Estimates, one: Slope, other: Slope) -> FloatArray:
+def _covariances(e: Estimates, left: Slope, right: Slope) -> FloatArray:
     """gᵀΣg′ for every predicate (proof, section 2: a cell is share·total + noise of its own)."""
-    found = np.zeros(())
-    for (part, *mine), (_, *theirs) in zip(_triples(e, one), _triples(e, other), strict=True):
-        load = part.total_variance * _load(part, *mine) * _load(part, *theirs)
-        found = found + np.sum(load + part.own_variance * mine[1] * theirs[1], axis=-2)
-    return np.asarray(found)
+    covariance = np.zeros(())
+    for (part, *first), (_, *second) in zip(_triples(e, left), _triples(e, right), strict=True):
+        load = part.total_variance * _load(part, *first) * _load(part, *second)
+        covariance = covariance + np.sum(load + part.own_variance * first[1] * second[1], axis=-2)
+    return np.asarray(covariance)
 
 
 def difference_variances(e: Estimates, slope: Slope, chosen: IntArray) -> FloatArray:
-    """Of the difference between each chosen influence and every other, (..., chosen, predicates)."""
+    """The variance of each chosen influence minus every influence, (..., chosen, predicates)."""
     own = e.count.layout.own(chosen)
     shared = np.zeros(())
     for part, by_total, by_cell in _triples(e, slope):
         load = _load(part, by_total, by_cell)
-        mine, cell = (np.take_along_axis(d, chosen[..., None, :], axis=-1) for d in (load, by_cell))
-        shared = shared + part.total_variance * np.einsum("...gk,...gp->...kp", mine, load)
+        chosen_load, cell = (np.take_along_axis(d, chosen[..., None, :], axis=-1) for d in (load, by_cell))
+        shared = shared + part.total_variance * np.einsum("...gk,...gp->...kp", chosen_load, load)
         shared = shared + part.cell_noise**2 * own * np.einsum("...gk,...gp->...kp", cell, by_cell)
     every = variances(e, slope)
-    one = np.take_along_axis(every, chosen, axis=-1)[..., None]
-    return np.maximum(one + every[..., None, :] - 2.0 * shared, 0.0)
+    of_chosen = np.take_along_axis(every, chosen, axis=-1)[..., None]
+    return np.maximum(of_chosen + every[..., None, :] - 2.0 * shared, 0.0)
 
 
 def _triples(e: Estimates, slope: Slope) -> list[tuple[Measured, FloatArray, FloatArray]]:
@@ -142,11 +142,11 @@ def _triples(e: Estimates, slope: Slope) -> list[tuple[Measured, FloatArray, Flo
 
 
 def _load(part: Measured, by_total: FloatArray, by_cell: FloatArray) -> FloatArray:
-    """The derivative by the total when the cell takes over its share."""
+    """The derivative by the total when the cell changes by its share."""
     return by_total + part.layout.share * by_cell
 
 
 def _indicator(values: FloatArray) -> FloatArray:
-    """1 where a predicate's largest value is, the first of equals, along the groups."""
+    """1 in the group where a predicate's value is largest (the first of equals), else 0."""
     first = values.argmax(axis=-2)[..., None, :]
     return np.asarray(np.arange(values.shape[-2])[:, None] == first, dtype=np.float64)

@@ -1,7 +1,7 @@
-"""What released marginals say about a question: influences, ranks and the gap without a predicate's rows.
+"""Influences, ranks and gaps of a question, inferred from released marginals.
 
-Post-processing of released values, at no cost in privacy (SPEC section 6, mechanism 3). Why the intervals
-hold: docs/proofs/marginals.md; how often they do: docs/marginal-coverage.md.
+Post-processing, at no cost in privacy (SPEC section 6, mechanism 3). Proofs of the intervals:
+docs/proofs/marginals.md; their measured coverage: docs/marginal-coverage.md.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ExplainedMarginals:
 
 @dataclass(frozen=True)
 class Inference:
-    """The same as arrays, for one release or for many (leading axes)."""
+    """The table of `infer` as arrays, for one release or for many (leading axes)."""
 
     influence: FloatArray  # (..., predicates)
     influence_low: FloatArray
@@ -123,21 +123,23 @@ def infer(
     >>> table.lines[0].predicate, round(table.lines[0].influence, 1), table.lines[0].rank
     (1, 40.0, (1, 1))
     """
-    found = infer_arrays(groups, weights, confidence, k, predicates)
+    inference = infer_arrays(groups, weights, confidence, k, predicates)
     lines = tuple(
         MarginalLine(
             predicate=int(p),
-            influence=float(found.influence[p]),
-            influence_interval=(float(found.influence_low[p]), float(found.influence_high[p])),
-            rank=(int(found.rank_low[i]), int(found.rank_high[i])),
-            gap_without=float(found.without[i]),
-            gap_without_interval=(float(found.without_low[i]), float(found.without_high[i])),
-            trusted=bool(found.trusted[p]),
+            influence=float(inference.influence[p]),
+            influence_interval=(float(inference.influence_low[p]), float(inference.influence_high[p])),
+            rank=(int(inference.rank_low[i]), int(inference.rank_high[i])),
+            gap_without=float(inference.without[i]),
+            gap_without_interval=(float(inference.without_low[i]), float(inference.without_high[i])),
+            trusted=bool(inference.trusted[p]),
         )
-        for i, p in enumerate(found.selected)
+        for i, p in enumerate(inference.selected)
     )
-    gap = (float(found.gap_low), float(found.gap_high))
-    return ExplainedMarginals(lines, float(found.gap), gap, at_least, confidence, len(found.influence))
+    gap = (float(inference.gap_low), float(inference.gap_high))
+    return ExplainedMarginals(
+        lines, float(inference.gap), gap, at_least, confidence, len(inference.influence)
+    )
 
 
 def infer_arrays(
@@ -156,23 +158,23 @@ def infer_arrays(
     # through the boxes, the rest through the first-order intervals.
     smooth = 1.0 - SMOOTH_SHARE * (1.0 - level)
     box = boxes(e, signed, 1.0 - (1.0 - SMOOTH_SHARE) * (1.0 - level))
-    z_one = simultaneous_quantile(smooth, size)
-    clear = (e.count.rest > CLEARANCE * z_one * e.count.rest_scale) & (box.c[0] > 0.0)
-    lower, upper, steady = smooth_interval(e, signed, z_one)
+    z = simultaneous_quantile(smooth, size)
+    clear = (e.count.rest > CLEARANCE * z * e.count.rest_scale) & (box.c[0] > 0.0)
+    lower, upper, steady = smooth_interval(e, signed, z)
     trusted = np.all(clear, axis=-2) & steady
 
-    sure = provable(e, signed, box)
+    provable_ends = provable(e, signed, box)
     ties = tie_allowance(e, signed, box)
-    near = lower + ties[0], upper + ties[1]
+    first_order = lower + ties[0], upper + ties[1]
     if e.kind != "avg":
-        near = largest_allowance(e, box, near)
-    low, high = _where(trusted, near, sure)
+        first_order = largest_allowance(e, box, first_order)
+    low, high = _where(trusted, first_order, provable_ends)
     plain = slope_at(e, signed, estimated(e)).influence
     influence = np.clip(np.where(trusted, plain, _cautious(e, signed)), low, high)
 
     selected = np.argsort(-influence, axis=-1, kind="stable")[..., :k]
-    apart = provable(e, signed, box, fixed=True)
-    rank_low, rank_high = _ranks(e, signed, trusted, ties, apart, selected, smooth)
+    comparable = provable(e, signed, box, fixed=True)
+    rank_low, rank_high = _ranks(e, signed, trusted, ties, comparable, selected, smooth)
     without, without_low, without_high = _gap_without(e, signed, level, selected)
     gap, gap_low, gap_high = _gap(e, signed, level)
     return Inference(
@@ -181,15 +183,15 @@ def infer_arrays(
     )  # fmt: skip
 
 
-def _where(trusted: BoolArray, near: Ends, sure: Ends) -> Ends:
-    """The first-order interval where trusted, cut to the provable one: both hold with the level promised."""
-    low, high = np.maximum(near[0], sure[0]), np.minimum(near[1], sure[1])
+def _where(trusted: BoolArray, first_order: Ends, provable_ends: Ends) -> Ends:
+    """The first-order interval where trusted, cut to the provable one, since both hold at the same level."""
+    low, high = np.maximum(first_order[0], provable_ends[0]), np.minimum(first_order[1], provable_ends[1])
     use = trusted & (low <= high)
-    return np.where(use, low, sure[0]), np.where(use, high, sure[1])
+    return np.where(use, low, provable_ends[0]), np.where(use, high, provable_ends[1])
 
 
 def _cautious(e: Estimates, weights: FloatArray) -> FloatArray:
-    """Plug-in influence with everything held to what is possible; for parts lost in noise."""
+    """Plug-in influence with every part clamped to its possible values; for parts lost in noise."""
     c = np.maximum(e.count.rest, 0.0)
     n = np.maximum(e.count.total[..., None], 0.0)
     m = c.min(axis=-2)
@@ -214,34 +216,34 @@ def _ranks(
     weights: FloatArray,
     trusted: BoolArray,
     ties: Ends,
-    sure: Ends,
+    provable_ends: Ends,
     selected: IntArray,
     smooth: float,
 ) -> tuple[IntArray, IntArray]:
-    """Simultaneous rank intervals from differences: a rank counts those surely above and surely below.
+    """Simultaneous rank intervals: a rank's ends count the predicates certainly above and certainly below.
 
-    All differences and all single influences are bounded together, so selection does no harm. M is a common
-    factor and plays no part. A pair is decided by its difference if both are trusted, or by intervals that
-    do not meet; undecided pairs may stand in either order, ties included.
+    All differences and all single influences are bounded together, so that selection keeps the level. M is a
+    common factor and cancels. The order of a pair is decided by its difference if both are trusted, or by
+    disjoint intervals; an undecided pair may have either order, ties included.
     """
     size = e.count.layout.size
     z = simultaneous_quantile(smooth, size * (size + 1) // 2)
     slope = slope_at(e, weights, estimated(e), fixed=True)
     score = slope.influence
     reach = z * np.sqrt(variances(e, slope))
-    low, high = _where(trusted, (score - reach + ties[0], score + reach + ties[1]), sure)
+    low, high = _where(trusted, (score - reach + ties[0], score + reach + ties[1]), provable_ends)
 
-    def mine(values: NDArray[Item]) -> NDArray[Item]:
+    def of_selected(values: NDArray[Item]) -> NDArray[Item]:
         return np.take_along_axis(values, selected, axis=-1)[..., None]
 
-    both = mine(trusted) & trusted[..., None, :]
+    both = of_selected(trusted) & trusted[..., None, :]
     margin = z * np.sqrt(difference_variances(e, slope, selected))
-    difference = mine(score) - score[..., None, :]
-    ahead = (high[..., None, :] < mine(low)) | (
-        both & (difference - margin + mine(ties[0]) - ties[1][..., None, :] > 0.0)
+    difference = of_selected(score) - score[..., None, :]
+    ahead = (high[..., None, :] < of_selected(low)) | (
+        both & (difference - margin + of_selected(ties[0]) - ties[1][..., None, :] > 0.0)
     )
-    behind = (low[..., None, :] > mine(high)) | (
-        both & (difference + margin + mine(ties[1]) - ties[0][..., None, :] < 0.0)
+    behind = (low[..., None, :] > of_selected(high)) | (
+        both & (difference + margin + of_selected(ties[1]) - ties[0][..., None, :] < 0.0)
     )
     return 1 + behind.sum(axis=-1), size - ahead.sum(axis=-1)
 
@@ -295,7 +297,7 @@ def _means(
 def _weighted_means(
     means: NoisyMeans, weights: FloatArray, confidence: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    asked = weights != 0.0  # a group of weight 0 counts in m and M only
-    kept = NoisyMeans(*(getattr(means, field.name)[..., asked] for field in fields(means)))
-    low, high = weighted_means_intervals(kept, weights[asked], confidence)
+    weighted = weights != 0.0  # a group of weight 0 counts in m and M only
+    kept = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
+    low, high = weighted_means_intervals(kept, weights[weighted], confidence)
     return np.asarray(means.estimates @ weights), low, high

@@ -42,9 +42,9 @@ class OneShotPlan:
     def share(
         cls, *, k: int, family_size: int, sensitivity: int, rho: float, split: tuple[float, float, float]
     ) -> OneShotPlan:
-        """Split ρ; a part that has nothing to decide costs nothing and leaves its share to the rest."""
+        """Splits ρ; a part that has nothing to decide costs nothing, and its share goes to the others."""
         select, influence, rank = split
-        if k == family_size:  # all predicates are in the table anyway
+        if k == family_size:  # the table shows all predicates
             select = 0.0
         if rank_probes(family_size) == 0:  # the only predicate has rank 1
             rank = 0.0
@@ -57,7 +57,7 @@ class OneShotPlan:
         """The widest noise the plan would draw, in scores."""
         scales = [self.influence_scale]
         if self.rho_select > 0:
-            # Twice the sensitivity leaves room for what buckets add to it.
+            # Twice the sensitivity covers the rounding that buckets add to it.
             scales.append(top_k_scale(2 * self.sensitivity, self.k, self.rho_select))
         if self.rho_rank > 0:
             per_probe = self.rho_rank / self.k * LOWER_SHARE / rank_probes(self.family_size)
@@ -83,7 +83,7 @@ class OneShotPlan:
         return gaussian_scale(self.influence_sensitivity, self.rho_influence)
 
     def rank_resolution(self, confidence: float) -> float:
-        """Scores this far apart are told apart by the search for the upper rank, half of the time."""
+        """The difference of scores that the search for the upper rank detects with probability one half."""
         probes = rank_probes(self.family_size)
         if probes == 0:
             return 0.0

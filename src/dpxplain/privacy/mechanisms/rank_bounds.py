@@ -1,9 +1,8 @@
 """Private bounds of a predicate's rank by noisy binary search (paper, RankBound; SPEC section 2).
 
 Each probe compares the predicate's score with the t-th highest one; both move by at most Δ when one
-row comes or goes, so their difference moves by at most 2Δ. At most N = ⌈log2 |P|⌉ probes are made and
-all N are paid for.
-docs/proofs/rank-bounds.md.
+row is added or removed, so their difference moves by at most 2Δ. At most N = ⌈log2 |P|⌉ probes are made and
+all N are paid for (docs/proofs/rank-bounds.md).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def bound_ranks(
 
 
 Lead = Callable[[int], int]
-"""How far ahead of position t something is: ≤ 0 where it is not ahead, never decreasing in t."""
+"""How far a predicate is ahead of position t: ≤ 0 where it is not ahead, never decreasing in t."""
 
 
 def search_positions(
@@ -72,23 +71,23 @@ def search_positions(
     below = _Probes(change, per_search * lower_share, probes, one_sided, noise)
     above = _Probes(change, per_search * (1.0 - lower_share), probes, one_sided, noise)
     intervals = []
-    together = max(1, DRAWS_AT_ONCE // probes)
+    batch = max(1, DRAWS_AT_ONCE // probes)
     for number, (behind, ahead) in enumerate(leads):
-        if number % together == 0:
+        if number % batch == 0:
             for side in (below, above):
-                side.draw(min(together, len(leads) - number))
-        low, _ = _search(lambda t, lead=behind: below.look(lead(t)) >= -below.slack, size)  # type: ignore[misc]
-        _, high = _search(lambda t, lead=ahead: above.look(lead(t)) >= above.slack, size)  # type: ignore[misc]
+                side.draw(min(batch, len(leads) - number))
+        low, _ = _search(lambda t, lead=behind: below.probe(lead(t)) >= -below.slack, size)  # type: ignore[misc]
+        _, high = _search(lambda t, lead=ahead: above.probe(lead(t)) >= above.slack, size)  # type: ignore[misc]
         intervals.append((min(low, high), max(low, high)))
     return intervals
 
 
 class _Probes:
-    """Noisy looks at leads, and the slack beyond which their sign can be trusted.
+    """Noisy probes of leads, and the slack beyond which their sign can be trusted.
 
-    The noise of many looks is drawn at once, on zeros: whole numbers plus discrete Gaussian noise are the
-    same whether OpenDP or we add them up, and one call is much faster than hundreds. All looks that a search
-    might make are drawn for, so that how many draws there are does not depend on the data.
+    The noise of many probes is drawn at once, on zeros: adding it to the lead afterwards has the same law as
+    OpenDP's own addition, and one call is much faster than hundreds. Noise is drawn for all probes that a
+    search might make, so that the number of draws does not depend on the data.
     """
 
     def __init__(self, change: float, rho: float, probes: int, confidence: float, noise: NoiseSource) -> None:
@@ -100,16 +99,16 @@ class _Probes:
         self._noise: Iterator[int] = iter(())
 
     def draw(self, searches: int) -> None:
-        """Noise for the next so many searches."""
+        """Draws the noise of the next `searches` searches."""
         zeros = np.zeros(self._probes * searches, dtype=np.int64)
         self._noise = iter(draw_gaussian(self._source, self._measurement, zeros, self._scale).tolist())
 
-    def look(self, lead: int) -> int:
+    def probe(self, lead: int) -> int:
         return lead + next(self._noise)
 
 
 def _search(beats: Callable[[int], bool], size: int) -> tuple[int, int]:
-    """Narrow the ranks down; `beats(t)` says whether the predicate is taken to beat rank t.
+    """The ends of a binary search over ranks; `beats(t)` is the noisy decision that the predicate beats t.
 
     When `beats` errs only towards no, `high` stays an upper bound of the rank; when it errs only
     towards yes, `low` stays a lower bound. Ends within ⌈log2 size⌉ probes: each leaves at most half.

@@ -1,7 +1,7 @@
-"""Scores of a whole family, most of which may be idle.
+"""The integer scores of a whole family of predicates, stored sparsely.
 
-A predicate that no row of the question's groups satisfies has influence 0 whatever the question, so
-only the active ones are listed. A family of millions then costs what its active part costs.
+A predicate that no row of the question's groups satisfies is idle: its influence is 0 whatever the question.
+Only active predicates are stored, so that a family of millions costs what its active part costs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class FamilyScores:
 
     @property
     def idle(self) -> int:
-        """How many predicates are idle."""
+        """The number of idle predicates."""
         return self.size - len(self.active)
 
     def scores_of(self, indices: Sequence[int]) -> IntArray:
         wanted = np.asarray(indices, dtype=np.int64)
         position = np.searchsorted(self.active, wanted)
-        found = np.append(self.active, -1)[position] == wanted
-        return np.where(found, np.append(self.scores, 0)[position], 0)
+        is_active = np.append(self.active, -1)[position] == wanted
+        return np.where(is_active, np.append(self.scores, 0)[position], 0)
 
     def at_rank(self, rank: int) -> int:
         """The `rank`-th highest score of the whole family, counted from 1."""

@@ -1,8 +1,8 @@
 """Private bounds of a position from distances in rows, for influences of unknown sensitivity.
 
-The noisy binary search is that of `rank_bounds`; only the indicator differs. Whether position t is beaten is
-told by how many rows must change before it might not be: 0 where it is not beaten, sensitivity 1 whatever
-the influence (docs/proofs/custom-influence.md). Positions are ranks, or gaps between public thresholds.
+The noisy binary search is that of `rank_bounds`; only the indicator differs: how many rows must change before
+position t might not be beaten any more, 0 where it is not beaten. Its sensitivity is 1 whatever the influence
+(docs/proofs/custom-influence.md). Positions are ranks, or gaps between public thresholds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dpxplain.privacy.mechanisms.rank_bounds import search_positions
 from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
 from dpxplain.privacy.mechanisms.top_k import select_top_k
 
-_FINE = 2**20  # lattice points per row: noise is drawn on integers, and rounding must not be felt
+_FINE = 2**20  # lattice points per row: noise is drawn on integers, much finer than one row
 _SURE = 6.0  # σ beyond the slack at which a probe is as good as certain
 _RARE = 14.0  # e^-14: how often a selection may err because distances end at its reach
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """Positions that no table within d = 0, 1, … rows leaves.
+    """The lowest and highest position in any table within d = 0, 1, … rows.
 
     >>> envelope = Envelope(np.array([3, 2, 1, 1]), np.array([3, 3, 4, 6]))
     >>> [envelope.ahead(t) for t in (3, 4, 5, 7)], [envelope.behind(t) for t in (3, 2, 1)]
@@ -41,7 +41,7 @@ class Envelope:
         return int(np.count_nonzero(self.highest < t))
 
     def behind(self, t: int) -> int:
-        """Its mirror: rows that must change before position t or an earlier one is possible."""
+        """The mirror of `ahead`: rows that must change before position t or an earlier one is possible."""
         return int(np.count_nonzero(self.lowest > t))
 
 
@@ -78,7 +78,7 @@ def bound_positions(
 def search_reach(
     size: int, searches: int, *, rows: int, rho: float, confidence: float, lower_share: float
 ) -> int:
-    """Distances from which on a search is certain anyway; ending there keeps the sensitivity (proof, 5)."""
+    """The distance at which a search is certain anyway; capping there keeps the sensitivity (proof, 5)."""
     probes = rank_probes(size)
     if probes == 0:
         return 1
@@ -90,11 +90,11 @@ def search_reach(
 def select_by_distance(
     scores: Confidential[FamilyScores], *, k: int, rows: int, rho: float, noise: NoiseSource
 ) -> list[int]:
-    """k predicates, likely those deepest in the top k; one row moves a score by at most 1."""
+    """k predicates, with high probability those furthest inside the top k; one row moves a score by ≤ 1."""
     fine = scores.map(lambda family: FamilyScores(family.active, family.scores * _FINE, family.size))
     return select_top_k(fine, k=k, sensitivity=rows * _FINE, rho=rho, noise=noise)
 
 
 def selection_reach(size: int, k: int, *, rows: int, rho: float) -> int:
-    """Distances from which on a selection is certain anyway."""
+    """The distance at which a selection is certain anyway."""
     return 1 + math.ceil(top_k_scale(rows, k, rho) * (math.log(size) + _RARE))

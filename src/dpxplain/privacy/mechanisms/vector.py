@@ -2,8 +2,7 @@
 
 One row moves the whole vector of influences by at most Δ₂, however many predicates there are. Half of ρ
 buys that vector, from which the k are chosen and all ranks are bounded; the other half measures the k
-chosen afresh, so that their intervals owe nothing to the noise they were chosen on.
-docs/proofs/vector.md has the argument.
+chosen with fresh noise, so that their intervals are independent of the selection (docs/proofs/vector.md).
 """
 
 from __future__ import annotations
@@ -60,18 +59,18 @@ class VectorPlan:
         return gaussian_scale(self.fresh_sensitivity, self.rho_fresh)
 
     def rank_resolution(self, confidence: float) -> float:
-        """No two noises differ by more than this, with the given confidence."""
+        """The bound that all differences of two noises stay below with probability `confidence`."""
         return range_quantile(confidence, self.family_size) * self.all_scale
 
 
 def release_vector(
     secret: Confidential[FamilyScores], plan: VectorPlan, confidence: float, noise: NoiseSource
 ) -> list[Selected]:
-    """Release all scores, choose k by them, measure those afresh, and bound their ranks."""
-    everything = add_gaussian(
+    """Releases all scores, chooses k by them, measures those with fresh noise, and bounds their ranks."""
+    all_scores = add_gaussian(
         secret.map(_dense), sensitivity=plan.family_sensitivity, rho=plan.rho_all, noise=noise
     )
-    noisy = everything.values
+    noisy = all_scores.values
     chosen = np.argsort(-noisy, kind="stable")[: plan.k]
     fresh = add_gaussian(
         secret.map(lambda family: _dense(family)[chosen]),
