@@ -534,6 +534,38 @@ def test_formulas_that_compute_something_else_are_other_requests(monkeypatch: py
     assert code_of(RatioInfluence()) == ""
 
 
+def test_helpers_and_constants_of_a_class_are_part_of_its_identity() -> None:
+    def made(factor: float, shift: float) -> CustomInfluence:
+        class Base:
+            factor = 1.0
+
+            def _helper(self, cells: QuestionCells) -> FloatArray:
+                return cells.predicate_count.sum(axis=0) + shift
+
+        class Own(Base):
+            name = "own"
+            thresholds = (0.0,)
+
+            @property
+            def _sign(self) -> float:
+                return 1.0
+
+            def refusal(self, kind: Any, contrast: Any) -> str:
+                return ""
+
+            def influence(self, cells: QuestionCells) -> FloatArray:
+                return self._sign * self.factor * self._helper(cells)
+
+            def bounds(self, cells: QuestionCells, d: int) -> tuple[FloatArray, FloatArray]:
+                return self.influence(cells) - d, self.influence(cells) + d
+
+        Own.factor = factor
+        return Own()
+
+    assert code_of(made(1.0, 0.0)) == code_of(made(1.0, 0.0))
+    assert len({code_of(made(1.0, 0.0)), code_of(made(2.0, 0.0)), code_of(made(1.0, 3.0))}) == 3
+
+
 def test_a_formula_of_what_cannot_be_told_is_refused_before_anything_is_charged(tmp_path: Any) -> None:
     session, dataset = _session(tmp_path)
     hidden = object()

@@ -10,12 +10,13 @@ import dis
 import functools
 import hashlib
 import json
+import sys
 import sysconfig
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from dpxplain.errors import ExplanationError
 
 _METHODS = ("refusal", "influence", "bounds")
+_INTERNAL = ("_abc_impl", "_is_protocol", "_is_runtime_protocol")  # what typing adds to a class
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
@@ -30,8 +32,28 @@ def code_identity(influence: object) -> str:
     """Equal for influences with the same code, closures, defaults, globals and attributes."""
     serialiser = _Serialiser()
     methods = [serialiser.json(getattr(type(influence), name, None)) for name in _METHODS]
-    content = json.dumps([methods, serialiser.json(_state(influence))])
-    return hashlib.sha256(content.encode()).hexdigest()
+    content = [methods, serialiser.json(_state(influence))]
+    if helpers := _class_attributes(type(influence)):
+        content.append(serialiser.json(helpers))
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _class_attributes(kind: type) -> dict[str, Any]:
+    """Constants and helper methods of the analyst's own classes, base classes included."""
+    return {
+        f"{base.__qualname__}.{name}": value
+        for base in kind.__mro__
+        if not _is_installed(base.__module__, getattr(sys.modules.get(base.__module__), "__file__", None))
+        for name, value in vars(base).items()
+        if name not in _INTERNAL
+        and not (name.startswith("__") and name.endswith("__") and name != "__call__")
+        if not isinstance(value, MemberDescriptorType)
+    }
+
+
+def _is_installed(module: str, file: str | None) -> bool:
+    """Whether code belongs to Python, an installed package or this library, and is known by its name."""
+    return module == "builtins" or module.startswith("dpxplain.") or (file or "").startswith(_INSTALLED)
 
 
 def _state(thing: Any) -> dict[str, Any]:
@@ -68,6 +90,10 @@ class _Serialiser:
             return self._function(value)
         if isinstance(value, MethodType):
             return ["method", self.json(value.__func__), self.json(value.__self__)]
+        if isinstance(value, staticmethod | classmethod):
+            return [kind.__name__, self.json(value.__func__)]
+        if isinstance(value, property | functools.cached_property):
+            return ["property", self.json(value.fget if isinstance(value, property) else value.func)]
         if isinstance(value, functools.partial):
             return ["partial", self.json(value.func), self.json(value.args), self.json(value.keywords)]
         if isinstance(value, ModuleType | type | BuiltinFunctionType | np.ufunc):
@@ -84,7 +110,7 @@ class _Serialiser:
 
     def _function(self, function: FunctionType) -> Any:
         code, closure = function.__code__, function.__closure__ or ()
-        if function.__module__.startswith("dpxplain.") or code.co_filename.startswith(_INSTALLED):
+        if _is_installed(function.__module__, code.co_filename):
             return ["name", function.__module__, function.__qualname__]
         if function in self._functions:
             return ["again", self._functions.index(function)]
