@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpxplain.cli.exits import pointed
+from dpxplain.cli.exits import pointer
 from dpxplain.errors import QueryRefused
 
 BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
@@ -106,7 +106,7 @@ def test_a_refused_query_points_at_the_words(dpxplain: Any) -> None:
 @pytest.mark.parametrize("start", [0, 7, 60, 149])
 def test_the_caret_stays_below_what_it_points_at_in_a_long_line(width: int, start: int) -> None:
     sql = "日" * 5 + "\t" + "x" * 54 + "BAD" + "y" * 100
-    shown = pointed(QueryRefused("no", sql=sql, start=start, end=start + 3), width).plain
+    shown = pointer(QueryRefused("no", sql=sql, start=start, end=start + 3), width).plain
     above, below = shown.split("\n")
     from rich.cells import cell_len, set_cell_size
 
@@ -118,7 +118,7 @@ def test_the_caret_stays_below_what_it_points_at_in_a_long_line(width: int, star
 
 
 def test_a_caret_may_stand_behind_the_end() -> None:
-    assert pointed(QueryRefused("no", sql="SELECT", start=6, end=6), 80).plain.endswith(" ^")
+    assert pointer(QueryRefused("no", sql="SELECT", start=6, end=6), 80).plain.endswith(" ^")
 
 
 def test_an_unforeseen_error_shows_no_text_of_it(dpxplain: Any, monkeypatch: pytest.MonkeyPatch) -> None:

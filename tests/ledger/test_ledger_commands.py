@@ -9,21 +9,15 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import typer
 from ledger_contract import reserve
 
 from dpxplain.cli import run
-from dpxplain.cli.admin_commands import allow_app, audit_app, token_app
 from dpxplain.ledger.opening import open_ledger
 
 
 @pytest.fixture
 def dpxplain(address, capfd, monkeypatch):
     """The command line, in whose environment a ledger knows "adult"; returns code, out and err."""
-    app = typer.Typer()
-    for name, commands in (("token", token_app), ("allow", allow_app), ("audit", audit_app)):
-        app.add_typer(commands, name=name)
-    monkeypatch.setattr("dpxplain.cli.main.app", app)
     monkeypatch.setenv("DPXPLAIN_LEDGER", address)
     with closing(open_ledger(address)) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)

@@ -1,19 +1,13 @@
-"""What was spent: the budget and its history."""
+"""`dpxplain budget` and `history`: what is left, and what was spent on what."""
 
 from __future__ import annotations
 
 from dpxplain.cli import options as o
 from dpxplain.cli.screen import OUT, Format, note, present, show, show_json
-from dpxplain.cli.workspace import DEFAULT_WORKSPACE, Place
+from dpxplain.cli.workspace import Place
 
 
-def budget(
-    data: o.Data = None,
-    schema: o.SchemaFile = None,
-    example: o.Example = None,
-    workspace: o.Workspace = DEFAULT_WORKSPACE,
-    as_json: o.Json = False,
-) -> None:
+def budget(place: Place, as_json: o.Json = False) -> None:
     """How much privacy budget the data set has, in ρ and in (ε, δ).
 
     \b
@@ -22,18 +16,12 @@ def budget(
     """
     from dpxplain.wire.payloads import budget_payload
 
-    with Place(data, schema, example, workspace).recalling() as session:
-        held = session.budget
-        present(held, lambda: budget_payload(held), Format.JSON if as_json else Format.TABLE)
+    with place.read_only_session() as session:
+        current = session.budget
+        present(current, lambda: budget_payload(current), Format.JSON if as_json else Format.TABLE)
 
 
-def history(
-    data: o.Data = None,
-    schema: o.SchemaFile = None,
-    example: o.Example = None,
-    workspace: o.Workspace = DEFAULT_WORKSPACE,
-    as_json: o.Json = False,
-) -> None:
+def history(place: Place, as_json: o.Json = False) -> None:
     """Everything asked so far, its price and the running total.
 
     \b
@@ -42,7 +30,7 @@ def history(
     """
     from dpxplain.wire.payloads import history_payload
 
-    with Place(data, schema, example, workspace).recalling() as session:
+    with place.read_only_session() as session:
         entries = session.history
         if as_json:
             show_json(history_payload(entries))

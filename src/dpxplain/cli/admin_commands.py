@@ -1,4 +1,4 @@
-"""`dpxplain token`, `allow` and `audit`: who may come in, what they may spend and see, and what was done."""
+"""`dpxplain token`, `allow` and `audit`: who may sign in, what they may spend and see, and the audit log."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dpxplain.cli.admin_options import (
     Expires,
     LedgerPlace,
     Reason,
-    decider,
-    details,
-    in_table,
-    moment,
-    opened,
-    plain,
-    short,
+    acting_curator,
+    excerpt,
+    future_time,
+    json_fields,
+    ledger_at,
+    minute,
+    print_table,
 )
 from dpxplain.cli.screen import OUT, amount, note, show_json, warn
 from dpxplain.errors import BadRequest
@@ -36,19 +36,19 @@ BROKEN = 2
 @token_app.callback(invoke_without_command=True)
 def token_root(context: typer.Context) -> None:
     """Tokens: who may come in to a server, as what, until when."""
-    _help_alone(context)
+    _show_help(context)
 
 
 @allow_app.callback(invoke_without_command=True)
 def allow_root(context: typer.Context) -> None:
     """Allowances: what analysts may spend, and whose history they see."""
-    _help_alone(context)
+    _show_help(context)
 
 
 @audit_app.callback(invoke_without_command=True)
 def audit_root(context: typer.Context) -> None:
     """The audit log: every change, hash-chained; show or verify it."""
-    _help_alone(context)
+    _show_help(context)
 
 
 @token_app.command("create")
@@ -63,7 +63,7 @@ def create_token(
     ] = None,
     rho: Annotated[float | None, typer.Option("--rho", help="How much, with --dataset.")] = None,
     by: By = None,
-    ledger: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
     """Make a token. Its text is shown once: pass it on in private.
@@ -74,36 +74,36 @@ def create_token(
     """
     if (dataset is None) != (rho is None):
         raise BadRequest("--dataset and --rho go together.", remedy="Give both, or neither.")
-    until, who = moment(expires), decider(by)
-    with opened(ledger, new=True) as book:
+    until, who = future_time(expires), acting_curator(by)
+    with ledger_at(place, new=True) as ledger:
         if dataset is not None and rho is not None:
-            # First, for this is what can be refused: nobody then holds a token that allows nothing.
-            book.grant(dataset, name, rho, reason="with the first token", by=who)
-        id, text = book.tokens.create(name, role, expires=until, by=who)
+            # First, because it can be refused: then no token is made that allows nothing.
+            ledger.grant(dataset, name, rho, reason="with the first token", by=who)
+        id, text = ledger.tokens.create(name, role, expires=until, by=who)
     if as_json:
-        made = {"id": id, "name": name, "role": role, "token": text, "expires": until.isoformat()}
-        show_json({"kind": "token"} | made)
+        fields = {"id": id, "name": name, "role": role, "token": text, "expires": until.isoformat()}
+        show_json({"kind": "token"} | fields)
         return
     typer.echo(text)
-    note(f"Token {id} of {name} ({role}), valid until {short(until)} UTC. It cannot be shown again.")
+    note(f"Token {id} of {name} ({role}), valid until {minute(until)} UTC. It cannot be shown again.")
 
 
 @token_app.command("list")
-def list_tokens(ledger: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) -> None:
+def list_tokens(place: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) -> None:
     """Every token ever made, without its text.
 
     \b
     Example:
       [cyan]dpxplain token list --ledger postgresql://host/database[/cyan]
     """
-    with opened(ledger) as book:
-        tokens = book.tokens.list()
+    with ledger_at(place) as ledger:
+        tokens = ledger.tokens.list()
     if as_json:
-        show_json({"kind": "tokens", "tokens": [plain(token) for token in tokens]})
+        show_json({"kind": "tokens", "tokens": [json_fields(token) for token in tokens]})
         return
-    in_table(
+    print_table(
         ("id", "name", "role", "expires (UTC)", "revoked (UTC)", "by"),
-        [(one.id, one.name, one.role, short(one.expires), short(one.revoked), one.by) for one in tokens],
+        [(t.id, t.name, t.role, minute(t.expires), minute(t.revoked), t.by) for t in tokens],
         empty="There are no tokens.",
     )
 
@@ -112,7 +112,7 @@ def list_tokens(ledger: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) -
 def revoke_token(
     id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as in the list.")],
     by: By = None,
-    ledger: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
     """End a token and the browser sessions made from it, at once and for good.
@@ -121,8 +121,8 @@ def revoke_token(
     Example:
       [cyan]dpxplain token revoke 0123456789ab[/cyan]
     """
-    with opened(ledger) as book:
-        book.tokens.revoke(id, decider(by))
+    with ledger_at(place) as ledger:
+        ledger.tokens.revoke(id, acting_curator(by))
     if as_json:
         show_json({"kind": "revoked", "id": id})
     else:
@@ -137,7 +137,7 @@ def set_allowance(
     rho: Annotated[float, typer.Option("--rho", help="What they may spend in all; 0 for nothing.")],
     expires: Expires = None,
     by: By = None,
-    ledger: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
     """Set what an analyst may spend on a data set, and until when.
@@ -146,10 +146,10 @@ def set_allowance(
     Example:
       [cyan]dpxplain allow set adult ann --rho 0.5 --expires 90d --reason "study 7"[/cyan]
     """
-    until = None if expires is None else moment(expires)
-    with opened(ledger) as book:
-        book.grant(dataset, analyst, rho, expires=until, reason=reason, by=decider(by))
-    _show_allowances(ledger, dataset, as_json)
+    until = None if expires is None else future_time(expires)
+    with ledger_at(place) as ledger:
+        ledger.grant(dataset, analyst, rho, expires=until, reason=reason, by=acting_curator(by))
+    _show_allowances(place, dataset, as_json)
 
 
 @allow_app.command("top-up")
@@ -161,7 +161,7 @@ def top_up(
         str | None, typer.Option("--analyst", metavar="NAME", help="Theirs; default: the data set's limit.")
     ] = None,
     by: By = None,
-    ledger: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
     """Add to a data set's limit, or to an analyst's allowance.
@@ -170,9 +170,9 @@ def top_up(
     Example:
       [cyan]dpxplain allow top-up adult --rho 1 --reason "second wave"[/cyan]
     """
-    with opened(ledger) as book:
-        book.top_up(dataset, rho, analyst=analyst, reason=reason, by=decider(by))
-    _show_allowances(ledger, dataset, as_json)
+    with ledger_at(place) as ledger:
+        ledger.top_up(dataset, rho, analyst=analyst, reason=reason, by=acting_curator(by))
+    _show_allowances(place, dataset, as_json)
 
 
 @allow_app.command("forgive")
@@ -181,7 +181,7 @@ def forgive(
     analyst: Analyst,
     reason: Reason,
     by: By = None,
-    ledger: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
     """Let an analyst measure again whose charged requests failed too often. The charges stay.
@@ -190,31 +190,31 @@ def forgive(
     Example:
       [cyan]dpxplain allow forgive adult ann --reason "the machine was full"[/cyan]
     """
-    with opened(ledger) as book:
-        book.failures.forgive(dataset, analyst, reason=reason, by=decider(by))
-    _show_allowances(ledger, dataset, as_json)
+    with ledger_at(place) as ledger:
+        ledger.failures.forgive(dataset, analyst, reason=reason, by=acting_curator(by))
+    _show_allowances(place, dataset, as_json)
 
 
 @allow_app.command("list")
-def list_allowances(dataset: Dataset, ledger: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) -> None:
+def list_allowances(dataset: Dataset, place: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) -> None:
     """What a data set has left, who may spend how much of it, and what is shared.
 
     \b
     Example:
       [cyan]dpxplain allow list adult[/cyan]
     """
-    _show_allowances(ledger, dataset, as_json)
+    _show_allowances(place, dataset, as_json)
 
 
 @allow_app.command("share")
-def share(
+def share_history(
     dataset: Dataset,
     owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose history.")],
     reader: Annotated[str, typer.Argument(metavar="READER", help="Who may read it; '*' for everyone.")],
     reason: Reason,
     stop: Annotated[bool, typer.Option("--stop", help="Take the share back.")] = False,
     by: By = None,
-    ledger: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
     """Let an analyst read what another asked, now and later, for free.
@@ -223,17 +223,17 @@ def share(
     Example:
       [cyan]dpxplain allow share adult ann ben --reason "same team"[/cyan]
     """
-    with opened(ledger) as book:
-        decide = book.unshare if stop else book.share
-        decide(dataset, owner, reader, reason=reason, by=decider(by))
-    _show_allowances(ledger, dataset, as_json)
+    with ledger_at(place) as ledger:
+        share_or_stop = ledger.unshare if stop else ledger.share
+        share_or_stop(dataset, owner, reader, reason=reason, by=acting_curator(by))
+    _show_allowances(place, dataset, as_json)
 
 
 @audit_app.command("show")
 def show_audit(
     after: Annotated[int, typer.Option("--after", metavar="ID", help="Only what follows this record.")] = 0,
     limit: Annotated[int, typer.Option("--limit", help="At most so many records.")] = 500,
-    ledger: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
     """Every change of the ledger, oldest first.
@@ -242,16 +242,16 @@ def show_audit(
     Example:
       [cyan]dpxplain audit show --after 120[/cyan]
     """
-    with opened(ledger) as book:
-        records = book.audit(after, limit)
+    with ledger_at(place) as ledger:
+        records = ledger.audit(after, limit)
     if as_json:
-        show_json({"kind": "audit", "records": [plain(record) for record in records]})
+        show_json({"kind": "audit", "records": [json_fields(record) for record in records]})
         return
-    in_table(
+    print_table(
         ("id", "time (UTC)", "who", "what", "data set", "details"),
         [
-            (str(one.id), short(one.time), one.actor, one.action, one.dataset or "", details(one.details))
-            for one in records
+            (str(r.id), minute(r.time), r.actor, r.action, r.dataset or "", excerpt(r.details))
+            for r in records
         ],
         empty="There are no records.",
     )
@@ -262,7 +262,7 @@ def verify_audit(
     head: Annotated[
         str | None, typer.Option("--head", metavar="HASH", help="A head noted down earlier; must be there.")
     ] = None,
-    ledger: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
     """Recompute the log's chain of hashes and hold the whole ledger against it. Exit code 2 if it is broken.
@@ -271,10 +271,10 @@ def verify_audit(
     Example:
       [cyan]dpxplain audit verify --head 3b1f...[/cyan]
     """
-    with opened(ledger) as book:
-        report = book.verify_audit(head)
+    with ledger_at(place) as ledger:
+        report = ledger.verify_audit(head)
     if as_json:
-        show_json({"kind": "audit-report"} | plain(report) | {"intact": report.intact})
+        show_json({"kind": "audit-report"} | json_fields(report) | {"intact": report.intact})
     else:
         for problem in report.problems:
             OUT.print(problem, style="red")
@@ -288,31 +288,38 @@ def verify_audit(
         raise typer.Exit(BROKEN)
 
 
-def _show_allowances(ledger: str, dataset: str, as_json: bool) -> None:
-    with opened(ledger) as book:
-        budget = book.budget(dataset)
-        allowances, shares = book.allowances(dataset), book.shares(dataset)
+def _show_allowances(place: str, dataset: str, as_json: bool) -> None:
+    """Prints a data set's budget, its analysts' allowances and its shares."""
+    with ledger_at(place) as ledger:
+        budget = ledger.budget(dataset)
+        allowances, shares = ledger.allowances(dataset), ledger.shares(dataset)
     if as_json:
         total = {"limit": budget.limit, "spent": budget.spent, "remaining": budget.remaining}
-        lists = {"analysts": [plain(one) for one in allowances], "shares": [plain(one) for one in shares]}
+        lists = {
+            "analysts": [json_fields(allowance) for allowance in allowances],
+            "shares": [json_fields(share) for share in shares],
+        }
         show_json({"kind": "allowances", "dataset": dataset, "rho": total} | lists)
         return
     OUT.print(f"{dataset}: ρ {amount(budget.remaining)} of {amount(budget.limit)} left.", style="bold")
-    in_table(
+    print_table(
         ("analyst", "may spend", "spent", "left", "expires (UTC)", "reason", "by"),
         [
             (
-                *(one.analyst, amount(one.limit), amount(one.spent), amount(one.remaining)),
-                *(short(one.expires, "never"), one.reason, one.by),
+                *(allowance.analyst, amount(allowance.limit), amount(allowance.spent)),
+                *(amount(allowance.remaining), minute(allowance.expires, "never")),
+                *(allowance.reason, allowance.by),
             )
-            for one in allowances
+            for allowance in allowances
         ],
         empty="Nobody was granted anything.",
     )
-    for one in shares:
-        OUT.print(f"{one.owner or 'the local owner'} shares with {one.reader}: {one.reason} ({one.by})")
+    for share in shares:
+        owner = share.owner or "the local owner"
+        OUT.print(f"{owner} shares with {share.reader}: {share.reason} ({share.by})")
 
 
-def _help_alone(context: typer.Context) -> None:
+def _show_help(context: typer.Context) -> None:
+    """Prints the group's help if no command of it was named."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

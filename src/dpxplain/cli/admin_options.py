@@ -1,4 +1,4 @@
-"""The curator's desk: where the ledger is, who decides, until when; and lists of what was decided."""
+"""What `token`, `allow` and `audit` share: their options, opening the ledger, and tables of its rows."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
 
 @contextmanager
-def opened(place: str, *, new: bool = False) -> Iterator[SQLLedger]:
-    """The ledger at the place; a missing file is made only if `new`."""
+def ledger_at(place: str, *, new: bool = False) -> Iterator[SQLLedger]:
+    """The ledger at a path or URL; a missing file is created only if `new`."""
     from dpxplain.ledger.opening import open_ledger
 
     if not new and "://" not in place and not Path(place).exists():
@@ -66,22 +66,22 @@ def opened(place: str, *, new: bool = False) -> Iterator[SQLLedger]:
         ledger.close()
 
 
-def decider(by: str | None) -> str:
-    """Who decides: as said, or as signed in to this computer."""
+def acting_curator(by: str | None) -> str:
+    """The acting curator: `--by`, or else the operating-system user."""
     if by is not None:
         return by
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a computer may not know who runs this
+    except (OSError, KeyError, ImportError):  # a container may have no such user
         return "command line"
 
 
-def moment(text: str) -> datetime:
-    """A time to come: a span from now, or a date or time of day in UTC.
+def future_time(text: str) -> datetime:
+    """The time that `--expires` names: a span from now, or a date or time in UTC.
 
-    >>> moment("2030-12-31").isoformat()
+    >>> future_time("2030-12-31").isoformat()
     '2030-12-31T00:00:00+00:00'
-    >>> moment("90d") > datetime.now(UTC) + timedelta(days=89)
+    >>> future_time("90d") > datetime.now(UTC) + timedelta(days=89)
     True
     """
     try:
@@ -95,16 +95,16 @@ def moment(text: str) -> datetime:
         ) from None
 
 
-def plain(values: DataclassInstance) -> dict[str, Any]:
-    """What the ledger told, as JSON values."""
+def json_fields(values: DataclassInstance) -> dict[str, Any]:
+    """A ledger row's fields as JSON values."""
     return {
         name: value.isoformat() if isinstance(value, datetime) else value
         for name, value in asdict(values).items()
     }
 
 
-def in_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
-    """A list as people read it."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
+    """Prints rows as a table, or the sentence `empty` if there are none."""
     if not rows:
         OUT.print(empty)
         return
@@ -114,11 +114,12 @@ def in_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: st
     OUT.print(table)
 
 
-def short(time: datetime | None, otherwise: str = "") -> str:
+def minute(time: datetime | None, otherwise: str = "") -> str:
+    """A time to the minute, or `otherwise` if there is none."""
     return otherwise if time is None else f"{time:%Y-%m-%d %H:%M}"
 
 
-def details(of_record: object) -> str:
-    """A record's details, as much as fits into a table."""
-    text = json.dumps(of_record, ensure_ascii=False)
+def excerpt(details: object) -> str:
+    """A record's details as JSON, cut to fit into a table."""
+    text = json.dumps(details, ensure_ascii=False)
     return text if len(text) <= 160 else f"{text[:157]}..."

@@ -1,35 +1,21 @@
-"""The commands of the three phases, and their prices."""
+"""`dpxplain query`, `why`, `preview` and `prepare`: answers, questions about them, and prices."""
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.group_names import Ask, as_typed
-from dpxplain.cli.screen import Format, Progress, approve, note, present, suggest
-from dpxplain.cli.workspace import DEFAULT_WORKSPACE, Place, family_named
-from dpxplain.errors import BadRequest
+from dpxplain.cli.explain_commands import preview_explanation
+from dpxplain.cli.group_names import AnswerChoice, TypedQuestion, as_typed
+from dpxplain.cli.screen import Format, Progress, approve, present, suggest
+from dpxplain.cli.workspace import Place
 
 if TYPE_CHECKING:
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
-    from dpxplain.results.preview import ExplanationPreview
-    from dpxplain.results.question import Question
-
-UNPREPARED_RHO = 0.5
-Groups = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="A B", show_default=False,
-        help='Two groups, as shown in the answer; for several columns "Female / White" or a JSON array.',
-    ),
-]  # fmt: skip
 
 
 def query(
@@ -38,13 +24,10 @@ def query(
     confidence: o.Confidence = 0.95,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
-    data: o.Data = None,
-    schema: o.SchemaFile = None,
-    example: o.Example = None,
-    workspace: o.Workspace = DEFAULT_WORKSPACE,
+    *,
+    place: Place,
     curator: o.Curator = False,
-    format: o.As = Format.TABLE,
-    as_json: o.Json = False,
+    output: o.Output,
 ) -> None:
     """Ask: a noisy answer for every declared group (phase 1).
 
@@ -54,36 +37,35 @@ def query(
     """
     from dpxplain.wire.payloads import answer_payload, preview_payload
 
-    place, form, progress = Place(data, schema, example, workspace), o.chosen(format, as_json), Progress()
+    progress = Progress()
     sql = sys.stdin.read() if sql == "-" else sql
-    with place.recalling() as session:
+    with place.read_only_session() as session:
         preview = session.preview(sql, rho, confidence=confidence)
         if dry_run:
-            present(preview, lambda: preview_payload(preview), form)
+            present(preview, lambda: preview_payload(preview), output.form)
             return
-    approve(preview.price, yes=yes, format=form)
-    stored = preview.price.free and not curator
-    with place.recalling() if stored else place.reading(progress, curator=curator) as session:
+    approve(preview.price, yes=yes, format=output.form)
+    is_stored = preview.price.free and not curator
+    with (
+        place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)
+    ) as session:
         with progress.running("Answering"):
             answer = session.query(sql, rho, confidence=confidence)
             truth = answer.truth() if curator else None
         place.remember(answer.id)
-        present(answer, lambda: answer_payload(answer, session.budget, truth), form, truth)
+        present(answer, lambda: answer_payload(answer, session.budget, truth), output.form, truth)
         _suggest_why(answer, place)
 
 
 def why(
-    groups: Groups = None,
-    answer: o.AnswerNumber = None,
-    of: o.Of = None,
+    groups: o.Groups = None,
+    *,
+    choice: AnswerChoice,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
     method: o.Method = None,
-    data: o.Data = None,
-    schema: o.SchemaFile = None,
-    example: o.Example = None,
-    workspace: o.Workspace = DEFAULT_WORKSPACE,
+    place: Place,
     curator: o.Curator = False,
     as_json: o.Json = False,
 ) -> None:
@@ -97,81 +79,20 @@ def why(
     """
     from dpxplain.wire.payloads import question_payload
 
-    place, progress = Place(data, schema, example, workspace), Progress()
-    ask = Ask(groups or (), weight or (), at_least, answer, confidence, method, of)
-    with place.reading(progress, curator=True) if curator else place.recalling() as session:
-        question = ask.of(session, place)
+    groups = groups or []
+    typed = TypedQuestion(groups, choice, confidence, weight or (), at_least, method)
+    with (
+        place.measuring_session(Progress(), curator=True) if curator else place.read_only_session()
+    ) as session:
+        question = typed.ask(session, place)
         truth = question.truth() if curator else None
         form = Format.JSON if as_json else Format.TABLE
         present(question, lambda: question_payload(question, truth), form, truth)
-        typed = groups if groups and not weight else None
-        if typed and len(typed) == 2:
-            about = () if of is None else ("--of", of)
+        if len(groups) == 2:
             if not question.prepared:
-                suggest("Once, then every why is free:", "prepare", *place.words, "--rho", "0.1", *about)
-            suggest("Explain it:", "explain", *place.words, *about, *typed)
-
-
-def explain(
-    groups: Groups = None,
-    rho: o.RhoUnlessPrepared = None,
-    k: o.K = 5,
-    attributes: o.Attributes = None,
-    exclude: o.Exclude = None,
-    conjuncts: o.Conjuncts = None,
-    predicates: o.Predicates = None,
-    mechanism: o.Mechanism = "auto",
-    sensitivity: o.Sensitivity = "tight",
-    answer: o.AnswerNumber = None,
-    of: o.Of = None,
-    weight: o.Weights = None,
-    at_least: o.AtLeast = None,
-    confidence: o.Confidence = 0.95,
-    method: o.Method = None,
-    dry_run: o.DryRun = False,
-    yes: o.Yes = False,
-    data: o.Data = None,
-    schema: o.SchemaFile = None,
-    example: o.Example = None,
-    workspace: o.Workspace = DEFAULT_WORKSPACE,
-    curator: o.Curator = False,
-    report: o.Report = None,
-    format: o.As = Format.TABLE,
-    as_json: o.Json = False,
-) -> None:
-    """Explain a difference: the k most influential predicates (phase 3). Free after prepare.
-
-    \b
-    Examples:
-      [cyan]dpxplain explain Married-civ-spouse Never-married --k 5[/cyan]
-      [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
-      [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
-    """
-    from dpxplain.wire.payloads import explanation_payload, preview_payload
-
-    place, form, progress = Place(data, schema, example, workspace), o.chosen(format, as_json), Progress()
-    ask = Ask(groups or (), weight or (), at_least, answer, confidence, method, of)
-    family = family_named(place.declared, attributes, exclude, conjuncts, predicates)
-    request = family | {"k": k, "mechanism": mechanism, "sensitivity": sensitivity}
-    if report is not None:
-        check_writable(Path(report))  # before spending, not after
-    with place.recalling() as session:
-        preview = _price_of(ask.of(session, place), request, rho)
-        if dry_run:
-            present(preview, lambda: preview_payload(preview), form)
-            return
-    approve(preview.price, yes=yes, format=form)
-    stored = preview.price.free and not curator
-    with place.recalling() if stored else place.reading(progress, curator=curator) as session:
-        with progress.running("Explaining"):
-            # At the price shown, which is nothing if the answer is prepared.
-            agreed = rho if rho is not None else preview.price.rho or None
-            table = ask.of(session, place).explain(**request, rho=agreed)
-            truth = table.truth() if curator else None
-        present(table, lambda: explanation_payload(table, session.budget, truth), form, truth)
-        if report is not None:
-            with progress.running("Writing the report"):
-                note(f"Report: {table.save(report)}")
+                words = (*place.words, "--rho", "0.1", *choice.words)
+                suggest("Once, then every why is free:", "prepare", *words)
+            suggest("Explain it:", "explain", *place.words, *choice.words, *groups)
 
 
 def preview(
@@ -182,22 +103,15 @@ def preview(
     rho: o.RhoToTry = None,
     confidence: o.Confidence = 0.95,
     k: o.K = 5,
-    attributes: o.Attributes = None,
-    exclude: o.Exclude = None,
-    conjuncts: o.Conjuncts = None,
-    predicates: o.Predicates = None,
+    *,
+    family: o.FamilyOptions,
     mechanism: o.Mechanism = "auto",
     sensitivity: o.Sensitivity = "tight",
-    answer: o.AnswerNumber = None,
-    of: o.Of = None,
+    choice: AnswerChoice,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
-    data: o.Data = None,
-    schema: o.SchemaFile = None,
-    example: o.Example = None,
-    workspace: o.Workspace = DEFAULT_WORKSPACE,
-    format: o.As = Format.TABLE,
-    as_json: o.Json = False,
+    place: Place,
+    output: o.Output,
 ) -> None:
     """Price and expected precision of a query or an explanation. Free, reads no data.
 
@@ -208,47 +122,68 @@ def preview(
     """
     from dpxplain.wire.payloads import preview_payload
 
-    place, words = Place(data, schema, example, workspace), words or []
-    with place.recalling() as session:
+    words = words or []
+    with place.read_only_session() as session:
+        result: Any
         if len(words) == 1 and not weight and at_least is None:
-            shown: Any = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
+            result = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
         else:
-            ask = Ask(words, weight or (), at_least, answer, confidence, None, of)
-            family = family_named(place.declared, attributes, exclude, conjuncts, predicates)
-            request = family | {"k": k, "mechanism": mechanism, "sensitivity": sensitivity}
-            shown = _price_of(ask.of(session, place), request, rho)
-        present(shown, lambda: preview_payload(shown), o.chosen(format, as_json))
+            question = TypedQuestion(words, choice, confidence, weight or (), at_least).ask(session, place)
+            result = preview_explanation(
+                question,
+                rho,
+                **family.arguments(place.declared),
+                k=k,
+                mechanism=mechanism,
+                sensitivity=sensitivity,
+            )
+        present(result, lambda: preview_payload(result), output.form)
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a report that could not be written, while refusing is still free."""
-    folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise BadRequest(
-            f"A report cannot be written to {path}.", remedy="Name a file in a folder that exists."
-        )
+def prepare(
+    rho: o.Rho,
+    *,
+    choice: AnswerChoice,
+    family: o.FamilyOptions,
+    dry_run: o.DryRun = False,
+    yes: o.Yes = False,
+    place: Place,
+    output: o.Output,
+) -> None:
+    """Pay once, and every explanation of an answer is free: any groups, weights, k, confidence.
+
+    \b
+    Examples:
+      [cyan]dpxplain prepare --rho 0.02[/cyan]
+      [cyan]dpxplain prepare --rho 0.1 --answer 3 --exclude relationship --dry-run[/cyan]
+    """
+    from dpxplain.wire.payloads import prepared_payload, preview_payload
+
+    progress, arguments = Progress(), family.arguments(place.declared)
+    with place.read_only_session() as session:
+        preview = choice.find(session, place).preview_prepare(rho, **arguments)
+        if dry_run:
+            present(preview, lambda: preview_payload(preview), output.form)
+            return
+    approve(preview.price, yes=yes, format=output.form)
+    with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
+        with progress.running("Preparing"):
+            answer = choice.find(session, place)
+            prepared = answer.prepare(rho, **arguments)
+        present(prepared, lambda: prepared_payload(prepared, answer, session.budget), output.form)
+        _suggest_pair("Ask freely:", "explain", answer, *place.words, *choice.words)
 
 
-def _price_of(question: Question, request: dict[str, Any], rho: float | None) -> ExplanationPreview:
-    """The price of an explanation. Without a ρ it is free if the answer is prepared, and 0.5 otherwise."""
-    from dpxplain.errors import ExplanationError
-
-    if rho is None:
-        with suppress(ExplanationError):  # whatever is wrong besides is told below
-            return question.preview(**request)
-    return question.preview(**request, rho=UNPREPARED_RHO if rho is None else rho)
-
-
-def _suggest_why(asked: Answer | Answers, place: Place) -> None:
+def _suggest_why(result: Answer | Answers, place: Place) -> None:
     from dpxplain.results.answer import Answer
 
-    answer = asked if isinstance(asked, Answer) else asked.answers[-1]
-    about = () if answer is asked else ("--of", answer.value_name)
-    suggest_pair("Ask why:", "why", answer, *place.words, *about)
+    answer = result if isinstance(result, Answer) else result.answers[-1]
+    aggregate = () if answer is result else ("--of", answer.value_name)
+    _suggest_pair("Ask why:", "why", answer, *place.words, *aggregate)
 
 
-def suggest_pair(introduction: str, command: str, answer: Answer, *words: str) -> None:
-    """A question to ask next: the highest of the values shown against the lowest."""
+def _suggest_pair(introduction: str, command: str, answer: Answer, *words: str) -> None:
+    """Suggests comparing the group with the highest value to the one with the lowest."""
     if len(answer) > 1:
         ranked = sorted(answer, key=lambda row: row.estimate)
         suggest(introduction, command, *words, *(as_typed(row.group) for row in (ranked[-1], ranked[0])))

@@ -44,7 +44,7 @@ def demo(
     Example:
       [cyan]dpxplain demo --report why.html[/cyan]
     """
-    from dpxplain.cli.ask_commands import check_writable
+    from dpxplain.cli.explain_commands import check_writable
     from dpxplain.cli.group_names import one_aggregate
     from dpxplain.render.words import row_sentence
     from dpxplain.wire.payloads import answer_payload, explanation_payload, prepared_payload
@@ -111,7 +111,7 @@ def demo(
 
 
 class _Tour:
-    """The narration: indented results, short sentences, a breath between the steps."""
+    """Prints the narration: indented results, short sentences, a pause between the steps."""
 
     def __init__(self, *, silent: bool, pauses: bool) -> None:
         self._silent = silent

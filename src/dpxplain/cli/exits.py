@@ -1,7 +1,6 @@
-"""Errors as one sentence, as JSON, and as an exit code. Nothing here repeats what an unknown error says.
+"""Errors as one sentence, as JSON, and as an exit code.
 
-An exception that DPXPlain did not raise on purpose may quote the data, so its text is never shown; with
---debug its kind and place are.
+An unexpected exception may quote the data, so its text is never shown; --debug shows its type and place.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import typer
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpxplain.cli.screen import ERR, PipeClosed
+from dpxplain.cli.screen import ERR, Declined
 from dpxplain.errors import BadRequest, BudgetExhausted, DPXPlainError, InternalError, QueryRefused
 
 OK, INTERNAL, BAD_REQUEST, EXHAUSTED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -23,27 +22,23 @@ PIPE_CLOSED = 141  # what a shell shows for any command whose reader has left
 _MARGIN = "  "
 
 
-class Declined(Exception):
-    """The person was asked whether to spend, and said no."""
-
-
 def report(error: BaseException, *, as_json: bool, debug: bool) -> int:
-    """Say what went wrong on stderr and return the exit code."""
+    """Prints the error on stderr and returns the exit code."""
     if isinstance(error, Declined | KeyboardInterrupt | typer.Abort):
-        # Typer aborts when a question it asks meets the end of the input; the cursor still stands behind it.
+        # Typer aborts a prompt at the end of input, with the cursor still behind the prompt.
         ERR.print(("\n" if isinstance(error, typer.Abort) else "") + _interruption(error), style="yellow")
         return INTERRUPTED
-    known = _known(error)
-    where = _place(error) if debug and not isinstance(known, BadRequest | BudgetExhausted) else ""
+    ours = _as_dpxplain_error(error)
+    where = _place(error) if debug and not isinstance(ours, BadRequest | BudgetExhausted) else ""
     if as_json:
-        shape = known.to_dict() | ({"debug": where} if where else {})
+        shape = ours.to_dict() | ({"debug": where} if where else {})
         ERR.out(json.dumps(shape, ensure_ascii=False), highlight=False)
     else:
-        _say(known, where)
-    return _code(known)
+        _print_error(ours, where)
+    return _code(ours)
 
 
-def _known(error: BaseException) -> DPXPlainError:
+def _as_dpxplain_error(error: BaseException) -> DPXPlainError:
     if isinstance(error, DPXPlainError):
         return error
     if isinstance(error, typer.TyperException):
@@ -62,22 +57,22 @@ def _code(error: DPXPlainError) -> int:
     return BAD_REQUEST if isinstance(error, BadRequest) else INTERNAL
 
 
-def _say(error: DPXPlainError, where: str) -> None:
+def _print_error(error: DPXPlainError, where: str) -> None:
     ERR.print(Text.assemble(("Error: ", "bold red"), error.problem))
     if isinstance(error, QueryRefused) and error.start is not None:
-        ERR.print(pointed(error, ERR.width), soft_wrap=True)
+        ERR.print(pointer(error, ERR.width), soft_wrap=True)
     if error.remedy:
         ERR.print(error.remedy)
     if where:
         ERR.print(where, style="dim")
 
 
-def pointed(error: QueryRefused, width: int) -> Text:
+def pointer(error: QueryRefused, width: int) -> Text:
     """The offending line of the SQL with a caret under the offending words."""
     assert error.start is not None
     assert error.line is not None
     assert error.column is not None
-    # One space for a tab or any other odd blank: the caret has to stand below what it points at.
+    # A tab or other unprintable character becomes one space, so that the caret stays aligned.
     line = "".join(c if c.isprintable() else " " for c in error.sql.split("\n")[error.line - 1])
     start = min(error.column - 1, len(line))
     length = max(1, (error.end or error.start + 1) - error.start)
@@ -86,10 +81,10 @@ def pointed(error: QueryRefused, width: int) -> Text:
     room = max(20, width - len(_MARGIN) - len(number) - 2)
     # A long line is cut to the part around the caret.
     first = 0 if cell_len(line) <= room else max(0, min(start - room // 3, len(line) - room))
-    shown = line[first : first + room]
+    excerpt = line[first : first + room]
     indent = " " * (len(number) + cell_len(line[first:start]))
     carets = "^" * max(1, min(cell_len(line[start:end]), room - cell_len(line[first:start])))
-    return Text.assemble(_MARGIN, (number, "dim"), shown, "\n", _MARGIN, indent, (carets, "bold red"))
+    return Text.assemble(_MARGIN, (number, "dim"), excerpt, "\n", _MARGIN, indent, (carets, "bold red"))
 
 
 def _interruption(error: BaseException) -> str:
@@ -99,11 +94,8 @@ def _interruption(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """The kind of an error and the file and line it came from; never its text."""
+    """The type of an error and the file and line that raised it; never its text."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "dpxplain" in Path(frame.filename).parts]
     spots = dict.fromkeys(f"{Path(f.filename).name}:{f.lineno}" for f in (*ours[-1:], *frames[-1:]))
     return f"{type(error).__name__} at {', '.join(spots)}"
-
-
-__all__ = ["Declined", "PipeClosed", "pointed", "report"]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpxplain.cli import options as o
 from dpxplain.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -26,56 +27,66 @@ SEPARATOR = " / "
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A question as typed."""
+class AnswerChoice:
+    """Options that say which answer a command is about, and which of its aggregates."""
+
+    answer: o.AnswerNumber = None
+    of: o.Of = None
+
+    def find(self, session: Session, place: Place, confidence: float = 0.95) -> Answer:
+        """The answer with the number given, or else the one shown last."""
+        number = self.answer
+        if number is None:
+            queries = {entry.id for entry in session.history if entry.kind == "query"}
+            number = place.last_answer if place.last_answer in queries else None
+        return one_aggregate(session.answer(number, confidence=confidence), self.of)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The aggregate as an option, for suggested commands."""
+        return () if self.of is None else ("--of", self.of)
+
+
+@dataclass(frozen=True)
+class TypedQuestion:
+    """A question as typed: two groups, one group with `--at-least`, or weighted groups."""
 
     groups: Sequence[str]
-    weights: Sequence[str]
-    at_least: float | None
-    answer: int | None
+    choice: AnswerChoice
     confidence: float
-    method: str | None
-    aggregate: str | None = None
+    weights: Sequence[str] = ()
+    at_least: float | None = None
+    method: str | None = None
 
-    def of(self, session: Session, place: Place) -> Question:
-        """The question, about the answer with the number given or else the last one."""
-        answer = answer_meant(session, place, self.answer, self.aggregate, self.confidence)
+    def ask(self, session: Session, place: Place) -> Question:
+        """The question about the answer chosen."""
+        answer = self.choice.find(session, place, self.confidence)
+        group, other = self._sides(answer)
         constant = 0.0 if self.at_least is None else self.at_least
+        method = {} if self.method is None else {"method": self.method}
+        return answer.why(group, other, at_least=constant, confidence=self.confidence, **method)
+
+    def _sides(self, answer: Answer) -> tuple[object, object]:
         if self.weights:
             if self.groups:
                 raise QuestionError(
                     "Groups were named twice.", remedy="Use either A B or --weight, not both."
                 )
-            group: object = _weighted(self.weights, answer)
-            other: object = None
-        elif len(self.groups) == 2:
+            return _weighted(self.weights, answer), None
+        if len(self.groups) == 2:
             group, other = (address(text, answer) for text in self.groups)
-            if other is None:  # NULL named as JSON would mean that there is no second group
-                other = (None,)
-        elif len(self.groups) == 1 and self.at_least is not None:
-            group, other = {address(self.groups[0], answer): 1.0}, None
-        else:
-            raise QuestionError(
-                f"A question compares two groups, not {len(self.groups)}.",
-                remedy="Name two groups, one group with --at-least, or several with --weight GROUP=NUMBER.",
-            )
-        chosen = {} if self.method is None else {"method": self.method}
-        return answer.why(group, other, at_least=constant, confidence=self.confidence, **chosen)
-
-
-def answer_meant(
-    session: Session, place: Place, number: int | None, aggregate: str | None, confidence: float = 0.95
-) -> Answer:
-    """The answer with the number given, or else the last one looked at."""
-    if number is None:
-        last = place.last_answer
-        known = {entry.id for entry in session.history if entry.kind == "query"}
-        number = last if last in known else None
-    return one_aggregate(session.answer(number, confidence=confidence), aggregate)
+            # NULL named as JSON would mean that there is no second group.
+            return group, (None,) if other is None else other
+        if len(self.groups) == 1 and self.at_least is not None:
+            return {address(self.groups[0], answer): 1.0}, None
+        raise QuestionError(
+            f"A question compares two groups, not {len(self.groups)}.",
+            remedy="Name two groups, one group with --at-least, or several with --weight GROUP=NUMBER.",
+        )
 
 
 def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
-    """The answer about the aggregate meant by `--of`, which may be left out where there is only one."""
+    """The answer about the aggregate named by `--of`, which is optional where there is only one."""
     from dpxplain.results.answers import Answers
 
     if isinstance(answer, Answers):
@@ -140,14 +151,14 @@ def _sample(answer: Answer) -> str:
 
 
 def _sample_parts(answer: Answer) -> list[str]:
-    """A group that exists, for showing how one is written: the first declared."""
+    """The first declared group, to show how one is written."""
     from dpxplain.model.schema import label
 
     return [label(domain[0]) for domain in answer.groups.domains]
 
 
 def as_typed(group: Sequence[DomainValue]) -> str:
-    """A group the way `address` reads it."""
+    """A group as the text that `address` parses."""
     from dpxplain.model.schema import label
 
     labels = [label(value) for value in group]

@@ -1,12 +1,19 @@
-"""What the commands' options are called and mean, said once."""
+"""Names and meaning of the commands' options, and groups of options that several commands share."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from dpxplain.cli.screen import Format
+
+if TYPE_CHECKING:
+    from dpxplain.model.schema import Schema
 
 _WHERE = "Data set"
 _SPENDING = "Spending"
@@ -99,6 +106,13 @@ Method = Annotated[
         rich_help_panel=_WHAT,
     ),
 ]  # fmt: skip
+Groups = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="A B", show_default=False,
+        help='Two groups, as shown in the answer; for several columns "Female / White" or a JSON array.',
+    ),
+]  # fmt: skip
 K = Annotated[int, typer.Option("--k", "-k", help="How many explanations.", rich_help_panel=_WHAT)]
 Attributes = Annotated[
     list[str] | None,
@@ -147,6 +161,78 @@ Report = Annotated[
 ]  # fmt: skip
 
 
-def chosen(format: Format, as_json: bool) -> Format:
-    """`--json` is the short way to say `--format json`."""
-    return Format.JSON if as_json else format
+@dataclass(frozen=True)
+class Output:
+    """The form of a result; `--json` is short for `--format json`."""
+
+    format: As = Format.TABLE
+    as_json: Json = False
+
+    @property
+    def form(self) -> Format:
+        return Format.JSON if self.as_json else self.format
+
+
+@dataclass(frozen=True)
+class FamilyOptions:
+    """The predicates to explain with, as typed."""
+
+    attributes: Attributes = None
+    exclude: Exclude = None
+    conjuncts: Conjuncts = None
+    predicates: Predicates = None
+
+    def arguments(self, schema: Schema) -> dict[str, Any]:
+        """The arguments of `explain`, `prepare` and their previews, which check them."""
+        return {
+            "attributes": _columns(self.attributes, schema),
+            "exclude": _columns(self.exclude, schema) or (),
+            "conjuncts": self.conjuncts,
+            "predicates": _predicates(self.predicates, schema),
+        }
+
+
+def flat(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with each dataclass parameter replaced by that class's fields, as Typer needs it."""
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        group = parameter.annotation
+        if is_dataclass(group):
+            groups[parameter.name] = group
+            types = get_type_hints(group, include_extras=True)
+            options = [
+                parameter.replace(name=f.name, annotation=types[f.name], default=f.default)
+                for f in fields(group)
+            ]
+        else:
+            options = [parameter]
+        parameters += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+
+    @wraps(command)
+    def flattened(**values: Any) -> None:
+        grouped = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**grouped, **values)
+
+    flattened.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return flattened
+
+
+def _columns(texts: Sequence[str] | None, schema: Schema) -> list[str] | None:
+    """The columns in `--attributes a,b`; a column whose own name has a comma is taken whole."""
+    if not texts:
+        return None
+    names = [name for text in texts for name in ([text] if text in schema.columns else text.split(","))]
+    return [name if name in schema.columns else name.strip() for name in names]
+
+
+def _predicates(texts: Sequence[str] | None, schema: Schema) -> list[Any] | None:
+    """`--predicates`: a kind with its columns, such as ranges:age, or a SQL condition."""
+    if not texts:
+        return None
+    from dpxplain.explanation.recipes import read
+
+    return [read(text, schema) for text in texts]

@@ -1,4 +1,4 @@
-"""`dpxplain schema`: draft a declaration from data, and check one against a source. For the curator."""
+"""`dpxplain schema init` and `check`: drafts a schema from data, checks one against its source."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from dpxplain.cli.schema_draft import Draft
     from dpxplain.model.schema import Column, Privacy, Schema
 
-schema_app = typer.Typer(
-    rich_markup_mode="rich",
-)
+schema_app = typer.Typer(rich_markup_mode="rich")
 
 
 @schema_app.callback(invoke_without_command=True)
@@ -56,16 +54,16 @@ def init(
     if target is not None and target.exists() and not force:
         raise BadRequest(f"{target} exists.", remedy="Choose another --output, or add --force.")
     with Progress().running("Reading the data for a draft"):
-        drafted = draft_schema(profile(data), source_for(data, target), rho)
+        draft = draft_schema(profile(data), source_for(data, target), rho)
     if target is not None:
-        _write(target, drafted.text, force)
+        _write(target, draft.text, force)
     warn(WARNING)
     if as_json:
-        show_json(_draft_payload(drafted, target, WARNING))
+        show_json(_draft_payload(draft, target, WARNING))
     elif target is None:
-        typer.echo(drafted.text, nl=False)
+        typer.echo(draft.text, nl=False)
     else:
-        _say_drafted(drafted, target)
+        _print_draft(draft, target)
 
 
 @schema_app.command("check")
@@ -82,7 +80,7 @@ def check(
     Example:
       [cyan]dpxplain schema check people.toml --data people.parquet[/cyan]
     """
-    place = Place(data, schema, None, "")
+    place = Place(data, schema)
     declared = place.declared
     source = place.source
     if source is not None:
@@ -93,12 +91,12 @@ def check(
     if as_json:
         show_json(_check_payload(declared, source))
     else:
-        _say_checked(declared, source)
+        _print_check(declared, source)
 
 
 def _write(target: Path, text: str, force: bool) -> None:
     try:
-        # "x" refuses a file that appeared since we looked.
+        # "x" refuses a file created since the check.
         with target.open("w" if force else "x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except OSError:
@@ -107,18 +105,18 @@ def _write(target: Path, text: str, force: bool) -> None:
         ) from None
 
 
-def _say_drafted(drafted: Draft, target: Path) -> None:
+def _print_draft(draft: Draft, target: Path) -> None:
     table = Table("column", "drafted as", title=f"Draft of {target}", title_justify="left", expand=False)
-    for name, column in drafted.schema.columns.items():
+    for name, column in draft.schema.columns.items():
         table.add_row(Text(name), _kind(column))
-    for left in drafted.left_out:
-        table.add_row(Text(left.name, "dim"), Text(f"left out: {left.reason}", "dim"))
+    for omitted in draft.left_out:
+        table.add_row(Text(omitted.name, "dim"), Text(f"left out: {omitted.reason}", "dim"))
     OUT.print(table)
     note(f"Written to {target}. Review it first.")
     suggest("Then check it:", "schema", "check", str(target))
 
 
-def _say_checked(declared: Schema, source: object) -> None:
+def _print_check(declared: Schema, source: object) -> None:
     table = Table("column", "declared as", "values", title=Text(declared.table.name), title_justify="left")
     table.columns[2].justify = "right"
     for name, column in declared.columns.items():
@@ -137,10 +135,10 @@ def _say_checked(declared: Schema, source: object) -> None:
 
 
 def privacy_in_words(privacy: Privacy) -> str:
-    """What the privacy section promises."""
+    """The guarantee of the schema's privacy section, in sentences."""
     from dpxplain.privacy.accounting import epsilon
 
-    whom = (
+    unit = (
         "one row: whoever has one row is hidden, whoever has several is hidden less"
         if privacy.unit == "row"
         else f"one value of {privacy.unit}: at most {privacy.max_rows} of its rows are used, no more"
@@ -153,12 +151,12 @@ def privacy_in_words(privacy: Privacy) -> str:
     return (
         f"Privacy: all answers together may cost ρ = {amount(privacy.rho)} (zero-concentrated differential "
         f"privacy), which is ε = {epsilon(privacy.rho, privacy.delta):.3g} at δ = {privacy.delta:g}. "
-        f"Protected is {whom}. {hidden}"
+        f"Protected is {unit}. {hidden}"
     )
 
 
 def family_sizes(declared: Schema) -> dict[int, int]:
-    """Predicates over all discrete columns; a query leaves out those it groups or aggregates by."""
+    """Number of predicates over all discrete columns, by conjuncts; a query leaves out its own columns."""
     from dpxplain.explanation.family import Family
 
     attributes = tuple(declared.discrete())
@@ -176,16 +174,16 @@ def _kind(column: Column) -> str:
     return ", ".join(parts) + (", NULL declared" if column.domain and None in column.domain else "")
 
 
-def _draft_payload(drafted: Draft, target: Path | None, warning: str) -> dict[str, Any]:
+def _draft_payload(draft: Draft, target: Path | None, warning: str) -> dict[str, Any]:
     return {
         "kind": "draft",
         "private": False,
         "warning": warning,
         "written": None if target is None else str(target),
-        "toml": drafted.text if target is None else None,
-        "table": drafted.schema.table.name,
-        "columns": list(drafted.schema.columns),
-        "left_out": [{"column": left.name, "reason": left.reason} for left in drafted.left_out],
+        "toml": draft.text if target is None else None,
+        "table": draft.schema.table.name,
+        "columns": list(draft.schema.columns),
+        "left_out": [{"column": omitted.name, "reason": omitted.reason} for omitted in draft.left_out],
     }
 
 

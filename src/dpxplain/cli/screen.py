@@ -1,4 +1,4 @@
-"""What people see. Results go to stdout; prices, progress, hints and warnings to stderr.
+"""Printing: results to stdout; prices, progress, hints and warnings to stderr.
 
 Markup is off everywhere: a group may well be called "[bold]".
 """
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 
 class PipeClosed(Exception):
-    """Nobody reads our output any more, as in `dpxplain history | head`."""
+    """The reader of stdout has exited, as in `dpxplain history | head`."""
+
+
+class Declined(Exception):
+    """The user was asked whether to spend, and said no."""
 
 
 class _Console(Console):
@@ -51,19 +55,19 @@ class _Exportable(Protocol):
 
 
 def show(result: object) -> None:
-    """A result as people read it."""
+    """Prints a result as a table."""
     from dpxplain.render.terminal import renderable
 
     OUT.print(renderable(result))
 
 
 def show_json(payload: object) -> None:
-    """A result as programs read it."""
+    """Prints a result as JSON."""
     typer.echo(json.dumps(_finite(payload), ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity and no NaN; null stands for both."""
+    """The value with null for infinity and NaN, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -72,11 +76,12 @@ def _finite(value: Any) -> Any:
 
 
 def show_csv(result: _Exportable) -> None:
+    """Prints a result as CSV."""
     typer.echo(result.to_csv(), nl=False)
 
 
 def present(result: Any, payload: Callable[[], object], format: Format, truth: Any = None) -> None:
-    """A result in the chosen form; for the curator the truth beside it, marked as not private."""
+    """Prints a result in the chosen format; with `truth`, true values beside it and a warning."""
     if truth is not None:
         warn("Not private: true values are shown because of --curator. Do not pass this output on.")
     if format is Format.JSON:
@@ -99,15 +104,15 @@ def warn(text: str) -> None:
 
 
 def program() -> str:
-    """How to call us again: `make demo` runs us from an environment that is not on the path."""
-    called = Path(sys.argv[0])
-    if called.name != "dpxplain" or shutil.which("dpxplain") is not None:
+    """The command to type: a path where `dpxplain` is not on PATH, as under `make demo`."""
+    executable = Path(sys.argv[0])
+    if executable.name != "dpxplain" or shutil.which("dpxplain") is not None:
         return "dpxplain"
-    return min(str(called), os.path.relpath(called), key=len)
+    return min(str(executable), os.path.relpath(executable), key=len)
 
 
 def suggest(introduction: str, *words: str) -> None:
-    """A command of ours to try next, for people only: a script has no use for advice."""
+    """Prints a command to try next, at a terminal only."""
     if ERR.is_terminal and OUT.is_terminal:
         ERR.print(
             Text.assemble((f"{introduction} ", "dim"), (shlex.join([program(), *words]), "cyan")),
@@ -116,7 +121,7 @@ def suggest(introduction: str, *words: str) -> None:
 
 
 def amount(rho: float) -> str:
-    """ρ to be read and typed back.
+    """ρ as text, short and exact enough to be typed back.
 
     >>> amount(0.30000000000000004), amount(5.0)
     ('0.3', '5')
@@ -138,12 +143,10 @@ def price_in_words(price: Price) -> str:
 
 
 def approve(price: Price, *, yes: bool, format: Format) -> None:
-    """Show the price and, to a person at a terminal, ask.
+    """Prints the price and, at a terminal, asks for confirmation.
 
-    A request that is too dear is the ledger's to refuse.
+    A request beyond the budget is not asked about: the ledger refuses it.
     """
-    from dpxplain.cli.exits import Declined
-
     ERR.print(price_in_words(price))
     settled = price.free or not price.affordable or yes or format is Format.JSON
     if settled or not (sys.stdin.isatty() and ERR.is_terminal):
@@ -153,7 +156,7 @@ def approve(price: Price, *, yes: bool, format: Format) -> None:
 
 
 class Progress:
-    """What a session is working on, as a spinner on stderr; silent unless a person watches."""
+    """The session's current stage as a spinner on stderr; silent unless that is a terminal."""
 
     def __init__(self) -> None:
         self._status: Status | None = None
@@ -164,7 +167,7 @@ class Progress:
 
     @contextmanager
     def running(self, stage: str) -> Iterator[None]:
-        """Spin while the block runs."""
+        """Spins while the block runs."""
         if not ERR.is_terminal:
             yield
             return

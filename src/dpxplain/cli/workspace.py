@@ -1,16 +1,17 @@
-"""From options to a session: with the data when something will be measured, without when nothing can be."""
+"""From options to a session: one that can measure, or a read-only one that opens no data."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dpxplain.cli import options as o
 from dpxplain.cli.screen import Progress
 from dpxplain.errors import BadRequest, SchemaError
 
@@ -24,16 +25,16 @@ DEFAULT_WORKSPACE = ".dpxplain"
 
 @dataclass(frozen=True)
 class Place:
-    """Where the data set, its declaration and its workspace are, as said on the command line."""
+    """Options that say where the data set, its schema and its workspace are."""
 
-    data: str | None
-    schema: str | None
-    example: str | None
-    workspace: str
+    data: o.Data = None
+    schema: o.SchemaFile = None
+    example: o.Example = None
+    workspace: o.Workspace = DEFAULT_WORKSPACE
 
     @cached_property
     def server(self) -> str | None:
-        """The address, if the data set is at a server: --data https://host/data-set."""
+        """The URL, if the data set is at a server: --data https://host/data-set."""
         from dpxplain.session import is_address
 
         if not is_address(self.data):
@@ -69,29 +70,29 @@ class Place:
         from dpxplain.model.schema import Schema
 
         if self.server is not None:
-            with self.recalling() as session:
+            with self.read_only_session() as session:
                 return session.schema
         return Schema.load(self.schema_file)
 
     @property
     def source(self) -> str | Path | None:
-        """The data: as given, or where the schema says, which is relative to the schema's own folder."""
+        """The data: `--data`, or else the schema's table.source, relative to the schema's folder."""
         if self.data is not None:
             return self.data
-        named = self.declared.table.source
-        return None if named is None else self.schema_file.parent / named
+        source = self.declared.table.source
+        return None if source is None else self.schema_file.parent / source
 
     @property
     def words(self) -> list[str]:
-        """The same place on another command line, for commands that are suggested."""
-        named = {"--example": self.example, "--schema": self.schema, "--data": self.data}
+        """The options that name this place again, for suggested commands."""
+        options = {"--example": self.example, "--schema": self.schema, "--data": self.data}
         if self.workspace != DEFAULT_WORKSPACE:
-            named["--workspace"] = self.workspace
-        return [word for option, value in named.items() if value is not None for word in (option, value)]
+            options["--workspace"] = self.workspace
+        return [word for option, value in options.items() if value is not None for word in (option, value)]
 
     @contextmanager
-    def reading(self, progress: Progress, *, curator: bool = False) -> Iterator[Session]:
-        """A session that can measure."""
+    def measuring_session(self, progress: Progress, *, curator: bool = False) -> Iterator[Session]:
+        """A session on the data, which can spend."""
         from dpxplain.session import connect
 
         if self.server is not None:
@@ -111,17 +112,16 @@ class Place:
             yield session
 
     @contextmanager
-    def recalling(self) -> Iterator[Session]:
-        """A session on what was released before, and on prices. Reads no data and can spend nothing."""
-        from dpxplain.cli.recall import recall
+    def read_only_session(self) -> Iterator[Session]:
+        """A session on earlier releases and on prices. Reads no data and cannot spend."""
+        from dpxplain.cli.read_only import read_only_session
         from dpxplain.session import connect
 
         if self.server is not None:
             with connect(self.server) as session:
                 yield session
             return
-
-        with recall(self.declared, self.workspace) as session:
+        with read_only_session(self.declared, self.workspace) as session:
             yield session
 
     @property
@@ -130,51 +130,18 @@ class Place:
 
     @property
     def last_answer(self) -> int | None:
-        """The number of the answer looked at last, which a repeated, stored query makes an older one."""
+        """The number of the answer shown last; an older one after a query was repeated."""
         with suppress(OSError, ValueError, AttributeError):
             number = json.loads(self._last_answers.read_text(encoding="utf-8")).get(self.declared.table.name)
             return number if isinstance(number, int) else None
         return None
 
     def remember(self, answer: int) -> None:
-        """Make `answer` the one that why and explain speak of. A convenience, so failing is no failure."""
+        """Makes `answer` the default of why and explain. A file that cannot be written is ignored."""
         with suppress(OSError):
-            known: dict[str, int] = {}
+            numbers: dict[str, int] = {}
             with suppress(OSError, ValueError, TypeError):
-                known = dict(json.loads(self._last_answers.read_text(encoding="utf-8")))
+                numbers = dict(json.loads(self._last_answers.read_text(encoding="utf-8")))
             draft = self._last_answers.with_suffix(f".{os.getpid()}.tmp")
-            draft.write_text(json.dumps(known | {self.declared.table.name: answer}), encoding="utf-8")
+            draft.write_text(json.dumps(numbers | {self.declared.table.name: answer}), encoding="utf-8")
             draft.replace(self._last_answers)
-
-
-def columns_named(texts: Sequence[str] | None, declared: Schema) -> list[str] | None:
-    """`--attributes a,b`; a column whose own name has a comma is taken whole."""
-    if not texts:
-        return None
-    named = [[text] if text in declared.columns else text.split(",") for text in texts]
-    return [name.strip() if name not in declared.columns else name for part in named for name in part]
-
-
-def family_named(
-    declared: Schema,
-    attributes: Sequence[str] | None,
-    exclude: Sequence[str] | None,
-    conjuncts: int | None,
-    predicates: Sequence[str] | None,
-) -> dict[str, Any]:
-    """Which predicates a command is about; the library checks them."""
-    return {
-        "attributes": columns_named(attributes, declared),
-        "exclude": columns_named(exclude, declared) or (),
-        "conjuncts": conjuncts,
-        "predicates": predicates_named(predicates, declared),
-    }
-
-
-def predicates_named(texts: Sequence[str] | None, declared: Schema) -> list[Any] | None:
-    """`--predicates`: a kind with its columns, such as ranges:age, or a SQL condition."""
-    if not texts:
-        return None
-    from dpxplain.explanation.recipes import read
-
-    return [read(text, declared) for text in texts]

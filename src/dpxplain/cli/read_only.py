@@ -1,7 +1,6 @@
-"""A session on what the ledger already knows: budget, history, stored answers and prices.
+"""A read-only session on a workspace: budget, history, stored answers and prices.
 
-It needs no data, so it opens at once however large they are; and it can reserve nothing, so nothing asked
-of it can spend.
+It reads no data, so it opens at once however large they are, and its ledger refuses every charge.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.session import Session
 
 
-class _SealedLedger(SQLiteLedger):
-    """A ledger for looking only: `reserve` is the one gate to spending, and it is shut."""
+class ReadOnlyLedger(SQLiteLedger):
+    """Read-only ledger: `reserve` always raises."""
 
     def reserve(self, dataset: str, charge: Charge) -> int:
         raise BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")
 
 
-def recall(schema: Schema, workspace: str | Path) -> Session:
-    """The data set as its workspace remembers it."""
-    ledger = _SealedLedger(Path(workspace) / "ledger.sqlite")
+def read_only_session(schema: Schema, workspace: str | Path) -> Session:
+    """A session on what the workspace's ledger already holds."""
+    ledger = ReadOnlyLedger(Path(workspace) / "ledger.sqlite")
     try:
         ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
     except BaseException:

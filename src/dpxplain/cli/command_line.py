@@ -1,0 +1,120 @@
+"""All commands, and how one is run.
+
+Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted; 130 interrupted, 141 reader gone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, NoReturn
+
+import typer
+from typer.main import get_command
+
+from dpxplain.cli.account_commands import budget, history
+from dpxplain.cli.admin_commands import allow_app, audit_app, token_app
+from dpxplain.cli.ask_commands import prepare, preview, query, why
+from dpxplain.cli.compute_commands import compute
+from dpxplain.cli.demo import demo
+from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
+from dpxplain.cli.explain_commands import explain, ratio
+from dpxplain.cli.options import flat
+from dpxplain.cli.schema_commands import schema_app
+from dpxplain.cli.screen import PipeClosed
+from dpxplain.cli.serve_command import serve
+from dpxplain.errors import BadRequest
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
+)
+for command in (demo, query, why, prepare, explain, preview, compute, ratio, budget, history, serve):
+    app.command()(flat(command))
+for name, commands in {
+    "schema": schema_app,
+    "token": token_app,
+    "allow": allow_app,
+    "audit": audit_app,
+}.items():
+    app.add_typer(commands, name=name)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="On an unforeseen error, show its kind and place.")
+    ] = False,
+) -> None:
+    """Differentially private answers that explain themselves.
+
+    \b
+    [bold]Quick start[/bold], on bundled data:
+      [cyan]dpxplain demo[/cyan]
+      [cyan]dpxplain query -e adult --rho 0.1[/cyan] \\
+        [cyan]"SELECT sex, COUNT(*) FROM adult GROUP BY sex"[/cyan]
+      [cyan]dpxplain prepare -e adult --rho 0.1[/cyan]  # from now on every why is free
+      [cyan]dpxplain explain -e adult Male Female[/cyan]
+    """
+    if version:
+        from dpxplain import __version__
+
+        typer.echo(f"dpxplain {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> NoReturn:
+    """The `dpxplain` command."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal whose encoding lacks ρ shows a question mark instead of failing.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    code = run(sys.argv[1:])
+    if code == PIPE_CLOSED:
+        # Otherwise Python reports the closed pipe again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code; never raises."""
+    # Accepted anywhere, because people add it at the end of a command that just failed.
+    debug = "--debug" in arguments
+    words = [word for word in arguments if word != "--debug"]
+    as_json = _wants_json(words)
+    try:
+        _check_text(words)
+        outcome = get_command(app).main(words, prog_name="dpxplain", standalone_mode=False)
+        sys.stdout.flush()
+    except (PipeClosed, BrokenPipeError, SystemExit):  # Typer exits on a closed pipe
+        return PIPE_CLOSED
+    except (Exception, KeyboardInterrupt) as error:
+        return _report_safely(error, as_json, debug)
+    if outcome == INTERRUPTED:  # Typer returns this code after Ctrl-C
+        return _report_safely(KeyboardInterrupt(), as_json, debug)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _check_text(words: Sequence[str]) -> None:
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError:
+        raise BadRequest(
+            "The command line is not valid UTF-8.", remedy="Check the terminal's encoding."
+        ) from None
+
+
+def _report_safely(error: BaseException, as_json: bool, debug: bool) -> int:
+    try:
+        return report(error, as_json=as_json, debug=debug)
+    except Exception:  # stderr may be closed; a traceback would quote the first error
+        return INTERNAL
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    """Whether errors are printed as JSON; decided before parsing, since parsing may fail."""
+    return "--json" in words or "--format=json" in words or ("--format", "json") in pairwise(words)
