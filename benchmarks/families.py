@@ -11,7 +11,7 @@ import pyarrow as pa
 import dpxplain as dpx
 from benchmarks.report import Line, alternate, at_most
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
@@ -50,7 +50,7 @@ def _table(rows: int) -> tuple[pa.Table, Schema]:
 def run(rows: int) -> list[Line]:
     table, schema = _table(rows)
     engine = DuckDBEngine(table, schema)
-    ledger = SQLiteLedger(None)
+    ledger = open_ledger(None)
     ledger.open_dataset("t", schema.privacy.rho, schema.privacy.delta)
     dataset = OpenDataset(schema, engine, ledger, OpenDPNoise())
     answer = Session(dataset).query("SELECT sex, AVG(income) FROM t GROUP BY sex", rho=0.1)

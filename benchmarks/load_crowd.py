@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from benchmarks.load_servers import Setting, served, write_people
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.budget import limit_units, spend_units
 
 SQL = "SELECT region, AVG(pay) FROM people GROUP BY region"
@@ -42,13 +42,11 @@ class Crowd:
     """Of the audit log."""
 
 
-def run(
-    folder: Path, ledger: str, *, analysts: int, answers: int, processes: int = 1, cheap_tokens: bool = False
-) -> Crowd:
+def run(folder: Path, ledger: str, *, analysts: int, answers: int, processes: int = 1) -> Crowd:
     rho = 0.1  # no binary float: ten of them are 1 only where ρ is counted in whole units
     limit = round(answers * rho, 12)
     write_people(folder / "data", limit)
-    setting = Setting(folder, ledger, cheap_tokens=cheap_tokens)
+    setting = Setting(folder, ledger)
     tokens = list(setting.tokens([f"analyst-{n:03}" for n in range(analysts)]).values())
     with served(setting, processes) as servers:
         urls = [servers[n % processes].url for n in range(analysts)]

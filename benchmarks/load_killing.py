@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from benchmarks.load_servers import ServerProcess, Setting, write_people
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.budget import UNITS_PER_RHO, limit_units, spend_units
 
 AT = "api/v1/datasets/people"
@@ -58,11 +58,9 @@ class Rounds:
     """Every promise that was not kept, as a sentence."""
 
 
-def run(
-    folder: Path, ledger: str, *, rounds: int, seed: int, longest: float = 1.5, cheap_tokens: bool = False
-) -> Rounds:
+def run(folder: Path, ledger: str, *, rounds: int, seed: int, longest: float = 1.5) -> Rounds:
     write_people(folder / "data", _BUDGET_OF_A_ROUND)
-    setting = Setting(folder, ledger, cheap_tokens=cheap_tokens)
+    setting = Setting(folder, ledger)
     tokens = setting.tokens([f"analyst-{n}" for n in range(ANALYSTS)])
     tokens |= setting.tokens(["curator"], "curator")
     chance, found = random.Random(seed), Rounds()

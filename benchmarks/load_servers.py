@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpxplain.datasets import path as bundled
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server.config import LEDGER_VARIABLE
 
 ROOT = Path(__file__).parent.parent
@@ -49,9 +49,6 @@ step = 1
 """
 LIMITS = {"requests_per_minute": 1_000_000, "anonymous_per_minute": 1_000_000, "waiting": 64}
 
-# A test that makes hundreds of tokens would wait a minute for scrypt alone; what a token costs to check is
-# not what it is about.
-_CHEAP_TOKENS = "import dpxplain.ledger.tokens as t; t._SCRYPT_N = 16; "
 _MAIN = "from dpxplain.cli import main; main()"
 _STARTING_SECONDS = 60.0
 
@@ -92,20 +89,14 @@ class Setting:
     """A path or a postgresql:// address."""
     limits: Mapping[str, float] = field(default_factory=lambda: LIMITS)
     default_rho: float = 1_000_000.0
-    cheap_tokens: bool = False
 
     def tokens(self, names: list[str], role: str = "analyst") -> dict[str, str]:
         """A token for each name, made before any server runs."""
-        import dpxplain.ledger.tokens as tokens
-
-        usual = tokens._SCRYPT_N
         book = open_ledger(self.ledger)
         try:
-            tokens._SCRYPT_N = 16 if self.cheap_tokens else usual
             until = datetime.now(UTC) + timedelta(hours=6)
             return {name: book.tokens.create(name, role, expires=until, by="load")[1] for name in names}
         finally:
-            tokens._SCRYPT_N = usual
             book.close()
 
     def config(self) -> Path:
@@ -124,10 +115,9 @@ class ServerProcess:
 
     def __init__(self, setting: Setting) -> None:
         self._log = setting.folder / f"server-{time.monotonic_ns()}.log"
-        program = (_CHEAP_TOKENS if setting.cheap_tokens else "") + _MAIN
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", program, "serve", str(setting.config())],
+                [sys.executable, "-c", _MAIN, "serve", str(setting.config())],
                 env=os.environ | {LEDGER_VARIABLE: setting.ledger, "COLUMNS": "500"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

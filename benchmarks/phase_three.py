@@ -14,7 +14,7 @@ import pyarrow.parquet as parquet_files
 from benchmarks.report import Line, alternate, at_most, faster
 from dpxplain.datasets import census
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
@@ -32,7 +32,7 @@ class _Open:
     def __init__(self, parquet: Path) -> None:
         self.schema = Schema.load(census.schema() | {"privacy": {"rho": 1000.0}})
         self.engine = DuckDBEngine(parquet, self.schema)
-        ledger = SQLiteLedger(None)
+        ledger = open_ledger(None)
         ledger.open_dataset(self.schema.table.name, self.schema.privacy.rho, self.schema.privacy.delta)
         self.dataset = OpenDataset(self.schema, self.engine, ledger, OpenDPNoise())
         answer = Session(self.dataset).query(_SQL, rho=0.1)

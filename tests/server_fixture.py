@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from fastapi import FastAPI
 
-from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.server.app import create_app
 from dpxplain.server.config import Config
 from dpxplain.server.run import address, listening, uvicorn_of

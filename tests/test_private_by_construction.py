@@ -29,7 +29,7 @@ import dpxplain as dpx
 from dpxplain.curator import CuratorDataset
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import DPXPlainError, InternalError
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Query
@@ -105,7 +105,7 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Duck
 
 def fresh(engine: Any, ledger: Any = None, *, curator: bool = False) -> Session:
     """A session with its own budget on an open engine."""
-    ledger = ledger or SQLiteLedger(None)
+    ledger = ledger or open_ledger(None)
     ledger.open_dataset(SCHEMA.table.name, SCHEMA.privacy.rho, SCHEMA.privacy.delta)
     kind = CuratorDataset if curator else OpenDataset
     return Session(kind(SCHEMA, engine, ledger, OpenDPNoise()))
@@ -445,7 +445,7 @@ class Recorded:
 
 def watched(engine: Any) -> tuple[Session, list[str]]:
     calls: list[str] = []
-    session = fresh(Recorded(engine, "engine", calls), Recorded(SQLiteLedger(None), "ledger", calls))
+    session = fresh(Recorded(engine, "engine", calls), Recorded(open_ledger(None), "ledger", calls))
     calls.clear()
     return session, calls
 

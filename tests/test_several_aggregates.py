@@ -15,7 +15,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.budget import split_rho
 from dpxplain.model.charge import Request
 from dpxplain.model.release import AnswersRelease
@@ -292,7 +292,7 @@ def test_neighbouring_tables_have_answers_of_one_shape() -> None:
     tables = [base, base.iloc[1:], more, base.iloc[:0], base.assign(pay=np.nan)]
     forms = []
     for table in tables:
-        ledger = SQLiteLedger(None)
+        ledger = open_ledger(None)
         ledger.open_dataset("t", 100.0, 1e-6)
         with Session(OpenDataset(schema, DuckDBEngine(table, schema), ledger, OpenDPNoise())) as session:
             shown = session.query(SQL, rho=3.0)

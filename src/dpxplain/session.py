@@ -15,8 +15,8 @@ from dpxplain.curator import CuratorDataset
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.protocol import Entry, Ledger
-from dpxplain.ledger.sqlite import SQLiteLedger
 from dpxplain.model.budget import Budget, check_rho
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
@@ -79,7 +79,7 @@ def connect(
     declared = Schema.load(schema)
     if source is None:
         source = _declared_source(declared, schema)
-    ledger = SQLiteLedger(Path(workspace or WORKSPACE) / "ledger.sqlite")
+    ledger = open_ledger(Path(workspace or WORKSPACE) / "ledger.sqlite")
     return _open(source, declared, ledger, curator, trusted_code, insecure_seed, progress)
 
 
@@ -100,7 +100,7 @@ def example(
     return _open(
         bundled(f"{name}.parquet"),
         declared,
-        SQLiteLedger(None),
+        open_ledger(None),
         curator,
         trusted_code,
         insecure_seed,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 
 
 def _address(database: str, request: pytest.FixtureRequest, folder: Path) -> str | None:

@@ -15,7 +15,7 @@ import ledger_worker
 import pytest
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.budget import spend_units
 from dpxplain.model.charge import Charge, Request, Spend
@@ -25,6 +25,13 @@ def reserve(ledger: Ledger, rho: float, key: str = "k", dataset: str = "adult") 
     return ledger.reserve(
         dataset, Charge("query", key, Request("SELECT COUNT(*) FROM adult"), rho, (Spend("gaussian", rho),))
     )
+
+
+def store(ledger: Ledger, kind: str, key: str, subject: str | None = None) -> int:
+    """A released entry of this kind."""
+    entry = ledger.reserve("adult", Charge(kind, key, Request(key), 0.01, subject=subject))
+    ledger.release(entry, "{}")
+    return entry
 
 
 class LedgerContract:
@@ -126,6 +133,38 @@ class LedgerContract:
     def test_unknown_id_is_no_release(self, ledger, entry):
         assert ledger.get("adult", entry) is None
 
+    def test_an_entry_is_read_by_its_id_whether_released_or_not(self, ledger):
+        entry = reserve(ledger, 0.1, key="abc")
+        assert ledger.entry("adult", entry) == ledger.history("adult")[0]
+        assert ledger.entry("adult", entry).state == "reserved"
+        ledger.release(entry, "{}")
+        assert ledger.entry("adult", entry).state == "released"
+
+    @pytest.mark.parametrize("entry", [0, -1, 999, 2**63, -(2**70)])
+    def test_unknown_id_is_no_entry(self, ledger, entry):
+        assert ledger.entry("adult", entry) is None
+
+    def test_latest_is_the_newest_release_of_its_kind(self, ledger):
+        assert ledger.latest("adult", "query") is None
+        store(ledger, "query", "first")
+        newest = store(ledger, "query", "second")
+        store(ledger, "explain", "other kind")
+        reserve(ledger, 0.1, key="never released")
+        assert ledger.latest("adult", "query") == ledger.entry("adult", newest)
+        assert ledger.latest("adult", "explain").key == "other kind"
+        assert ledger.latest("adult", "prepare") is None
+
+    def test_preparations_are_found_by_the_query_they_belong_to(self, ledger):
+        store(ledger, "query", "no preparation", subject="this query")
+        store(ledger, "prepare", "first", subject="this query")
+        store(ledger, "prepare", "another", subject="another query")
+        store(ledger, "prepare", "by an older version")
+        store(ledger, "prepare", "second", subject="this query")
+        ledger.reserve("adult", Charge("prepare", "unreleased", Request(""), 0.01, subject="this query"))
+        found = ledger.preparations("adult", "this query")
+        assert [entry.key for entry in found] == ["first", "by an older version", "second"]
+        assert [entry.key for entry in ledger.preparations("adult", "unknown")] == ["by an older version"]
+
     def test_release_is_written_once(self, ledger):
         entry = reserve(ledger, 0.1)
         ledger.release(entry, '"first"')
@@ -188,9 +227,12 @@ class LedgerContract:
             lambda ledger: ledger.history("nobody"),
             lambda ledger: ledger.find("nobody", "k"),
             lambda ledger: ledger.get("nobody", 1),
+            lambda ledger: ledger.entry("nobody", 1),
+            lambda ledger: ledger.latest("nobody", "query"),
+            lambda ledger: ledger.preparations("nobody", "query"),
             lambda ledger: reserve(ledger, 0.1, dataset="nobody"),
         ],
-        ids=["budget", "history", "find", "get", "reserve"],
+        ids=["budget", "history", "find", "get", "entry", "latest", "preparations", "reserve"],
     )
     def test_unknown_data_set_is_named(self, ledger, use):
         with pytest.raises(BadRequest, match="'nobody'"):
@@ -220,7 +262,7 @@ class LedgerContract:
         entry = ledger.reserve(nasty, Charge(nasty, nasty, Request(nasty), 0.1, (Spend(nasty, 0.1),)))
         ledger.release(entry, nasty)
         line, payload = ledger.find(nasty, nasty)
-        assert {payload, line.kind, line.key, line.description, line.spends[0].mechanism} == {nasty}
+        assert {payload, line.kind, line.key, line.description, line.spends[0].event} == {nasty}
 
     def test_exactly_as_many_threads_succeed_as_the_limit_allows(self, ledger):
         # More threads than a database has connections: they queue, and nobody gets in twice.

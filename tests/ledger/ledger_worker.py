@@ -10,8 +10,7 @@ import os
 import sys
 
 from dpxplain.errors import BudgetExhausted
-from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.charge import Charge, Request, Spend
 

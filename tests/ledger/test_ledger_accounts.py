@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from ledger_contract import reserve
+from ledger_contract import reserve, store
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.model.budget import spend_units
@@ -337,3 +337,23 @@ def test_expiry_needs_a_time_zone(ledger):
 def test_decision_about_an_unknown_data_set_names_it(ledger, use):
     with pytest.raises(BadRequest, match="'nobody'"):
         use(ledger)
+
+
+def test_single_reads_keep_to_what_the_analyst_may_see(ledger):
+    ann = ledger.account("ann", default_limit=None)
+    ben, carol = ledger.account("ben"), ledger.account("carol", sees_all=True)
+    query, preparation = store(ann, "query", "q"), store(ann, "prepare", "p", subject="q")
+
+    def reads(account):
+        found = account.entry("adult", query), account.latest("adult", "query")
+        return [entry and entry.id for entry in (*found, *account.preparations("adult", "q"))]
+
+    for account in (ann, carol, ledger):
+        assert reads(account) == [query, query, preparation]
+    assert reads(ben) == [None, None]
+    ledger.share("adult", "ann", "ben", **WHY)
+    assert reads(ben) == [query, query, preparation]
+    ledger.unshare("adult", "ann", "ben", **WHY)
+    assert reads(ben) == [None, None]
+    ledger.share("adult", "ann", "*", **WHY)
+    assert reads(ben) == [query, query, preparation]

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import tokens
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.standing import Standing
 from dpxplain.ledger.tables import APPEND_ONLY
 
@@ -21,12 +20,6 @@ WHY = {"reason": "study 7", "by": "carol"}
 
 # Nobody but us can reach a ledger in memory to tamper with it.
 on_disk = pytest.mark.parametrize("place", ["file", "postgres"], indirect=True)
-
-
-@pytest.fixture(autouse=True)
-def cheap_secrets(monkeypatch):
-    """No test here is about how hard a token is to guess."""
-    monkeypatch.setattr(tokens, "_SCRYPT_N", 2)
 
 
 def live(ledger):

@@ -12,7 +12,7 @@ import pytest
 from ledger_contract import reserve
 
 from dpxplain.cli import run
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from ledger_contract import start_worker
 from ledger_worker import LIMIT, LOOP_RHO, charge
 
 from dpxplain.errors import BudgetExhausted
-from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.protocol import Ledger
 
 

@@ -9,7 +9,7 @@ from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import jobs
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 
 
 def create(ledger, id="job"):

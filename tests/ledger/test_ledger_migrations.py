@@ -16,9 +16,8 @@ from ledger_contract import reserve
 
 from dpxplain.errors import BudgetExhausted, SourceError
 from dpxplain.ledger import migrations
-from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.migrations import VERSION
-from dpxplain.ledger.opening import open_ledger
 from dpxplain.model.charge import Spend
 
 DUMPS = sorted((Path(__file__).parent / "old_ledgers").glob("*.sql"))

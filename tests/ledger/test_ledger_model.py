@@ -19,8 +19,7 @@ from hypothesis.stateful import (
 )
 
 from dpxplain.errors import BudgetExhausted
-from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import limit_units, rho_of_units, spend_units
 from dpxplain.model.charge import Charge, Request, Spend
 

@@ -14,8 +14,8 @@ from ledger_contract import reserve
 
 from dpxplain.errors import BudgetExhausted, InternalError, SourceError
 from dpxplain.ledger import audit, postgres, store
-from dpxplain.ledger.opening import open_ledger
-from dpxplain.ledger.postgres import PostgresLedger
+from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.postgres import PostgresStore
 from dpxplain.ledger.standing import standing
 from dpxplain.ledger.tables import ENTRIES
 from postgres_server import running_server
@@ -33,7 +33,7 @@ def ledger(postgres_address):
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_usual_ways_to_write_an_address_are_understood(postgres_address, scheme):
     with closing(open_ledger(postgres_address.replace("postgresql", scheme, 1))) as ledger:
-        assert isinstance(ledger, PostgresLedger)
+        assert isinstance(ledger._store, PostgresStore)
 
 
 def test_ledger_keeps_to_its_own_schema(ledger, postgres_address):

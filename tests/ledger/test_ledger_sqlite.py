@@ -11,11 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from ledger_contract import reserve
 
 from dpxplain.errors import InternalError, SourceError
 from dpxplain.ledger import store
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
 
 
@@ -23,7 +24,7 @@ from dpxplain.model.charge import Charge, Request
 def path(tmp_path: Path) -> Path:
     """A ledger with 0.1 of 1.0 spent, closed."""
     path = tmp_path / "a b?c#d%20é" / ".dpxplain" / "ledger.db"
-    with closing(SQLiteLedger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)
         ledger.release(reserve(ledger, 0.1), "{}")
     return path
@@ -32,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 def assert_refused(path: Path, problem: str, remedy: str) -> None:
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(SourceError) as refusal:
-        SQLiteLedger(path)
+        open_ledger(path)
     assert problem in refusal.value.problem
     assert path.name in refusal.value.problem
     assert remedy in refusal.value.remedy
@@ -40,7 +41,7 @@ def assert_refused(path: Path, problem: str, remedy: str) -> None:
 
 
 def test_only_the_owner_can_read_the_workspace(path):
-    with closing(SQLiteLedger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         reserve(ledger, 0.1)
         files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
         assert files == dict.fromkeys(["ledger.db", "ledger.db-wal", "ledger.db-shm"], 0o600)
@@ -49,7 +50,7 @@ def test_only_the_owner_can_read_the_workspace(path):
 
 
 def test_every_commit_is_synced_to_disk(path):
-    with closing(SQLiteLedger(path)) as ledger, ledger._store.reading() as connection:
+    with closing(open_ledger(path)) as ledger, ledger._store.reading() as connection:
         settings = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("journal_mode", "synchronous", "fullfsync", "foreign_keys", "busy_timeout")
@@ -65,7 +66,7 @@ def test_every_commit_is_synced_to_disk(path):
 
 def test_relative_path_survives_a_change_of_folder(path, monkeypatch, tmp_path):
     monkeypatch.chdir(path.parent.parent)
-    with closing(SQLiteLedger(Path(".dpxplain/ledger.db"))) as ledger:
+    with closing(open_ledger(Path(".dpxplain/ledger.db"))) as ledger:
         monkeypatch.chdir(tmp_path)
         reserve(ledger, 0.1)
         assert ledger.budget("adult").spent == 0.2
@@ -126,7 +127,7 @@ def test_unwritable_ledger_is_refused_when_opened(path, monkeypatch, unwritable)
 
 def test_lock_that_is_never_let_go_is_explained(path, monkeypatch):
     monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
-    with closing(SQLiteLedger(path)) as ledger, closing(sqlite3.connect(path)) as other:
+    with closing(open_ledger(path)) as ledger, closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert ledger.budget("adult").spent == 0.1  # readers do not wait
         with pytest.raises(SourceError, match="locked by another process"):
@@ -137,7 +138,7 @@ def test_lock_that_is_never_let_go_is_explained(path, monkeypatch):
 
 
 def test_full_disk_is_explained_and_spends_nothing(path):
-    with closing(SQLiteLedger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         with ledger._store.reading() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
@@ -150,7 +151,7 @@ def test_failure_in_the_middle_of_a_charge_spends_nothing(path, monkeypatch):
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with closing(SQLiteLedger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         with monkeypatch.context() as patch:
             patch.setattr("sqlalchemy.Connection.commit", fail)
             with pytest.raises(KeyboardInterrupt):
@@ -160,7 +161,7 @@ def test_failure_in_the_middle_of_a_charge_spends_nothing(path, monkeypatch):
 
 
 def test_forked_process_cannot_use_its_parents_ledger(path, monkeypatch):
-    with closing(SQLiteLedger(path)) as ledger:
+    with closing(open_ledger(path)) as ledger:
         with monkeypatch.context() as patch:
             patch.setattr(os, "getpid", lambda: -1)
             with pytest.raises(InternalError, match="forked"):
@@ -169,7 +170,7 @@ def test_forked_process_cannot_use_its_parents_ledger(path, monkeypatch):
 
 
 def test_ledgers_in_memory_know_nothing_of_each_other():
-    with closing(SQLiteLedger(None)) as ledger, closing(SQLiteLedger(None)) as other:
+    with closing(open_ledger(None)) as ledger, closing(open_ledger(None)) as other:
         for each in (ledger, other):
             each.open_dataset("adult", 1.0, 1e-6)
         reserve(ledger, 0.5)
@@ -177,7 +178,7 @@ def test_ledgers_in_memory_know_nothing_of_each_other():
 
 
 def test_long_verification_of_a_file_keeps_nobody_waiting(path):
-    with closing(SQLiteLedger(path)) as ledger, ledger._store.snapshot():
+    with closing(open_ledger(path)) as ledger, ledger._store.snapshot():
         reserve(ledger, 0.1)
 
 
@@ -185,3 +186,34 @@ def test_long_verification_of_a_file_keeps_nobody_waiting(path):
 def test_protocol_does_not_need_sqlalchemy():
     program = "import sys, dpxplain.ledger.protocol; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("analyst", ["", "ann"])
+@pytest.mark.parametrize(
+    ("read", "index"),
+    [
+        (lambda account: account.find("adult", "k"), "entries_by_key (dataset=? AND key=?)"),
+        (lambda account: account.entry("adult", 1), "INTEGER PRIMARY KEY (rowid=?)"),
+        (lambda account: account.latest("adult", "query"), "entries_by_kind (dataset=? AND kind=?)"),
+        (
+            lambda account: account.preparations("adult", "subject"),
+            "entries_by_subject (dataset=? AND kind=? AND subject=?)",
+        ),
+    ],
+    ids=["find", "entry", "latest", "preparations"],
+)
+def test_single_reads_go_by_an_index_not_through_the_history(path, analyst, read, index):
+    plans = []
+
+    def explain(connection, cursor, statement, parameters, context, many):
+        if "FROM entries" in statement and not statement.startswith("EXPLAIN"):
+            rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.append([row.detail for row in rows if "entries" in row.detail])
+
+    with closing(open_ledger(path)) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        sa.event.listen(ledger._store._engine, "before_cursor_execute", explain)
+        read(ledger.account(analyst) if analyst else ledger)
+    [plan] = plans
+    assert any(index in detail for detail in plan)
+    assert not any("(dataset=?)" in detail or "SCAN" in detail for detail in plan)

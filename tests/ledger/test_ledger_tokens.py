@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger import tokens
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import METADATA
 
 
@@ -28,19 +29,6 @@ def test_token_lets_its_holder_in(ledger):
     identity = ledger.tokens.authenticate(text)
     assert (identity.name, identity.role, identity.token, identity.parent) == ("ann", "curator", id, None)
     assert identity.expires > datetime.now(UTC)
-
-
-def test_first_look_is_slow_and_every_further_one_is_quick(ledger):
-    _, text = create(ledger)
-    ledger.tokens._verified.clear()  # as in another process
-
-    def seconds() -> float:
-        begin = time.perf_counter()
-        assert ledger.tokens.authenticate(text) is not None
-        return time.perf_counter() - begin
-
-    first = seconds()
-    assert min(seconds() for _ in range(20)) < first / 4
 
 
 @pytest.mark.parametrize(
@@ -68,22 +56,28 @@ def test_no_stored_row_and_no_record_tells_the_secret(ledger):
     with ledger._store.reading() as connection:
         stored = [str(connection.execute(table.select()).all()) for table in METADATA.sorted_tables]
     assert secret not in "".join(stored)
-    assert "scrypt-16384-8-1$" in "".join(stored)
-    assert "scrypt" not in str(ledger.audit())
+    assert hashlib.sha256(text.encode()).hexdigest() in "".join(stored)
+    assert hashlib.sha256(text.encode()).hexdigest() not in str(ledger.audit())
     assert secret not in repr(ledger.tokens.list())
 
 
-def test_equal_holders_have_different_secrets_and_salts(ledger):
+def test_equal_holders_have_different_secrets_and_hashes(ledger):
     texts = {create(ledger)[1] for _ in range(3)}
     with ledger._store.reading() as connection:
         hashes = set(connection.exec_driver_sql("SELECT secret_hash FROM tokens").scalars())
     assert len(texts) == len(hashes) == 3
 
 
-def test_expired_token_is_refused_although_it_was_verified_before(ledger):
-    _, text = create(ledger, expires=later(seconds=0.4))
+def test_expired_token_is_refused(ledger, monkeypatch):
+    _, text = create(ledger, expires=later(hours=1))
     assert ledger.tokens.authenticate(text) is not None
-    time.sleep(0.5)
+
+    class LaterClock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return later(hours=2)
+
+    monkeypatch.setattr(tokens, "datetime", LaterClock)
     assert ledger.tokens.authenticate(text) is None
 
 
@@ -99,14 +93,15 @@ def test_revoked_token_is_refused_at_once_in_every_process(address):
     other.close()
 
 
-def test_replaced_hash_does_not_profit_from_what_was_verified(ledger):
+@pytest.mark.parametrize("secret_hash", ["scrypt-16384-8-1$00$00", f"sha256${'0' * 64}", "sha256$", ""])
+def test_token_is_refused_once_its_hash_is_replaced(ledger, secret_hash):
     _, text = create(ledger)
     with ledger._store.updating() as connection:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("DROP TRIGGER tokens_keeps_its_rows_on_UPDATE")
         else:
             connection.exec_driver_sql("ALTER TABLE tokens DISABLE TRIGGER ALL")
-        connection.exec_driver_sql("UPDATE tokens SET secret_hash = 'scrypt-16384-8-1$00$00'")
+        connection.exec_driver_sql(f"UPDATE tokens SET secret_hash = '{secret_hash}'")
     assert ledger.tokens.authenticate(text) is None
 
 

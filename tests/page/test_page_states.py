@@ -28,7 +28,7 @@ from page_steps import (
 from playwright.sync_api import expect
 from slow_engine import slow_down
 
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from server_fixture import SQL, RunningServer, config_of, running_server
 
 GONE = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "ERR_SOCKET_NOT_CONNECTED")

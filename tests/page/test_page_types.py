@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from page_servers import adult_config
 
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server.app import create_app
 
 PAGE = Path(__file__).parents[2] / "page"

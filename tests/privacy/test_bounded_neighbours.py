@@ -36,7 +36,7 @@ from dpxplain.errors import SchemaError
 from dpxplain.explanation.family import Family as PredicateFamily
 from dpxplain.explanation.influence import influences as true_influences
 from dpxplain.explanation.influence import of_question, scores
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import gaussian_scale, two_sided_quantile
@@ -286,7 +286,7 @@ def opened(neighbours: str = "bounded", rows: list[Any] = ROWS, **privacy: Any) 
             "columns": COLUMNS_DECLARED,
         }
     )
-    ledger = SQLiteLedger(None)
+    ledger = open_ledger(None)
     ledger.open_dataset("t", declared.privacy.rho, declared.privacy.delta)
     return Session(OpenDataset(declared, DuckDBEngine(data, declared), ledger, OpenDPNoise()))
 

@@ -28,7 +28,7 @@ def check(rounds: load_killing.Rounds, number: int) -> None:
 @pytest.mark.slow
 def test_a_killed_server_on_sqlite_loses_nothing_that_was_delivered(tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger.sqlite")
-    check(load_killing.run(tmp_path, ledger, rounds=3, seed=3, cheap_tokens=True), 3)
+    check(load_killing.run(tmp_path, ledger, rounds=3, seed=3), 3)
 
 
 @pytest.mark.process
@@ -36,4 +36,4 @@ def test_a_killed_server_on_sqlite_loses_nothing_that_was_delivered(tmp_path: Pa
 def test_a_killed_server_on_postgres_loses_nothing_that_was_delivered(
     tmp_path: Path, postgres_address: str
 ) -> None:
-    check(load_killing.run(tmp_path, postgres_address, rounds=2, seed=4, cheap_tokens=True), 2)
+    check(load_killing.run(tmp_path, postgres_address, rounds=2, seed=4), 2)

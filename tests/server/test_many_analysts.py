@@ -29,7 +29,7 @@ def check(crowd: load_crowd.Crowd) -> None:
 @pytest.mark.slow
 def test_200_analysts_on_sqlite_get_exactly_the_answers_there_are(tmp_path: Path) -> None:
     ledger = str(tmp_path / "ledger.sqlite")
-    check(load_crowd.run(tmp_path, ledger, analysts=ANALYSTS, answers=ANSWERS, cheap_tokens=True))
+    check(load_crowd.run(tmp_path, ledger, analysts=ANALYSTS, answers=ANSWERS))
 
 
 @pytest.mark.process
@@ -37,8 +37,4 @@ def test_200_analysts_on_sqlite_get_exactly_the_answers_there_are(tmp_path: Path
 def test_200_analysts_on_two_servers_with_postgres_get_exactly_the_answers_there_are(
     tmp_path: Path, postgres_address: str
 ) -> None:
-    check(
-        load_crowd.run(
-            tmp_path, postgres_address, analysts=ANALYSTS, answers=ANSWERS, processes=2, cheap_tokens=True
-        )
-    )
+    check(load_crowd.run(tmp_path, postgres_address, analysts=ANALYSTS, answers=ANSWERS, processes=2))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from server_fixture import COUNT, SCHEMA, RunningServer, config_of, running_server, write_people
 
 AT = "/datasets/people"

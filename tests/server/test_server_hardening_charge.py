@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from slow_engine import slow_down
 
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
 from dpxplain.server.config import Config
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
@@ -289,7 +289,7 @@ def never(self, query, subsets):
 
 DuckDBEngine.grouped = never
 config = config_of(Path(sys.argv[1]), server={"ledger": sys.argv[1] + "/ledger.sqlite"})
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from server_fixture import soon
 with closing(open_ledger(config.ledger_place)) as book:
     print(book.tokens.create("alice", "analyst", expires=soon(), by="test")[1], flush=True)

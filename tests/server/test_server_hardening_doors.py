@@ -18,7 +18,7 @@ from oidc_issuer import AUDIENCE, running_issuer
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.server import oidc
 from dpxplain.server.config import Oidc

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from slow_engine import SECRET, SlowEngine, slow_down
 
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from server_fixture import SQL, WEIGHTS, RunningServer, config_of, running_server, soon
 
 AT = "/datasets/people"
@@ -208,7 +208,7 @@ sys.path[:0] = json.loads(sys.argv[1])
 from pathlib import Path
 from server_fixture import config_of, running_server
 from slow_engine import slow_down
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 book = open_ledger(Path(sys.argv[2]))
 with running_server(config_of(Path(sys.argv[3])), book) as server:
     if sys.argv[4] == "slow":

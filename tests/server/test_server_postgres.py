@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from server_fixture import COUNT, SQL, WEIGHTS, config_of, running_server
 
 AT = "/datasets/people"

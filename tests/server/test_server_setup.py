@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from dpxplain.errors import BadRequest, DPXPlainError
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server.config import Config
 from dpxplain.server.run import example_config, single_user_config
 from server_fixture import SCHEMA, SQL, config_of, running_server, write_people

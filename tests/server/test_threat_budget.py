@@ -17,7 +17,7 @@ from slow_engine import slow_down
 
 from dpxplain.cli import run
 from dpxplain.cli.admin_commands import BROKEN
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.budget import limit_units, spend_units
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, RunningServer, config_of, running_server
 

@@ -55,7 +55,7 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 @contextmanager
 def ledger_at(place: str, *, new: bool = False) -> Iterator[SQLLedger]:
     """The ledger at a path or URL; a missing file is created only if `new`."""
-    from dpxplain.ledger.opening import open_ledger
+    from dpxplain.ledger.ledger import open_ledger
 
     if not new and "://" not in place and not Path(place).exists():
         raise BadRequest(f"There is no ledger {place!r}.", remedy="Name it with --ledger PLACE.")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from dpxplain.engines.engine import NoData
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.sqlite import SQLiteLedger
+from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.ledger.sqlite import SQLiteStore
 from dpxplain.model.charge import Charge
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
@@ -17,7 +18,7 @@ from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.session import Session
 
 
-class ReadOnlyLedger(SQLiteLedger):
+class ReadOnlyLedger(SQLLedger):
     """Read-only ledger: `reserve` always raises."""
 
     def reserve(self, dataset: str, charge: Charge) -> int:
@@ -26,7 +27,7 @@ class ReadOnlyLedger(SQLiteLedger):
 
 def read_only_session(schema: Schema, workspace: str | Path) -> Session:
     """A session on what the workspace's ledger already holds."""
-    ledger = ReadOnlyLedger(Path(workspace) / "ledger.sqlite")
+    ledger = ReadOnlyLedger(SQLiteStore(Path(workspace) / "ledger.sqlite"))
     try:
         ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
     except BaseException:

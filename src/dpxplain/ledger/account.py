@@ -1,50 +1,44 @@
-"""The ledger as one analyst, or the local owner, may use it: the protocol of base.py on a database."""
+"""The ledger as one analyst, or the local owner, may use it, and the failed charges of analysts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger import audit
-from dpxplain.ledger.amounts import charge_units, rho_text
 from dpxplain.ledger.protocol import EVERYONE, Entry
-from dpxplain.ledger.standing import add_notice, known_limit, latest_limit, rho_number, standing
+from dpxplain.ledger.standing import (
+    add_notice,
+    charge_units,
+    known_limit,
+    latest_limit,
+    rho_number,
+    rho_text,
+    standing,
+)
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, SHARES
+from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, SHARES
+from dpxplain.ledger.validation import check_name, check_reason
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.charge import Charge, Spend
 
-# Statements are made once: SQLAlchemy takes longer to build one than SQLite to run it.
-_FIRST_RELEASE = sa.select(ENTRIES, RELEASES.c.payload).join(RELEASES).order_by(ENTRIES.c.id).limit(1)
-_LINES = (
-    sa.select(ENTRIES, RELEASES.c.entry.is_not(None).label("released"))
-    .outerjoin(RELEASES)
-    .order_by(ENTRIES.c.id)
-)
-_WITH_KEY = ENTRIES.c.key == sa.bindparam("key")
-_WITH_ID = ENTRIES.c.id == sa.bindparam("entry")
+# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
-# The names first, which an index finds; a notice to all goes by no name.
-_VISIBLE = sa.and_(
+_OF_ANALYST = ENTRIES.c.analyst == sa.bindparam("analyst")
+_WITH_ID = ENTRIES.c.id == sa.bindparam("entry")
+_IS_RELEASED = RELEASES.c.entry.is_not(None).label("released")
+# Of an analyst: entries of the owners whose entries they may see, and notices, which may have no analyst. The
+# names come first, so that the index by analyst is used.
+_OF_OWNERS = sa.and_(
+    _OF_DATASET,
     ENTRIES.c.analyst.in_(sa.bindparam("names", expanding=True)),
     sa.or_(ENTRIES.c.analyst.in_(sa.bindparam("owners", expanding=True)), ENTRIES.c.charge_units == 0),
-)
-
-# By whether the reader sees all.
-_ENTRIES_SEEN = {True: _OF_DATASET, False: sa.and_(_OF_DATASET, _VISIBLE)}
-_BY_KEY = {all: _FIRST_RELEASE.where(seen, _WITH_KEY) for all, seen in _ENTRIES_SEEN.items()}
-_BY_ID = {all: _FIRST_RELEASE.where(seen, _WITH_ID) for all, seen in _ENTRIES_SEEN.items()}
-_HISTORY = {all: _LINES.where(seen) for all, seen in _ENTRIES_SEEN.items()}
-
-_CHARGED = (
-    sa.select(ENTRIES.c.dataset, RELEASES.c.entry.is_not(None).label("released"))
-    .outerjoin(RELEASES)
-    .where(_WITH_ID, ENTRIES.c.analyst == sa.bindparam("analyst"))
 )
 _SHARES = (
     sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared)
@@ -56,8 +50,55 @@ _SHARES = (
 )
 
 
+class _Reads(NamedTuple):
+    """The statements of one kind of account: they return only entries that it may see."""
+
+    by_key: sa.Select[Any]
+    by_id: sa.Select[Any]
+    history: sa.Select[Any]
+    entry: sa.Select[Any]
+    latest: sa.Select[Any]
+    preparations: sa.Select[Any]
+
+
+def _reads(visible: sa.ColumnElement[bool]) -> _Reads:
+    entries = sa.select(ENTRIES, _IS_RELEASED).where(visible)
+    released = entries.join(RELEASES)
+    first_release = released.add_columns(RELEASES.c.payload).order_by(ENTRIES.c.id).limit(1)
+    of_kind = ENTRIES.c.kind == sa.bindparam("kind")
+    # Two searches by index: with OR, SQLite would go through all entries of the kind.
+    of_subject = sa.union_all(
+        sa.select(ENTRIES.c.id).where(_OF_DATASET, of_kind, ENTRIES.c.subject == sa.bindparam("subject")),
+        sa.select(ENTRIES.c.id).where(_OF_DATASET, of_kind, ENTRIES.c.subject.is_(None)),
+    )
+    return _Reads(
+        by_key=first_release.where(ENTRIES.c.key == sa.bindparam("key")),
+        by_id=first_release.where(_WITH_ID),
+        history=entries.outerjoin(RELEASES).order_by(ENTRIES.c.id),
+        entry=entries.outerjoin(RELEASES).where(_WITH_ID),
+        latest=released.where(of_kind).order_by(ENTRIES.c.id.desc()).limit(1),
+        preparations=released.where(ENTRIES.c.id.in_(of_subject)).order_by(ENTRIES.c.id),
+    )
+
+
+_ALL, _VISIBLE = _reads(_OF_DATASET), _reads(_OF_OWNERS)
+_CHARGED = sa.select(ENTRIES.c.dataset, _IS_RELEASED).outerjoin(RELEASES).where(_WITH_ID, _OF_ANALYST)
+_UNRELEASED = (
+    sa.select(ENTRIES.c.id, ENTRIES.c.time)
+    .outerjoin(RELEASES)
+    .where(_OF_DATASET, _OF_ANALYST, ENTRIES.c.charge_units > 0, RELEASES.c.entry.is_(None))
+    .order_by(ENTRIES.c.id)
+)
+_FORGIVEN = "failures forgiven"
+_FORGIVENESS = (
+    sa.select(LOG.c.details)
+    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _FORGIVEN)
+    .order_by(LOG.c.id.desc())
+)
+
+
 class Account:
-    """What `analyst` may spend and see; "" is the local owner, who sees everything.
+    """The protocol `Ledger` for one analyst; "" is the local owner, who sees everything.
 
     `default_limit` (in units) is the allowance where none was granted; None leaves it to the data set's.
     """
@@ -67,14 +108,14 @@ class Account:
     ) -> None:
         self._store = store
         self._analyst = analyst
-        self._sees_all = sees_all or not analyst
+        self._statements = _ALL if sees_all or not analyst else _VISIBLE
         self._default_limit = default_limit
 
     def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
         declared = limit_units(check_rho(limit, "limit"))
         if not 0 < delta < 1:
             raise BadRequest(f"delta must lie between 0 and 1, not {delta!r}.", remedy="Try delta=1e-6.")
-        with self._store.reading() as connection:  # mostly nothing has changed, and nobody need wait
+        with self._store.reading() as connection:  # usually nothing has changed, and no lock is needed
             known = latest_limit(connection, dataset)
         if known is not None and (known.declared_units, known.delta) == (declared, delta):
             return
@@ -96,6 +137,7 @@ class Account:
             "charge_units": units,
             "spends": audit.canonical([spend.to_row() for spend in charge.spends]),
             "request": None if charge.request.body is None else audit.canonical(charge.request.body),
+            "subject": charge.subject,
         }
         with self._store.writing() as connection:
             state = standing(connection, dataset, self._analyst, self._default_limit)
@@ -125,43 +167,92 @@ class Account:
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
-        return self._first_release(_BY_KEY, dataset, key=key)
+        return self._release(self._statements.by_key, dataset, key=key)
 
     def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
-        # A typed id may be larger than a database can hold; no entry has it.
-        return self._first_release(_BY_ID, dataset, entry=max(0, min(entry, 2**63 - 1)))
+        return self._release(self._statements.by_id, dataset, entry=_storable(entry))
 
     def history(self, dataset: str) -> list[Entry]:
-        with self._store.reading() as connection:
-            seen = self._seen(connection, dataset)
-            rows = connection.execute(_HISTORY[self._sees_all], seen).all()
-        return [_entry(row, released=row.released) for row in rows]
+        return [_entry(row) for row in self._rows(self._statements.history, dataset)]
+
+    def entry(self, dataset: str, id: int) -> Entry | None:
+        rows = self._rows(self._statements.entry, dataset, entry=_storable(id))
+        return _entry(rows[0]) if rows else None
+
+    def latest(self, dataset: str, kind: str) -> Entry | None:
+        rows = self._rows(self._statements.latest, dataset, kind=kind)
+        return _entry(rows[0]) if rows else None
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        rows = self._rows(self._statements.preparations, dataset, kind="prepare", subject=subject)
+        return [_entry(row) for row in rows]
 
     def close(self) -> None:
         """Nothing: the ledger stays open for the other accounts."""
 
-    def _first_release(
-        self, statements: Mapping[bool, sa.Select[Any]], dataset: str, **wanted: str | int
+    def _release(
+        self, statement: sa.Select[Any], dataset: str, **wanted: str | int
     ) -> tuple[Entry, str] | None:
-        with self._store.reading() as connection:
-            seen = self._seen(connection, dataset)
-            row = connection.execute(statements[self._sees_all], seen | wanted).one_or_none()
-        return None if row is None else (_entry(row, released=True), row.payload)
+        rows = self._rows(statement, dataset, **wanted)
+        return (_entry(rows[0]), rows[0].payload) if rows else None
 
-    def _seen(self, connection: sa.Connection, dataset: str) -> dict[str, Any]:
-        """Which entries this account may see, as parameters of the statements above."""
-        known_limit(connection, dataset)
-        if self._sees_all:
-            return {"dataset": dataset}
-        owners = [self._analyst, *_shared_with(connection, dataset, self._analyst)]
-        return {"dataset": dataset, "owners": owners, "names": [*owners, ""]}
+    def _rows(self, statement: sa.Select[Any], dataset: str, **wanted: str | int) -> Sequence[sa.Row[Any]]:
+        parameters: dict[str, Any] = {"dataset": dataset, **wanted}
+        with self._store.reading() as connection:
+            if self._statements is _VISIBLE:
+                owners = [self._analyst, *_shared_with(connection, dataset, self._analyst)]
+                parameters |= {"owners": owners, "names": [*owners, ""]}
+            rows = connection.execute(statement, parameters).all()
+            if not rows:
+                known_limit(connection, dataset)
+        return rows
+
+
+@dataclass(frozen=True)
+class Unreleased:
+    """A charged entry without a release: it is running, or has failed."""
+
+    id: int
+    time: datetime
+
+
+class Failures:
+    """Charges of a ledger that no release followed, and the curator's decisions to forgive them.
+
+    That a charged request failed may depend on the data and, unlike its answer, has no noise. A server limits
+    the number of such failures; the curator resets it by a record in the audit log.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def unreleased(self, dataset: str, analyst: str) -> list[Unreleased]:
+        """The analyst's charges without a release since failures were last forgiven."""
+        with self._store.reading() as connection:
+            rows = connection.execute(_UNRELEASED, {"dataset": dataset, "analyst": analyst}).all()
+            if not rows:  # nearly always
+                return []
+            records = map(audit.parsed, connection.execute(_FORGIVENESS, {"dataset": dataset}).scalars())
+            up_to = next((record["up_to"] for record in records if record["analyst"] == analyst), 0)
+        return [Unreleased(row.id, datetime.fromisoformat(row.time)) for row in rows if row.id > up_to]
+
+    def forgive(self, dataset: str, analyst: str, *, reason: str, by: str) -> None:
+        """Stop counting the analyst's failures so far; the charges stay."""
+        check_name(analyst)
+        check_reason(reason)
+        with self._store.writing() as connection:
+            known_limit(connection, dataset)
+            last = sa.select(sa.func.max(ENTRIES.c.id)).where(ENTRIES.c.dataset == dataset)
+            up_to = connection.execute(last).scalar() or 0
+            details = {"analyst": analyst, "reason": reason, "up_to": up_to}
+            audit.append(connection, by, _FORGIVEN, dataset, details)
 
 
 def _declare(connection: sa.Connection, dataset: str, declared: int, delta: float) -> None:
-    """Write down what the schema declares, if that is news."""
+    """Record the declared limit and delta, if they have changed."""
     known = latest_limit(connection, dataset)
     if known is not None and (known.declared_units, known.delta) == (declared, delta):
-        return  # another process was faster
+        return  # another process has recorded it meanwhile
     time = audit.now()
     row = {
         "dataset": dataset,
@@ -190,13 +281,18 @@ def _declare(connection: sa.Connection, dataset: str, declared: int, delta: floa
 
 
 def _shared_with(connection: sa.Connection, dataset: str, reader: str) -> list[str]:
-    """Whose entries this reader may see; of each share the latest word counts."""
-    said = connection.execute(_SHARES, {"dataset": dataset, "readers": [reader, EVERYONE]})
-    latest = {(row.owner, row.reader): row.shared for row in said}
-    return sorted({owner for (owner, _), shared in latest.items() if shared})
+    """Whose entries this reader may see. Only the newest share per (owner, reader) applies."""
+    rows = connection.execute(_SHARES, {"dataset": dataset, "readers": [reader, EVERYONE]})
+    newest = {(row.owner, row.reader): row.shared for row in rows}
+    return sorted({owner for (owner, _), shared in newest.items() if shared})
 
 
-def _entry(row: sa.Row[Any], *, released: bool) -> Entry:
+def _storable(id: int) -> int:
+    """The id, or one that no entry has if it is larger than a database can store."""
+    return max(0, min(id, 2**63 - 1))
+
+
+def _entry(row: sa.Row[Any]) -> Entry:
     return Entry(
         id=row.id,
         time=datetime.fromisoformat(row.time),
@@ -204,7 +300,7 @@ def _entry(row: sa.Row[Any], *, released: bool) -> Entry:
         description=row.description,
         rho=rho_of_units(row.charge_units),
         spends=tuple(map(Spend.from_row, json.loads(row.spends))),
-        state="released" if released else "reserved",
+        state="released" if row.released else "reserved",
         key=row.key,
         analyst=row.analyst,
         request=None if row.request is None else json.loads(row.request),

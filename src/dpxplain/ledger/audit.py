@@ -1,15 +1,15 @@
-"""The audit log: every change of the ledger, each record sealed with the hash of the one before it.
+"""The audit log: a hash chain of records that repeat every row written to the ledger, and its verification.
 
-A change writes its rows and their record in one transaction. The record repeats the rows (a payload and the
-hash of a secret as their own sha256), so that the log and the tables vouch for each other. Nothing in the
-ledger is confidential, so everything may be repeated.
+Rows and their record are written in one transaction; a payload or the hash of a secret is repeated as its
+SHA-256. Nothing in the ledger is confidential, so everything else may be repeated as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.protocol import AuditRecord
+from dpxplain.ledger.protocol import AuditRecord, AuditReport
 from dpxplain.ledger.tables import (
     ENTRIES,
     GRANTS,
@@ -26,11 +26,14 @@ from dpxplain.ledger.tables import (
     RELEASES,
     REVOCATIONS,
     SHARES,
+    STATE,
     TOKENS,
+    primary_key,
+    unguarded,
 )
 
 GENESIS = "0" * 64
-"""What stands before the first record."""
+"""The hash before the first record."""
 
 OPENED, LIMIT_CHANGED, DELTA_CHANGED = "data set opened", "limit changed", "delta changed"
 RESERVED, RELEASED = "reserved", "released"
@@ -45,7 +48,7 @@ CHANGES = frozenset(
         *(TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED, FOUND),
     }
 )
-"""Actions whose details repeat rows; every other record is a note."""
+"""Actions whose details repeat rows; the details of any other action are free."""
 
 NAMES = {
     LIMITS.name: "limit",
@@ -57,6 +60,11 @@ NAMES = {
     REVOCATIONS.name: "revocation",
 }
 """What a row of a table is called in a record's details."""
+_KEYS = {NAMES[table.name]: primary_key(table).name for table in STATE}
+
+_ROWS_AT_ONCE = 500
+_UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+"""Raised by values that the ledger never writes, such as NaN, or bytes in place of text."""
 
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256"}
@@ -66,12 +74,12 @@ _ADDED = frozenset({"subject"})
 
 
 def now() -> str:
-    """This moment as the ledger writes it."""
+    """The present time as the ledger stores it."""
     return datetime.now(UTC).isoformat()
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value."""
+    """The JSON text of a value, the same wherever it is made."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -85,7 +93,7 @@ def chained(previous: str, record: Mapping[str, Any]) -> str:
 
 
 def image(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as the log repeats it."""
+    """The row as a record repeats it."""
     values: dict[str, Any] = {}
     for name, value in row.items():
         if name in _ADDED and value is None:
@@ -98,7 +106,7 @@ def image(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parsed(text: Any) -> Any:
-    """JSON that a stranger may have altered: what is none stays what it is."""
+    """Parses JSON from an untrusted row; returns the value unchanged if it is not JSON."""
     if not isinstance(text, str):
         return text
     try:
@@ -110,7 +118,7 @@ def parsed(text: Any) -> Any:
 def insert(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]) -> dict[str, Any]:
     """Insert the row and return it whole, with the id the database gave it."""
     check_text(values)
-    key = next(iter(table.primary_key.columns))
+    key = primary_key(table)
     row = {column.name: values.get(column.name) for column in table.columns if column is not key}
     if key.name in values:
         row = {key.name: values[key.name]} | row
@@ -119,8 +127,8 @@ def insert(connection: sa.Connection, table: sa.Table, values: Mapping[str, Any]
 
 @cache
 def _insertion(table: sa.Table) -> sa.Executable:
-    """Made once: SQLAlchemy takes longer to build a statement than SQLite to run it."""
-    return sa.insert(table).returning(next(iter(table.primary_key.columns)))
+    """Built once per table: SQLAlchemy takes longer to build a statement than SQLite to run it."""
+    return sa.insert(table).returning(primary_key(table))
 
 
 def append(
@@ -131,7 +139,7 @@ def append(
     details: Mapping[str, Any],
     time: str | None = None,
 ) -> None:
-    """Add a record to the log. The caller's transaction must be alone with the ledger."""
+    """Add a record to the log. The caller's transaction must hold the writers' lock."""
     text = canonical(details)
     last = connection.execute(_LAST).one_or_none()
     previous = GENESIS if last is None else last.hash
@@ -141,7 +149,7 @@ def append(
         "actor": actor,
         "action": action,
         "dataset": dataset,
-        "details": json.loads(text),  # as it will be read back: JSON has no other keys than texts
+        "details": json.loads(text),  # as it will be read back: keys of JSON objects are texts
     }
     row = record | {"details": text, "previous": previous, "hash": chained(previous, record)}
     check_text(row)
@@ -175,7 +183,7 @@ def record_of(row: sa.Row[Any]) -> AuditRecord:
 
 
 def check_text(values: Mapping[str, Any]) -> None:
-    """Refuse what one of the databases cannot keep, so that both keep the same."""
+    """Refuse texts that one of the databases cannot store, so that both store the same."""
     for name, value in values.items():
         if isinstance(value, str) and not _can_be_stored(value):
             raise BadRequest(
@@ -190,3 +198,134 @@ def _can_be_stored(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\x00" not in text
+
+
+def verify(connection: sa.Connection, head: str | None) -> AuditReport:
+    """Checks the chain, then every table against the records; `connection` must see one snapshot.
+
+    Reported are altered, deleted, added and reordered records, and altered, deleted and added rows. A ledger
+    whose newest rows and records were cut off together is consistent, and whoever can write everything can
+    compute a new chain: only a `head` noted down elsewhere shows that.
+    """
+    problems = [
+        f"The table {table} is not guarded: its triggers are missing, changed or switched off."
+        for table in unguarded(connection)
+    ]
+    tables = _RecordedTables()
+    previous, records = GENESIS, 0
+    head_seen = head is None or head == GENESIS
+    for row in _stream(connection, sa.select(LOG).order_by(LOG.c.id)):
+        records += 1
+        problems += _broken_link(row, previous)
+        previous = str(row.hash)
+        head_seen = head_seen or row.hash == head
+        if row.action in CHANGES:
+            problems += tables.add(row)
+    if not head_seen:
+        problems.append("The noted head is not in the log: its end was cut off, or it was rewritten.")
+    problems += tables.differences(connection)
+    problems += _wrong_totals(connection)
+    return AuditReport(records, previous, problems)
+
+
+def _broken_link(row: sa.Row[Any], previous: str) -> list[str]:
+    record = {name: getattr(row, name) for name in ("id", "time", "actor", "action", "dataset")}
+    try:
+        altered = row.hash != chained(row.previous, record | {"details": parsed(row.details)})
+    except _UNREADABLE:
+        altered = True
+    if altered:
+        return [f"Log record {row.id} was altered."]
+    if row.previous != previous:
+        return [f"Log record {row.id} does not follow the one before it: records were removed or put in."]
+    return []
+
+
+class _RecordedTables:
+    """What the records say about the tables: a digest of every row, and the limits at each moment."""
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[str, Any], str] = {}  # by the row's kind and key
+        self._limits: dict[str, int] = {}  # by data set
+        self._grants: dict[tuple[str, str], int] = {}  # by data set and analyst
+
+    def add(self, row: sa.Row[Any]) -> list[str]:
+        """Take in a record of a change; returns what is wrong with it."""
+        problems = []
+        try:
+            details = parsed(row.details)
+            for kind, values in details.items():
+                key = values.get(_KEYS[kind]) if kind in _KEYS and isinstance(values, dict) else None
+                if (kind, key) in self._digests:
+                    problems.append(f"Log record {row.id} tells of {kind} {key} a second time.")
+                self._digests[kind, key] = sha256(canonical(values))
+            problems += self._exceeded_limits(row.action, details)
+        except _UNREADABLE:
+            problems.append(f"Log record {row.id} cannot be read.")
+        return problems
+
+    def differences(self, connection: sa.Connection) -> list[str]:
+        """Compare every row of the tables with the records."""
+        problems, unmatched = [], dict(self._digests)
+        for table in STATE:
+            kind, column = NAMES[table.name], primary_key(table)
+            for row in _stream(connection, sa.select(table).order_by(column)):
+                key = row._mapping[column.name]
+                recorded = unmatched.pop((kind, key), None)
+                if recorded is None:
+                    problems.append(f"The log knows no {kind} {key}: it was put in.")
+                elif recorded != _digest(row):
+                    problems.append(f"The {kind} {key} is not what the log says: it was altered.")
+        return problems + [f"The {kind} {key} is gone, but the log tells of it." for kind, key in unmatched]
+
+    def _exceeded_limits(self, action: str, details: Mapping[str, Any]) -> list[str]:
+        """Note limits and grants; of a charge, say whether it exceeds those of its time.
+
+        Entries that a migration found are not compared with a limit, because the one they were charged under
+        is not known; nor is the allowance of an analyst without a grant.
+        """
+        if limit := details.get(NAMES[LIMITS.name]):
+            self._limits[limit["dataset"]] = limit["declared_units"] + limit["top_up_units"]
+        if grant := details.get(NAMES[GRANTS.name]):
+            self._grants[grant["dataset"], grant["analyst"]] = grant["limit_units"]
+        entry = details.get(NAMES[ENTRIES.name])
+        if action != RESERVED or not entry or entry["charge_units"] == 0:
+            return []
+        dataset, analyst = entry["dataset"], entry["analyst"]
+        allowance = self._grants.get((dataset, analyst), entry["own_units"])
+        problems = []
+        if entry["total_units"] > self._limits.get(dataset, 0):
+            problems.append(f"The entry {entry['id']} exceeds the limit that {dataset!r} had then.")
+        if entry["own_units"] > allowance:
+            problems.append(f"The entry {entry['id']} exceeds the allowance that {analyst!r} had then.")
+        return problems
+
+
+def _digest(row: sa.Row[Any]) -> str | None:
+    """The digest of a row as its record repeats it; None if the ledger cannot have written it."""
+    try:
+        return sha256(canonical(image(row._asdict())))
+    except _UNREADABLE:
+        return None
+
+
+def _wrong_totals(connection: sa.Connection) -> list[str]:
+    """Entries whose running totals are not the sums of the charges up to them."""
+    problems, sums = [], Counter[tuple[str, ...]]()
+    columns = ("id", "dataset", "analyst", "charge_units", "total_units", "own_units")
+    for row in _stream(connection, sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)):
+        everyones, own = (row.dataset,), (row.dataset, row.analyst)
+        if not all(isinstance(row._mapping[name], int) for name in columns[3:]):
+            problems.append(f"The entry {row.id} does not add up with those before it.")
+            continue
+        sums[everyones] += row.charge_units
+        sums[own] += row.charge_units
+        if (row.total_units, row.own_units) != (sums[everyones], sums[own]):
+            problems.append(f"The entry {row.id} does not add up with those before it.")
+            sums[everyones], sums[own] = row.total_units, row.own_units
+    return problems
+
+
+def _stream(connection: sa.Connection, rows: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
+    """Rows in batches, because releases may be large."""
+    yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(rows)

@@ -1,6 +1,6 @@
-"""How far long work is, so that any server process can tell of it and ask it to stop.
+"""Progress of long-running work, which any server process can read and cancel.
 
-Not part of the audit log: what a job charged and released stands in its entry.
+Jobs are not in the audit log: what a job charged and released is in its entry.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpxplain.ledger.tables import JOBS
 UNFINISHED = ("queued", "running")
 STATES = (*UNFINISHED, "done", "failed", "cancelled")
 SILENCE = timedelta(seconds=60)
-"""An unfinished job not heard of for so long is lost: its process is gone."""
+"""An unfinished job without a heartbeat for so long is lost: its process is gone."""
 
 
 class Jobs:
@@ -31,7 +31,7 @@ class Jobs:
         self._store = store
 
     def create(self, id: str, dataset: str, owner: str, kind: str, request: Mapping[str, Any]) -> Job:
-        """A queued job under an id that nobody can guess: the caller's to choose."""
+        """A new queued job; the caller chooses an id that cannot be guessed."""
         time = audit.now()
         row = {
             "id": id,
@@ -57,19 +57,19 @@ class Jobs:
         error: Mapping[str, Any] | None = None,
         entry: int | None = None,
     ) -> None:
-        """Tell how far it is. A finished job stays as it is."""
+        """Record the job's progress; a finished job stays unchanged."""
         if state not in STATES:
             raise BadRequest(f"There is no state {state!r}.", remedy=f"Use one of {', '.join(STATES)}.")
-        told: dict[str, Any] = {"state": state, "stage": stage}
+        values: dict[str, Any] = {"state": state, "stage": stage}
         if error is not None:
-            told["error"] = audit.canonical(error)
+            values["error"] = audit.canonical(error)
         if entry is not None:
-            told["entry"] = entry
-        audit.check_text(told)
-        self._set(id, told | {"heard": audit.now()})
+            values["entry"] = entry
+        audit.check_text(values)
+        self._set(id, values | {"heard": audit.now()})
 
     def heartbeat(self, id: str) -> bool:
-        """Give a sign of life; true if somebody asked the job to stop."""
+        """Record that the process is alive; true if the job shall be cancelled."""
         self._set(id, {"heard": audit.now()})
         return self.get(id).cancel_asked
 
@@ -101,7 +101,7 @@ class Jobs:
         )
 
     def prune(self, older: timedelta = timedelta(days=1)) -> None:
-        """Forget jobs that ended, or were last heard of, so long ago: what they released stands elsewhere."""
+        """Delete jobs whose last sign of life is older; what they released is in their entries."""
         before = (datetime.now(UTC) - older).isoformat()
         with self._store.updating() as connection:
             connection.execute(sa.delete(JOBS).where(JOBS.c.heard < before))

@@ -1,21 +1,22 @@
-"""The whole ledger: the local owner's account, and what the curator decides about everybody's."""
+"""Opens a ledger: the local owner's account, and what the curator decides about everyone's."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import BadRequest
+from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import audit
-from dpxplain.ledger.account import Account
-from dpxplain.ledger.failing import Failures
+from dpxplain.ledger.account import Account, Failures
 from dpxplain.ledger.jobs import Jobs
-from dpxplain.ledger.privacy_units import Promises
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share
+from dpxplain.ledger.sqlite import SQLiteStore
 from dpxplain.ledger.standing import (
     add_notice,
     checked_total,
@@ -30,8 +31,36 @@ from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
 from dpxplain.ledger.tokens import Tokens
 from dpxplain.ledger.validation import check_name, check_reason, utc_text
-from dpxplain.ledger.verifying import verify
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
+from dpxplain.model.schema import Privacy
+
+_POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://")
+_DECLARED = "protection declared"
+_LATEST_DECLARATION = (
+    sa.select(LOG.c.details)
+    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _DECLARED)
+    .order_by(LOG.c.id.desc())
+    .limit(1)
+)
+
+
+def open_ledger(place: str | Path | None) -> SQLLedger:
+    """The ledger at a path (SQLite, made if missing), in memory (None), or at a `postgresql://` address.
+
+    >>> from dpxplain.model.charge import Charge, Request
+    >>> ledger = open_ledger(None)
+    >>> ledger.open_dataset("adult", limit=1.0, delta=1e-6)
+    >>> entry = ledger.reserve("adult", Charge("query", "k", Request("SELECT COUNT(*)"), 0.25))
+    >>> ledger.release(entry, '{"count": 48839}')
+    >>> ledger.find("adult", "k")[1], ledger.budget("adult").remaining
+    ('{"count": 48839}', 0.75)
+    >>> ledger.close()
+    """
+    if isinstance(place, str) and _POSTGRES.match(place):
+        from dpxplain.ledger.postgres import PostgresStore  # psycopg is an optional dependency
+
+        return SQLLedger(PostgresStore(_POSTGRES.sub("postgresql://", place, count=1)))
+    return SQLLedger(SQLiteStore(None if place is None else Path(place)))
 
 
 class SQLLedger(Account):
@@ -42,7 +71,7 @@ class SQLLedger(Account):
         self.tokens = Tokens(store)
         self.jobs = Jobs(store)
         self.failures = Failures(store)
-        self.promises = Promises(store)
+        self.privacy_units = PrivacyUnits(store)
 
     def __repr__(self) -> str:
         return f"<{self._store.name}>"
@@ -72,7 +101,7 @@ class SQLLedger(Account):
         reason: str,
         by: str,
     ) -> None:
-        """Set what the analyst may spend in all, until when; 0 allows nothing. The latest word counts."""
+        """Set what the analyst may spend in all, until when; 0 allows nothing. Replaces earlier grants."""
         units, until = _allowance_units(rho), None if expires is None else utc_text(expires)
         check_reason(reason)
         with self._store.writing() as connection:
@@ -100,9 +129,9 @@ class SQLLedger(Account):
                 _raise_limit(connection, dataset, more, reason, by)
                 return
             known_limit(connection, dataset)
-            known = latest_grant(connection, dataset, check_name(analyst))
-            before = _allowance_units(default_limit) if known is None else known.limit_units
-            until = None if known is None else known.expires
+            grant = latest_grant(connection, dataset, check_name(analyst))
+            before = _allowance_units(default_limit) if grant is None else grant.limit_units
+            until = None if grant is None else grant.expires
             total = checked_total(before + more)
             _add_grant(connection, audit.TOPPED_UP, dataset, analyst, total, until, reason, by)
 
@@ -114,8 +143,9 @@ class SQLLedger(Account):
             granted = sa.select(GRANTS).where(GRANTS.c.dataset == dataset).order_by(GRANTS.c.id)
             grants = {row.analyst: row for row in connection.execute(granted)}  # the latest of each
             charges = sa.select(ENTRIES.c.analyst, sa.func.sum(ENTRIES.c.charge_units).label("units"))
-            theirs = charges.where(ENTRIES.c.dataset == dataset, ENTRIES.c.analyst != "")
-            spent = {row.analyst: row.units for row in connection.execute(theirs.group_by(ENTRIES.c.analyst))}
+            of_analysts = charges.where(ENTRIES.c.dataset == dataset, ENTRIES.c.analyst != "")
+            by_analyst = connection.execute(of_analysts.group_by(ENTRIES.c.analyst))
+            spent = {row.analyst: row.units for row in by_analyst}
         return [
             _allowance(name, grants.get(name), int(spent.get(name, 0)), default, left)
             for name in sorted(grants.keys() | spent.keys())
@@ -152,12 +182,12 @@ class SQLLedger(Account):
         return [audit.record_of(row) for row in rows]
 
     def verify_audit(self, head: str | None = None) -> AuditReport:
-        """Recompute the log's chain and hold every table against it.
+        """Recompute the log's chain and compare every table with it.
 
         `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
         """
         with self._store.snapshot() as connection:
-            return verify(connection, head)
+            return audit.verify(connection, head)
 
     def _set_share(self, dataset: str, owner: str, reader: str, shared: bool, reason: str, by: str) -> None:
         check_reason(reason)
@@ -167,9 +197,11 @@ class SQLLedger(Account):
             check_name(reader)
         with self._store.writing() as connection:
             known_limit(connection, dataset)
-            there = any(one.owner == owner and one.reader == reader for one in _shares(connection, dataset))
-            if there == shared:
-                problem = "is shared already" if there else "is not shared"
+            is_shared = (owner, reader) in {
+                (share.owner, share.reader) for share in _shares(connection, dataset)
+            }
+            if is_shared == shared:
+                problem = "is shared already" if is_shared else "is not shared"
                 raise BadRequest(
                     f"What {owner!r} asked of {dataset!r} {problem} with {reader!r}.",
                     remedy="Look at the list of shares.",
@@ -187,6 +219,44 @@ class SQLLedger(Account):
             rows = {SHARES: audit.insert(connection, SHARES, row)}
             action = audit.SHARED if shared else audit.UNSHARED
             audit.append_change(connection, by, action, dataset, rows, time)
+
+
+class PrivacyUnits:
+    """What each data set's budget protects (rows, persons, ...), as the audit log records it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def check_and_record(self, dataset: str, privacy: Privacy, by: str = "") -> None:
+        """Refuses a declaration that promises more than the budget already spent can cover."""
+        declared = {"unit": privacy.unit, "max_rows": privacy.max_rows, "neighbours": privacy.neighbours}
+        with self._store.reading() as connection:
+            text = connection.execute(_LATEST_DECLARATION, {"dataset": dataset}).scalar_one_or_none()
+            before = None if text is None else audit.parsed(text)
+            if before == declared:
+                return
+            if before and not _covers(before, declared) and standing(connection, dataset).spent > 0:
+                raise SchemaError(
+                    "privacy: unit, neighbours and max_rows cannot promise more than before: what was spent "
+                    f"of {dataset} protects {_unit_in_words(before)} only.",
+                    remedy="Keep them, or declare the data as a new data set with a budget of its own.",
+                )
+        with self._store.writing() as connection:
+            audit.append(connection, by, _DECLARED, dataset, declared)
+
+
+def _covers(before: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
+    """Whether what was spent under one declaration protects at least as well under another.
+
+    It does for fewer rows of the same unit. Different units, or kinds of neighbours, do not cover each other.
+    """
+    same = all(declared[name] == before[name] for name in ("unit", "neighbours"))
+    return same and bool(declared["max_rows"] <= before["max_rows"])
+
+
+def _unit_in_words(declaration: Mapping[str, Any]) -> str:
+    rows = "" if declaration["unit"] == "row" else f" with up to {declaration['max_rows']} rows"
+    return f"each {declaration['unit']}{rows} ({declaration['neighbours']})"
 
 
 def _allowance_units(rho: float) -> int:
@@ -261,8 +331,9 @@ def _allowance(analyst: str, grant: sa.Row[Any] | None, spent: int, default: int
 
 
 def _shares(connection: sa.Connection, dataset: str) -> list[Share]:
-    said = sa.select(SHARES).where(SHARES.c.dataset == dataset).order_by(SHARES.c.id)
-    latest = {(row.owner, row.reader): row for row in connection.execute(said)}
+    """Shares that apply: only the newest per (owner, reader) does."""
+    rows = connection.execute(sa.select(SHARES).where(SHARES.c.dataset == dataset).order_by(SHARES.c.id))
+    latest = {(row.owner, row.reader): row for row in rows}
     return [
         Share(dataset, row.owner, row.reader, row.reason, row.by, datetime.fromisoformat(row.time))
         for row in sorted(latest.values(), key=lambda row: row.id)

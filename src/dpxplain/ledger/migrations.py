@@ -13,9 +13,8 @@ import sqlalchemy as sa
 
 from dpxplain.errors import SourceError
 from dpxplain.ledger import audit
-from dpxplain.ledger.guards import create_guards, create_replacement_guards
 from dpxplain.ledger.store import Store, damaged
-from dpxplain.ledger.tables import ENTRIES, LIMITS, METADATA, RELEASES
+from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, create_all, create_replacement_triggers
 
 VERSION = 4
 """Of the tables as tables.py declares them."""
@@ -68,8 +67,7 @@ def _rebuild(connection: sa.Connection) -> dict[str, Any]:
         connection.exec_driver_sql(f"DROP INDEX {index}")
     for table in old:
         connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO old_{table}")
-    METADATA.create_all(connection, checkfirst=False)
-    create_guards(connection)
+    create_all(connection)
     rows = {
         table: connection.exec_driver_sql(f"SELECT count(*) FROM old_{table}").scalar_one() for table in old
     }
@@ -86,15 +84,16 @@ def _refuse_replacement(connection: sa.Connection) -> dict[str, Any]:
     PostgreSQL has no such statement; only the number of its version changes.
     """
     if connection.dialect.name == "sqlite":
-        create_replacement_guards(connection)
+        create_replacement_triggers(connection)
     return {}
 
 
 def _add_subject(connection: sa.Connection) -> dict[str, Any]:
-    """Version 3 did not store which query a preparation belongs to, and had no index by kind."""
+    """Version 3 did not store which query a preparation belongs to, and had no index by kind or action."""
     connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN subject TEXT")
     connection.exec_driver_sql("CREATE INDEX entries_by_kind ON entries (dataset, kind, id)")
     connection.exec_driver_sql("CREATE INDEX entries_by_subject ON entries (dataset, kind, subject)")
+    connection.exec_driver_sql("CREATE INDEX log_by_action ON log (dataset, action, id)")
     return {}
 
 

@@ -14,11 +14,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import SourceError
-from dpxplain.ledger.guards import create_guards
-from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.migrations import VERSION, migrate
 from dpxplain.ledger.store import BUSY_SECONDS, Store, busy
-from dpxplain.ledger.tables import METADATA
+from dpxplain.ledger.tables import create_all
 
 try:
     import psycopg
@@ -53,15 +51,8 @@ _TURNSTILE = sa.Table(
 _PASSING = sa.select(_TURNSTILE.c.id).with_for_update()
 
 
-class PostgresLedger(SQLLedger):
-    """A ledger in the database at a `postgresql://user:password@host/database` address."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(PostgresStore(address))
-
-
 class PostgresStore(Store):
-    """Transactions on one PostgreSQL database."""
+    """Transactions on the database at a `postgresql://user:password@host/database` address."""
 
     def __init__(self, address: str) -> None:
         parameters = _parameters(address)
@@ -198,7 +189,6 @@ def _exists(connection: sa.Connection) -> bool:
 
 def _create(connection: sa.Connection) -> None:
     connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS dpxplain")
-    METADATA.create_all(connection, checkfirst=False)
-    create_guards(connection)
+    create_all(connection)
     _TURNSTILE.create(connection, checkfirst=False)
     connection.execute(sa.insert(_TURNSTILE).values(id=1, version=VERSION))

@@ -1,9 +1,7 @@
-"""What every ledger promises: charges that only add up, and releases that are never lost.
+"""The protocol that phases use of a ledger, and the records that a ledger returns.
 
 A request is reserved before data is read and released once its answer is drawn. The charge counts from the
 reservation on, so a crash between the two wastes budget at worst and never overspends it.
-
-Here are the protocol that phases use and the values that a ledger hands out; opening.py opens one.
 """
 
 from __future__ import annotations
@@ -76,6 +74,21 @@ class Ledger(Protocol):
 
     def history(self, dataset: str) -> list[Entry]:
         """Every entry, oldest first."""
+        ...
+
+    def entry(self, dataset: str, id: int) -> Entry | None:
+        """The entry with this id, released or not."""
+        ...
+
+    def latest(self, dataset: str, kind: str) -> Entry | None:
+        """The newest released entry of this kind."""
+        ...
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        """Released preparations of the query with this identity, oldest first.
+
+        Those of older versions, which stored no identity, are among them whatever they belong to.
+        """
         ...
 
     def close(self) -> None:

@@ -21,34 +21,15 @@ from sqlalchemy.pool import StaticPool
 
 from dpxplain.errors import SourceError
 from dpxplain.ledger import store
-from dpxplain.ledger.guards import create_guards
-from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.migrations import VERSION, check_version, migrate
 from dpxplain.ledger.store import Store, busy, damaged
-from dpxplain.ledger.tables import METADATA
+from dpxplain.ledger.tables import create_all
 
 APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's SQLite files
 
 
-class SQLiteLedger(SQLLedger):
-    """A ledger in the file at `path`, made if missing; None keeps it in this process's memory.
-
-    >>> from dpxplain.model.charge import Charge, Request
-    >>> ledger = SQLiteLedger(None)
-    >>> ledger.open_dataset("adult", limit=1.0, delta=1e-6)
-    >>> entry = ledger.reserve("adult", Charge("query", "k", Request("SELECT COUNT(*)"), 0.25))
-    >>> ledger.release(entry, '{"count": 48839}')
-    >>> ledger.find("adult", "k")[1], ledger.budget("adult").remaining
-    ('{"count": 48839}', 0.75)
-    >>> ledger.close()
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        super().__init__(SQLiteStore(path))
-
-
 class SQLiteStore(Store):
-    """Transactions on one SQLite database."""
+    """Transactions on the file at `path`, made if missing; None keeps the ledger in this process's memory."""
 
     def __init__(self, path: Path | None) -> None:
         # One connection and one lock: threads queue here instead of polling SQLite's file lock, and a ledger
@@ -188,8 +169,7 @@ def _connect(uri: str) -> sqlite3.Connection:
 def _create(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN")  # or every table would be synced to disk by itself
-        METADATA.create_all(connection, checkfirst=False)
-        create_guards(connection)
+        create_all(connection)
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
         connection.commit()

@@ -1,21 +1,26 @@
-"""How much may be spent and was spent, read within one transaction; amounts in units."""
+"""What may be spent and was spent, in units of a trillionth of ρ, and the refusals of further charges."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import BadRequest, BudgetExhausted
-from dpxplain.ledger.amounts import exhausted, expired, own_exhausted, rho_text, unknown_dataset
+from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.ledger.audit import insert
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, RELEASES
-from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO, Budget, rho_of_units
+from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO, Budget, check_rho, rho_of_units, spend_units
+from dpxplain.model.charge import Spend
 
-# Statements are made once: SQLAlchemy takes longer to build one than SQLite to run it.
+_STILL_FREE = "Past answers stay readable and free;"
+
+# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _DATASET: sa.BindParameter[str] = sa.bindparam("dataset")
 _ANALYST: sa.BindParameter[str] = sa.bindparam("analyst")
 _LATEST_LIMIT = sa.select(LIMITS).where(LIMITS.c.dataset == _DATASET).order_by(LIMITS.c.id.desc()).limit(1)
@@ -25,13 +30,13 @@ _LATEST_GRANT = (
     .order_by(GRANTS.c.id.desc())
     .limit(1)
 )
-_LAST_LINE = (
+_LAST_ENTRY = (
     sa.select(ENTRIES.c.total_units)
     .where(ENTRIES.c.dataset == _DATASET)
     .order_by(ENTRIES.c.id.desc())
     .limit(1)
 )
-_LAST_OWN_LINE = (
+_LAST_OWN_ENTRY = (
     sa.select(ENTRIES.c.own_units)
     .where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.analyst == _ANALYST)
     .order_by(ENTRIES.c.id.desc())
@@ -43,8 +48,8 @@ def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
     return sa.select(
         *(limit.c.declared_units, limit.c.top_up_units, limit.c.delta, grant.c.limit_units, grant.c.expires),
-        _LAST_LINE.scalar_subquery().label("spent"),
-        _LAST_OWN_LINE.scalar_subquery().label("own_spent"),
+        _LAST_ENTRY.scalar_subquery().label("spent"),
+        _LAST_OWN_ENTRY.scalar_subquery().label("own_spent"),
     ).select_from(limit.outerjoin(grant, sa.true()))
 
 
@@ -89,9 +94,9 @@ class Standing:
         if self.own_limit is not None:
             own_left = max(0, self.own_limit - self.own_spent)
             if charge > own_left and own_left <= self.left:
-                return own_exhausted(dataset, analyst, asked=charge, left=own_left, limit=self.own_limit)
+                return own_exhausted(dataset, analyst, charge=charge, left=own_left, limit=self.own_limit)
         if charge > self.left:
-            return exhausted(dataset, asked=charge, left=self.left, limit=self.limit)
+            return exhausted(dataset, charge=charge, left=self.left, limit=self.limit)
         return None
 
 
@@ -133,7 +138,7 @@ def latest_grant(connection: sa.Connection, dataset: str, analyst: str) -> sa.Ro
 def add_notice(
     connection: sa.Connection, row: dict[str, Any], kind: str, description: str, payload: dict[str, Any]
 ) -> dict[sa.Table, dict[str, Any]]:
-    """Tell of a changed limit or allowance in the history, at no charge. `row` is the change."""
+    """Add an entry to the history, at no charge, that shows the changed limit or allowance in `row`."""
     analyst = row.get("analyst", "")
     entry = insert(
         connection,
@@ -155,7 +160,7 @@ def add_notice(
 
 
 def in_words(action: str, units: int, reason: str) -> str:
-    """A notice's description; the reason is told to those whom the change concerns."""
+    """A notice's description; whoever sees the notice also sees the reason."""
     return f"{action} rho {rho_text(units)}: {reason}" if reason else f"{action} rho {rho_text(units)}"
 
 
@@ -178,4 +183,81 @@ def checked_total(units: int) -> int:
 
 
 def moment(text: str | None) -> datetime | None:
+    """The time that the ledger has stored as this text."""
     return None if text is None else datetime.fromisoformat(text)
+
+
+def charge_units(rho: float, spends: Sequence[Spend]) -> int:
+    """The units to charge for a plan whose mechanisms share `rho`.
+
+    The total is rounded once, not share by share: thirds of 0.1 still make 0.1.
+
+    >>> charge_units(0.1, [Spend("gaussian", 0.1 / 3)] * 3)
+    100000000000
+    """
+    check_rho(rho)
+    # Written so that a NaN fails the comparisons instead of slipping through them.
+    if not all(spend.rho >= 0 for spend in spends):
+        raise InternalError("A planned mechanism has a negative or undefined rho.")
+    if not math.fsum(spend.rho for spend in spends) <= rho * (1 + 1e-9):
+        raise InternalError(f"The planned mechanisms cost more than the rho of {rho!r} that was asked for.")
+    return spend_units(rho)
+
+
+def rho_text(units: int) -> str:
+    """Units as an exact decimal, to be shown and typed back.
+
+    >>> rho_text(300_000_000_000), rho_text(5 * UNITS_PER_RHO), rho_text(1)
+    ('0.3', '5', '0.000000000001')
+    """
+    return f"{(Decimal(units) / UNITS_PER_RHO).normalize():f}"
+
+
+def exhausted(dataset: str, *, charge: int, left: int, limit: int) -> BudgetExhausted:
+    """The refusal of a charge that the data set's limit does not cover; amounts in units.
+
+    >>> print(exhausted("adult", charge=5 * 10**11, left=3 * 10**11, limit=10**12).problem)
+    The request asks for rho 0.5, but only 0.3 of the limit of 1 is left for 'adult'.
+    """
+    return BudgetExhausted(
+        f"The request asks for rho {rho_text(charge)}, but only {rho_text(left)} of the limit of "
+        f"{rho_text(limit)} is left for {dataset!r}.",
+        remedy=f"{_at_most(left)}{_STILL_FREE} only the curator can raise the limit.",
+    )
+
+
+def own_exhausted(dataset: str, analyst: str, *, charge: int, left: int, limit: int) -> BudgetExhausted:
+    """The refusal of a charge that the analyst's allowance does not cover; amounts in units.
+
+    >>> print(own_exhausted("adult", "ann", charge=5 * 10**11, left=3 * 10**11, limit=10**12).problem)
+    The request asks for rho 0.5, but only 0.3 of the allowance of 1 is left for 'ann' on 'adult'.
+    """
+    if not limit:
+        return BudgetExhausted(
+            f"{analyst!r} has no allowance on {dataset!r}.", remedy=f"{_STILL_FREE} ask the curator for one."
+        )
+    return BudgetExhausted(
+        f"The request asks for rho {rho_text(charge)}, but only {rho_text(left)} of the allowance of "
+        f"{rho_text(limit)} is left for {analyst!r} on {dataset!r}.",
+        remedy=f"{_at_most(left)}{_STILL_FREE} ask the curator for more.",
+    )
+
+
+def expired(dataset: str, analyst: str, when: datetime) -> BudgetExhausted:
+    """The refusal of a charge after the allowance has ended."""
+    return BudgetExhausted(
+        f"The allowance of {analyst!r} on {dataset!r} expired on {when:%Y-%m-%d at %H:%M} UTC.",
+        remedy=f"{_STILL_FREE} ask the curator to renew it.",
+    )
+
+
+def unknown_dataset(dataset: str) -> BadRequest:
+    """The refusal of a name the ledger has never opened."""
+    return BadRequest(
+        f"The ledger knows no data set {dataset!r}.",
+        remedy="Check the name, or connect to the data set first.",
+    )
+
+
+def _at_most(left: int) -> str:
+    return f"Ask for at most rho={rho_text(left)}. " if left else ""

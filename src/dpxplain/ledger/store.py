@@ -1,7 +1,7 @@
 """Transactions on the ledger's database, whichever it is, and its errors as sentences.
 
-A writing transaction has the ledger to itself from its first statement on: what it checks is still true
-when it commits. That is also what gives the audit log one order.
+A writing transaction holds an exclusive lock from its first statement on: what it checks is still true when
+it commits, and the audit log has one order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BUSY_SECONDS = 60.0
 
 
 class Store(ABC):
-    """One database. Subclasses know how to begin on it, and what its errors mean."""
+    """One database; subclasses begin its transactions and explain its errors."""
 
     def __init__(self, name: str, engine: sa.Engine) -> None:
         self.name = name
@@ -31,19 +31,19 @@ class Store(ABC):
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction that sees one moment and writes nothing."""
+        """A read-only transaction that sees one snapshot."""
 
     def snapshot(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction for reading everything, which may take long."""
+        """A read-only transaction that may take long."""
         return self.reading()
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction that is alone with the ledger; commits at the end of the block unless it raises."""
+        """A transaction that holds the writers' lock; commits at the end of the block unless it raises."""
 
     @abstractmethod
     def updating(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction on jobs, which need not wait for those who charge."""
+        """A transaction on jobs, which needs no writers' lock."""
 
     @abstractmethod
     def version(self, connection: sa.Connection) -> int | None:

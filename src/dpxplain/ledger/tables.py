@@ -1,13 +1,13 @@
-"""The ledger's tables, the same in SQLite and PostgreSQL.
+"""The ledger's tables, the same in SQLite and PostgreSQL, and the triggers that keep them append-only.
 
-All but jobs are append-only: a changed limit, allowance or share is a new row and the latest counts, so
-nothing can give budget back. Triggers in the database (guards.py) refuse every change of a row, whoever asks.
-
-Times are ISO 8601 texts in UTC and JSON is text: both databases then keep, and the audit log hashes, the
-same characters.
+All but jobs are append-only: a changed limit, allowance or share is a new row, and only the newest applies.
+Times are ISO 8601 texts in UTC and JSON is text, so that both databases store the characters that the audit
+log hashes.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -45,7 +45,7 @@ GRANTS = sa.Table(
     sa.Index("grants_by_analyst", "dataset", "analyst", "id"),
 )
 
-# A line with charge 0 is a notice: a changed limit or allowance, told in the history.
+# An entry with charge 0 is a notice: it shows a changed limit or allowance in the history.
 ENTRIES = sa.Table(
     "entries",
     METADATA,
@@ -57,8 +57,8 @@ ENTRIES = sa.Table(
     sa.Column("key", sa.Text, nullable=False),
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("charge_units", sa.BigInteger, sa.CheckConstraint("charge_units >= 0"), nullable=False),
-    # The running totals of the data set and of the analyst, this charge included: as in a bank book, the last
-    # line tells what was spent, however long the book.
+    # The running totals of the data set and of the analyst, this charge included: the last entry says what
+    # was spent, however long the history.
     sa.Column("total_units", sa.BigInteger, nullable=False),
     sa.Column("own_units", sa.BigInteger, nullable=False),
     sa.Column("spends", sa.Text, nullable=False),  # JSON [[mechanism, rho], ...]: read and written as one
@@ -68,12 +68,12 @@ ENTRIES = sa.Table(
     sa.Index("entries_in_order", "dataset", "id"),
     sa.Index("entries_by_kind", "dataset", "kind", "id"),
     sa.Index("entries_by_subject", "dataset", "kind", "subject"),
-    # Finds an analyst's last line, and repeats every amount, so that a damaged digit in either place shows
-    # when a file is opened.
+    # Finds an analyst's last entry, and repeats every amount, so that the integrity check at opening notices
+    # a damaged digit in either place.
     sa.Index("entries_by_analyst", "dataset", "analyst", "id", "charge_units", "total_units", "own_units"),
 )
 
-# Apart from the entries, so that releasing is an insert too and history never reads a payload.
+# Apart from the entries, so that a release is an insert too and the history never reads a payload.
 RELEASES = sa.Table(
     "releases",
     METADATA,
@@ -127,9 +127,10 @@ LOG = sa.Table(
     sa.Column("details", sa.Text, nullable=False),  # JSON
     sa.Column("previous", sa.Text, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
+    sa.Index("log_by_action", "dataset", "action", "id"),
 )
 
-# The one table that changes in place: how far work is, which is worth nothing once the work is done.
+# The one table that changes in place: the progress of work, which nobody needs once the work is done.
 JOBS = sa.Table(
     "jobs",
     METADATA,
@@ -148,5 +149,85 @@ JOBS = sa.Table(
 )
 
 STATE = (LIMITS, GRANTS, ENTRIES, RELEASES, SHARES, TOKENS, REVOCATIONS)
-"""What the log must account for, row by row."""
+"""Tables whose every row must be in the audit log."""
 APPEND_ONLY = (*STATE, LOG)
+
+# The triggers stop mistakes. The owner of the database can remove them; what is changed then, the audit log
+# shows.
+_EVENTS = ("UPDATE", "DELETE", "INSERT")
+_REFUSAL = "the ledger is append-only"
+
+_SQLITE_CHANGE = f"""
+CREATE TRIGGER {{table}}_keeps_its_rows_on_{{event}} BEFORE {{event}} ON {{table}}
+BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END
+"""
+# INSERT OR REPLACE deletes conflicting rows without firing the triggers on DELETE. Rows conflict by key and,
+# where the key is a text, by row number, which a statement may name too.
+_SQLITE_REPLACEMENT = f"""
+CREATE TRIGGER {{table}}_keeps_its_rows_on_INSERT BEFORE INSERT ON {{table}}
+WHEN EXISTS (SELECT 1 FROM {{table}} WHERE {{key}} = NEW.{{key}} OR rowid = NEW.rowid)
+BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END
+"""
+
+_POSTGRES_BODY = f" BEGIN RAISE EXCEPTION '{_REFUSAL}' USING ERRCODE = 'integrity_constraint_violation'; END "
+_POSTGRES_REFUSAL = f"""
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS
+$${_POSTGRES_BODY}$$
+"""
+# INSERT ... ON CONFLICT DO UPDATE fires the triggers on UPDATE.
+_POSTGRES_GUARD = """
+CREATE TRIGGER {table}_keeps_its_rows BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()
+"""
+# In the catalogue: before (2) delete (8), update (16) and truncate (32), for all columns, without a
+# condition, and not disabled.
+_POSTGRES_GUARDS = sa.text("""
+SELECT relname
+FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_proc ON pg_proc.oid = tgfoid
+JOIN pg_catalog.pg_class ON pg_class.oid = tgrelid
+JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = 'dpxplain' AND tgtype = 58 AND tgattr::text = '' AND tgqual IS NULL
+AND tgenabled IN ('O', 'A') AND prosrc = :body
+""")
+
+
+def create_all(connection: sa.Connection) -> None:
+    """Create the tables and their triggers, within the caller's transaction."""
+    METADATA.create_all(connection, checkfirst=False)
+    if connection.dialect.name == "sqlite":
+        triggers = [_sqlite_trigger(table, event) for table in APPEND_ONLY for event in _EVENTS]
+    else:
+        triggers = [_POSTGRES_REFUSAL, *(_POSTGRES_GUARD.format(table=table.name) for table in APPEND_ONLY)]
+    for trigger in triggers:
+        connection.exec_driver_sql(trigger)
+
+
+def create_replacement_triggers(connection: sa.Connection) -> None:
+    """Create the triggers that a SQLite ledger of version 2 lacks."""
+    for table in APPEND_ONLY:
+        connection.exec_driver_sql(_sqlite_trigger(table, "INSERT"))
+
+
+def unguarded(connection: sa.Connection) -> list[str]:
+    """Names of append-only tables of which a trigger is missing, altered or disabled."""
+    if connection.dialect.name == "sqlite":
+        stored = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
+        triggers = {sql.strip() for sql in stored.scalars()}
+        return [
+            table.name
+            for table in APPEND_ONLY
+            if not all(_sqlite_trigger(table, event).strip() in triggers for event in _EVENTS)
+        ]
+    guarded = connection.execute(_POSTGRES_GUARDS, {"body": _POSTGRES_BODY}).scalars().all()
+    return [table.name for table in APPEND_ONLY if table.name not in guarded]
+
+
+def primary_key(table: sa.Table) -> sa.Column[Any]:
+    """The column that identifies a row; every table of the ledger has one."""
+    (column,) = table.primary_key.columns
+    return column
+
+
+def _sqlite_trigger(table: sa.Table, event: str) -> str:
+    template = _SQLITE_REPLACEMENT if event == "INSERT" else _SQLITE_CHANGE
+    return template.format(table=table.name, event=event, key=primary_key(table).name)

@@ -1,8 +1,7 @@
-"""Bearer tokens and browser sessions: who may come in, as what, until when.
+"""Bearer tokens and browser sessions: whom they identify, in which role, until when.
 
-A token's text is shown once. Kept is its scrypt hash, so neither the ledger nor a copy of it lets anyone in.
-Texts that were verified are remembered by their sha256 within the process: the slow hash is paid once, while
-expiry and revocation are looked up each time.
+A token's text is shown once and only its SHA-256 is stored, so a copy of the ledger authenticates nobody. A
+secret of 256 random bits cannot be guessed, so a slow hash would protect nothing more.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import threading
-from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,8 +27,6 @@ ROLES = ("analyst", "curator")
 SESSION_LIFETIME = timedelta(hours=12)
 
 _FORM = re.compile(r"dpx_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-_SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**14, 8, 1  # 16 MiB and some 40 ms for each guess
-_REMEMBERED = 10_000
 
 _PARENT, _PARENT_REVOCATION = TOKENS.alias("parent"), REVOCATIONS.alias("parent_revocation")
 _WITH_STATE = (
@@ -52,9 +47,6 @@ class Tokens:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._verified: OrderedDict[bytes, str] = OrderedDict()  # sha256 of a text -> the hash it fits
-        self._cache_lock = threading.Lock()
-        self._scrypt_lock = threading.Lock()  # a crowd of guesses takes one core and 16 MiB, not all
 
     def create(self, name: str, role: str, *, expires: datetime, by: str) -> tuple[str, str]:
         """A new token's id and its text, which cannot be shown again."""
@@ -78,13 +70,13 @@ class Tokens:
         return self._add(row.name, row.role, expires, row.name, parent)
 
     def authenticate(self, text: str) -> Identity | None:
-        """Who shows this text; None for anything that is not a valid token now."""
+        """Whom the token identifies; None for any text that is not a valid token now."""
         form = _FORM.fullmatch(text)
         if form is None:
             return None
         with self._store.reading() as connection:
             row = connection.execute(_WITH_STATE.where(TOKENS.c.id == form[1])).one_or_none()
-        if row is None or not _valid(row) or not self._fits(text, row.secret_hash):
+        if row is None or not _valid(row) or not _matches(text, row.secret_hash):
             return None
         return Identity(
             name=row.name,
@@ -108,11 +100,11 @@ class Tokens:
 
     def list(self, *, sessions: bool = False) -> list[Token]:
         """Every token ever made, oldest first; browser sessions only if asked for."""
-        wanted = _WITH_STATE.order_by(TOKENS.c.created, TOKENS.c.id)
+        tokens = _WITH_STATE.order_by(TOKENS.c.created, TOKENS.c.id)
         if not sessions:
-            wanted = wanted.where(TOKENS.c.parent.is_(None))
+            tokens = tokens.where(TOKENS.c.parent.is_(None))
         with self._store.reading() as connection:
-            rows = connection.execute(wanted).all()
+            rows = connection.execute(tokens).all()
         return [
             Token(
                 id=row.id,
@@ -131,12 +123,11 @@ class Tokens:
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         text = f"dpx_{id}_{secret}"
         time = audit.now()
-        secret_hash = self._hashed(text, secrets.token_bytes(16))
         row = {
             "id": id,
             "name": name,
             "role": role,
-            "secret_hash": secret_hash,
+            "secret_hash": _hashed(text),
             "created": time,
             "expires": utc_text(expires),
             "by": by,
@@ -147,38 +138,25 @@ class Tokens:
             audit.append_change(
                 connection, by, action, None, {TOKENS: audit.insert(connection, TOKENS, row)}, time
             )
-        self._remember(text, secret_hash)
         return id, text
 
-    def _fits(self, text: str, secret_hash: str) -> bool:
-        with self._cache_lock:
-            if self._verified.get(_digest(text)) == secret_hash:
-                self._verified.move_to_end(_digest(text))
-                return True
-        _, salt, _ = secret_hash.split("$")
-        if not hmac.compare_digest(self._hashed(text, bytes.fromhex(salt)), secret_hash):
-            return False
-        self._remember(text, secret_hash)
-        return True
 
-    def _hashed(self, text: str, salt: bytes) -> str:
-        with self._scrypt_lock:
-            key = hashlib.scrypt(text.encode(), salt=salt, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P)
-        return f"scrypt-{_SCRYPT_N}-{_SCRYPT_R}-{_SCRYPT_P}${salt.hex()}${key.hex()}"
-
-    def _remember(self, text: str, secret_hash: str) -> None:
-        with self._cache_lock:
-            self._verified[_digest(text)] = secret_hash
-            while len(self._verified) > _REMEMBERED:
-                self._verified.popitem(last=False)
+def _hashed(text: str) -> str:
+    return f"sha256${hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
+def _matches(text: str, secret_hash: str) -> bool:
+    """Whether the hash is of this text; hashes by scrypt were stored until version 4 of the ledger."""
+    algorithm, _, digest = secret_hash.partition("$")
+    if algorithm == "scrypt-16384-8-1":
+        salt, _, digest = digest.partition("$")
+        key = hashlib.scrypt(text.encode(), salt=bytes.fromhex(salt), n=2**14, r=8, p=1)
+        return hmac.compare_digest(key.hex(), digest)
+    return hmac.compare_digest(_hashed(text), secret_hash)
 
 
 def _valid(row: sa.Row[Any]) -> bool:
-    """Neither revoked nor expired, nor its parent."""
+    """Whether neither the token nor its parent is revoked or expired."""
     now = datetime.now(UTC)
     ends = [datetime.fromisoformat(end) for end in (row.expires, row.parent_expires) if end is not None]
     return row.revoked is None and row.parent_revoked is None and now < min(ends)

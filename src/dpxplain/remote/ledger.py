@@ -52,6 +52,18 @@ class RemoteLedger:
     def history(self, dataset: str) -> list[Entry]:
         return [_entry(line) for line in self._wire.get(self._wire.of_dataset("/history"))["entries"]]
 
+    def entry(self, dataset: str, id: int) -> Entry | None:
+        return next((entry for entry in self.history(dataset) if entry.id == id), None)
+
+    def latest(self, dataset: str, kind: str) -> Entry | None:
+        released = (entry for entry in reversed(self.history(dataset)) if entry.state == "released")
+        return next((entry for entry in released if entry.kind == kind), None)
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        """All released preparations: the server's history does not say which query they belong to."""
+        entries = self.history(dataset)
+        return [entry for entry in entries if (entry.kind, entry.state) == ("prepare", "released")]
+
     def close(self) -> None:
         self._wire.close()
 

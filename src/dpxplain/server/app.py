@@ -12,8 +12,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from dpxplain import __version__
-from dpxplain.ledger.ledger import SQLLedger
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.server import openapi, problems
 from dpxplain.server.authenticate import PREFIX, Authentication
 from dpxplain.server.config import Config

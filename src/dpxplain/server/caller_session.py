@@ -60,6 +60,15 @@ class WatchedLedger:
     def history(self, dataset: str) -> list[Entry]:
         return self._ledger.history(dataset)
 
+    def entry(self, dataset: str, id: int) -> Entry | None:
+        return self._ledger.entry(dataset, id)
+
+    def latest(self, dataset: str, kind: str) -> Entry | None:
+        return self._ledger.latest(dataset, kind)
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        return self._ledger.preparations(dataset, subject)
+
     def close(self) -> None:
         """An account is not closed; its ledger is."""
 

@@ -193,7 +193,7 @@ class Registry:
         after.data = _identities(schema, after.file.parent)
         self._check_data(after)
         dataset = after.dataset = self.open(schema, after.file.parent)
-        self._ledger.promises.keep(after.name, schema.privacy)
+        self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
         return dataset
 

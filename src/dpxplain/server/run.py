@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SourceError
-from dpxplain.ledger.opening import open_ledger
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server.app import create_app
 from dpxplain.server.config import Config, Serving, is_loopback
 

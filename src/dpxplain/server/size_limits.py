@@ -16,7 +16,7 @@ from typing import Any
 from dpxplain.errors import ExplanationError, QueryRefused
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
-from dpxplain.ledger.failing import Failures
+from dpxplain.ledger.account import Failures
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
