@@ -28,6 +28,7 @@ COMMANDS = [
     "token revoke",
     "allow set",
     "allow top-up",
+    "allow forgive",
     "allow list",
     "allow share",
     "audit show",

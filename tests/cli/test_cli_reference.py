@@ -27,5 +27,5 @@ def test_every_option_has_help() -> None:
 
 def test_no_command_is_registered_twice() -> None:
     groups = Counter(group.name for group in app.registered_groups)
-    commands = Counter(command.callback for command in app.registered_commands)
+    commands = Counter(command.callback.__name__ for command in app.registered_commands)
     assert {*groups.values(), *commands.values()} == {1}

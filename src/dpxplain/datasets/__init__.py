@@ -15,7 +15,7 @@ _BUNDLED = ("adult.parquet", "adult.toml")
 
 
 def path(name: str) -> Path:
-    """Where a bundled file lies.
+    """The path of a bundled file.
 
     >>> path("adult.toml").name
     'adult.toml'

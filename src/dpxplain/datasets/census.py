@@ -43,12 +43,12 @@ def marginals() -> dict[str, dict[str, tuple[int, float]]]:
     >>> marginals()["sex"]
     {'Male': (556230, 45778.39), 'Female': (590322, 31135.78)}
     """
-    found: dict[str, dict[str, tuple[int, float]]] = {}
+    by_attribute: dict[str, dict[str, tuple[int, float]]] = {}
     with (_FOLDER / "census_marginals.csv").open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
-            of_value = found.setdefault(line["attribute"], {})
+            of_value = by_attribute.setdefault(line["attribute"], {})
             of_value[line["value"]] = int(line["rows"]), float(line["mean_income"])
-    return found
+    return by_attribute
 
 
 def generate(rows: int, seed: int = 0) -> pa.Table:
@@ -96,7 +96,7 @@ def _fitted_means(
     means = np.ones(len(codes[0]))
     for _ in range(_FITTING_ROUNDS):
         for code, target in zip(codes, targets, strict=True):
-            held = np.bincount(code, minlength=len(target))
+            rows = np.bincount(code, minlength=len(target))
             total = np.bincount(code, weights=np.minimum(means, highest), minlength=len(target))
-            means *= np.divide(target * held, total, out=np.ones(len(target)), where=held > 0)[code]
+            means *= np.divide(target * rows, total, out=np.ones(len(target)), where=rows > 0)[code]
     return np.minimum(means, highest)
