@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 from pyarrow import parquet
 
-from dpxplain.privacy.marginals import inference as marginal_inference
+from dpxplain import datasets
+from dpxplain.privacy.marginals import inference
 from dpxplain.privacy.marginals.boxes import simultaneous_quantile
 from dpxplain.privacy.marginals.estimates import FloatArray, IntArray, Kind, PreparedGroups, estimate
 from dpxplain.privacy.marginals.forecast import scales, split_rho
@@ -358,7 +359,7 @@ def gap_coverage(situation: Situation, levels: Sequence[float], runs: int, seed:
     e = estimate(table.release(situation.rho, situation.first_rho, runs, seed))
     found = {}
     for level in levels:
-        _, low, high = marginal_inference._gap(e, np.array(table.weights), level)
+        _, low, high = inference._gap(e, np.array(table.weights), level)
         found[level] = float(np.mean((low - 1e-9 <= table.gap) & (table.gap <= high + 1e-9)))
     return found
 
@@ -387,7 +388,7 @@ def fallback_section(runs: int) -> list[str]:
 
 def adult_table(above: str, below: str) -> Table:
     """True cells of the bundled Adult data: AVG(high_income) by marital status, 103 predicates."""
-    folder = Path(marginal_inference.__file__).parents[1] / "datasets"
+    folder = Path(datasets.__file__).parent
     columns = tomllib.loads((folder / "adult.toml").read_text(encoding="utf-8"))["columns"]
     data = parquet.read_table(folder / "adult.parquet").to_pandas()
     names = [name for name in columns if name not in ("marital_status", "high_income")]
