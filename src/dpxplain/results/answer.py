@@ -19,7 +19,7 @@ from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import Preparation, plan_preparation, prepare_answer
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
-from dpxplain.results.combination import Arithmetic, Combination, released
+from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
 from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.question import Question
@@ -232,12 +232,15 @@ class Answer(Frozen, Charted, Tabular):
         """Every declared group, shown or not."""
         query, schema = self.statement.query, self._dataset.schema
         estimates = group_estimates(self.release, query, schema, self.confidence)
+        stored = self._dataset.ledger.get(self._dataset.name, self.id)
+        assert stored is not None
+        values = ReleasedValues(stored[0], self.release, query, schema, self.confidence)
         return tuple(
             AnswerRow(
                 self.groups.key(index),
                 self.groups.label(index),
                 *estimated,
-                released=released(self, index),
+                released=values.value(index, self.groups.label(index)),
             )
             for index, estimated in enumerate(estimates)
         )

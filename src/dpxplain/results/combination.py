@@ -12,21 +12,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, NoReturn
-from weakref import WeakKeyDictionary
+from typing import ClassVar, NoReturn
 
 from dpxplain.errors import BadRequest
+from dpxplain.ledger.protocol import Entry
 from dpxplain.model.contrast import Verdict, judge
+from dpxplain.model.query import Query
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import Schema
 from dpxplain.phases.assess_question import noisy_mean
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD, estimate, interval
 from dpxplain.privacy.formulas import Atom, Constant, Expression, Leaf, NoisyPart, Operation, fold, leaves
 from dpxplain.privacy.intervals import Interval, check_confidence
 from dpxplain.results import formats
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
-
-if TYPE_CHECKING:
-    from dpxplain.ledger.protocol import Entry
-    from dpxplain.results.answer import Answer
 
 _LONGEST = 400  # letters of a formula
 
@@ -242,39 +241,46 @@ class _Source:
     private: bool
 
 
-_entries: WeakKeyDictionary[Answer, Entry] = WeakKeyDictionary()
+@dataclass(frozen=True)
+class ReleasedValues:
+    """The values of one release, to be computed with; `entry` is its line in the ledger."""
 
+    entry: Entry
+    release: AnswerRelease
+    query: Query
+    schema: Schema
+    confidence: float
 
-def released(answer: Answer, group: int) -> Combination:
-    """One group's value of an answer, to be computed with."""
-    dataset, query, release = answer._dataset, answer.statement.query, answer.release
-    if answer not in _entries:
-        found = dataset.ledger.get(dataset.name, answer.id)
-        assert found is not None
-        _entries[answer] = found[0]
-    entry = _entries[answer]
-    label = answer.groups.label(group)
-    # Ledgers number their entries alike; what was asked and when tells two releases apart, and finds one
-    # release again that two sessions opened.
-    key = _Source(
-        entry.key, entry.time, entry.id, group, str(query.aggregate), label, private=release.private
-    )
-    atom: Atom
-    if query.aggregate.kind == "avg":
-        atom = noisy_mean(release, query, dataset.schema, group)
-    elif query.aggregate.kind == "sum":
-        assert query.aggregate.column is not None
-        assert release.noisy_sum is not None
-        assert release.sum_scale is not None
-        grid = dataset.schema.column(query.aggregate.column).grid
-        # Values of one sign have a sum of that sign, however many there are.
-        low, high = (0.0 if grid.low >= 0 else -math.inf), (0.0 if grid.high <= 0 else math.inf)
-        atom = NoisyPart(release.noisy_sum[group], release.sum_scale, low, high)
-    else:
+    def value(self, group: int, label: str) -> Combination:
+        """One group's value; `label` names the group."""
+        # Ledgers number their entries alike; what was asked and when tells two releases apart, and finds
+        # one release again that two sessions opened.
+        source = _Source(
+            self.entry.key,
+            self.entry.time,
+            self.entry.id,
+            group,
+            str(self.query.aggregate),
+            label,
+            private=self.release.private,
+        )
+        return Combination(Leaf(source, self._atom(group)), self.confidence)
+
+    def _atom(self, group: int) -> Atom:
+        release, aggregate = self.release, self.query.aggregate
+        if aggregate.kind == "avg":
+            return noisy_mean(release, self.query, self.schema, group)
+        if aggregate.kind == "sum":
+            assert aggregate.column is not None
+            assert release.noisy_sum is not None
+            assert release.sum_scale is not None
+            grid = self.schema.column(aggregate.column).grid
+            # Values of one sign have a sum of that sign, however many there are.
+            low, high = (0.0 if grid.low >= 0 else -math.inf), (0.0 if grid.high <= 0 else math.inf)
+            return NoisyPart(release.noisy_sum[group], release.sum_scale, low, high)
         assert release.noisy_count is not None
         assert release.count_scale is not None
-        atom = NoisyPart(release.noisy_count[group], release.count_scale, low=0.0)
-    return Combination(Leaf(key, atom), answer.confidence)
+        return NoisyPart(release.noisy_count[group], release.count_scale, low=0.0)
 
 
 # -- Showing -----------------------------------------------------------------------------------------------
