@@ -1,10 +1,12 @@
 // An editor for schema texts: TOML in the page's own colours, with refusals marked at their keys.
 import { closeBrackets } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
-import { bracketMatching, StreamLanguage, syntaxHighlighting, type StreamParser } from '@codemirror/language';
+import { bracketMatching, StreamLanguage, syntaxHighlighting } from '@codemirror/language';
+import { toml } from '@codemirror/legacy-modes/mode/toml';
 import { setDiagnostics } from '@codemirror/lint';
 import { Compartment, EditorState, Prec } from '@codemirror/state';
 import { drawSelection, EditorView, keymap, lineNumbers } from '@codemirror/view';
+import { tags } from '@lezer/highlight';
 import { colours, look } from '../lib/editor';
 import type { Mark } from './keyplaces';
 
@@ -16,42 +18,8 @@ export interface TomlEditor {
   destroy: () => void;
 }
 
-interface State {
-  closing: string | null;
-}
-
-const toml: StreamParser<State> = {
-  startState: () => ({ closing: null }),
-  token(stream, state) {
-    if (state.closing) return multiline(stream, state);
-    if (stream.eatSpace()) return null;
-    if (stream.match(/^#.*/)) return 'comment';
-    if (stream.sol() && stream.match(/^\[.*?\]+/)) return 'keyword';
-    const opening = stream.match(/^("""|''')/) as RegExpMatchArray | null;
-    if (opening) {
-      state.closing = opening[0];
-      return multiline(stream, state);
-    }
-    if (stream.match(/^("(?:[^"\\]|\\.)*"?|'[^']*'?)/)) return 'string';
-    if (stream.match(/^(true|false)\b/)) return 'bool';
-    if (stream.match(/^[+-]?\d[\d_.eE+:TZ-]*/)) return 'number';
-    if (stream.match(/^[A-Za-z0-9_-]+/)) return 'propertyName';
-    stream.next();
-    return null;
-  },
-  languageData: { commentTokens: { line: '#' }, closeBrackets: { brackets: ['[', '{', '"', "'"] } },
-};
-
-function multiline(stream: Parameters<typeof toml.token>[0], state: State): string {
-  while (!stream.eol()) {
-    if (stream.match(state.closing!)) {
-      state.closing = null;
-      break;
-    }
-    stream.next();
-  }
-  return 'string';
-}
+// The mode calls table headers atoms; here they have the colour of keywords.
+const language = StreamLanguage.define({ ...toml, tokenTable: { atom: tags.keyword } });
 
 const lines = EditorView.theme({
   '.cm-gutters': { background: 'transparent', border: '0', color: 'var(--soft)', paddingLeft: '0.5rem' },
@@ -78,7 +46,7 @@ export function createTomlEditor(
         bracketMatching(),
         closeBrackets(),
         EditorView.lineWrapping,
-        StreamLanguage.define(toml),
+        language,
         syntaxHighlighting(colours),
         look,
         lines,

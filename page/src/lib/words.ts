@@ -33,20 +33,16 @@ export function number(value: number | null, spread?: number | null): string {
 }
 
 /** Both ends, to two digits of the width; an end that is not zero is never shown as zero. */
-export function interval(low: number | null, high: number | null, unit = '', spread?: number | null): string {
+export function interval(low: number | null, high: number | null): string {
   if (low === null || high === null) return 'unbounded';
   const width = high - low;
-  if (!Number.isFinite(width) || width === 0) return `${number(low)}${unit} to ${number(high)}${unit}`;
-  let places = decimals(spread || width);
+  if (!Number.isFinite(width) || width === 0) return `${number(low)} to ${number(high)}`;
+  let places = decimals(width);
   for (let tries = 0; tries < 4; tries += 1) {
     if ([low, high].every((end) => end === 0 || Math.abs(end) >= 0.5 * 10 ** -places)) break;
     places += 1;
   }
-  return `${rounded(low, places)}${unit} to ${rounded(high, places)}${unit}`;
-}
-
-export function percent(low: number, high: number): string {
-  return interval(low * 100, high * 100, '%');
+  return `${rounded(low, places)} to ${rounded(high, places)}`;
 }
 
 export function ranks(low: number, high: number): string {

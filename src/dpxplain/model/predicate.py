@@ -13,6 +13,10 @@ from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, No
 from dpxplain.model.schema import Bin, DomainValue, label
 
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_RESERVED = re.compile(
+    "(?:and|as|between|by|case|distinct|end|else|false|from|group|having|in|is|join|limit|not|null|on|or|order"
+    r"|select|then|true|union|when|where|with)\Z"
+)
 
 
 def sql_name(name: str) -> str:
@@ -20,8 +24,11 @@ def sql_name(name: str) -> str:
 
     >>> sql_name("native_country"), sql_name("hours per week")
     ('native_country', '"hours per week"')
+    >>> sql_name("order")
+    '"order"'
     """
-    return name if _PLAIN_NAME.match(name) else '"' + name.replace('"', '""') + '"'
+    is_plain = _PLAIN_NAME.match(name) and not _RESERVED.match(name)
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def sql_literal(value: str | int | float | bool) -> str:

@@ -9,7 +9,7 @@ from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
-from dpxplain.results.preview import Price
+from dpxplain.results.preview import ExplanationPreview, Price, QueryPreview
 from dpxplain.results.question import Question
 
 CAVEAT = "Privacy noise only, not sampling; influence is not proof of cause."
@@ -57,6 +57,43 @@ def more(count: int, noun: str) -> str:
 def each_interval(confidence: float) -> str:
     """What the intervals of an answer promise."""
     return f"{level(confidence)} intervals, each by itself. Privacy noise only, not sampling."
+
+
+def price_summary(price: Price, *, once: bool = False) -> str:
+    """The price in one sentence; `once` where it pays for every further why as well."""
+    if price.free:
+        return (
+            "Free: this was asked before, and its stored answer is read again."
+            if price.rho
+            else "Free: this answer was prepared before."
+        )
+    cost, left = f"{price.rho:.6g}", f"{price.remaining:.6g}"
+    if not price.affordable:
+        return f"Costs {cost}, but only {left} is left."
+    return f"Costs {cost} of {left} left{', once' if once else ''}."
+
+
+def expected_margin(preview: QueryPreview, name: str = "") -> str:
+    """How far off each group's value may be."""
+    begin = f"{clean(name)}: expected" if name else "Expected"
+    sure = f"({level(preview.confidence)} interval)"
+    if preview.margin is not None:
+        return f"{begin} ±{number(preview.margin)} per group {sure}."
+    sizes = [f"±{number(m)} in a group of {size:,}" for size, m in preview.margin_by_group_size]
+    return f"{begin} {', '.join(sizes)} rows {sure}."
+
+
+def expected_influence(preview: ExplanationPreview) -> str:
+    """How far off the table's figures may be."""
+    name = preview.measured
+    if preview.relative_margin:
+        margin = f"±{number(preview.relative_margin * 100)}%"
+        text = f"relative influence (the effect as a share of the {name}) to about {margin}"
+    else:
+        text = f"influence (the weighted effect) to about ±{number(preview.influence_margin)}"
+    if preview.gap_margin:
+        text += f", and the {name} without each predicate to about ±{number(preview.gap_margin)}"
+    return f"Expected: {text}."
 
 
 def table_cost(table: Explanation) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dpxplain.model.budget import Budget
-from dpxplain.model.schema import Column, Schema, label
+from dpxplain.model.predicate import sql_literal, sql_name
+from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
 from dpxplain.server.response_shapes import ColumnPayload, DatasetPayload, Example, Summary
+from dpxplain.sql.parse import parse
 from dpxplain.wire.payloads import budget_payload
+from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import BudgetFigures
 
 _FEW, _MANY = 2, 12  # how many groups make an example easy to read
@@ -32,6 +35,7 @@ def summary(schema: Schema, budget: Budget) -> Summary:
 def details(schema: Schema, budget: Budget) -> DatasetPayload:
     return DatasetPayload(
         name=schema.table.name,
+        sql_name=sql_name(schema.table.name),
         description=description(schema),
         schema=schema.model_dump(
             mode="json", exclude={"table": {"source"}}, exclude_defaults=True
@@ -53,8 +57,10 @@ def columns(schema: Schema) -> list[ColumnPayload]:
     return [
         ColumnPayload(
             name=name,
+            sql_name=sql_name(name),
             kind=_kind(column),
             values=None if column.domain is None else [label(value) for value in column.domain],
+            sql_values=None if column.domain is None else [_sql_value(value) for value in column.domain],
             bounds=None if column.bounds is None else list(column.bounds),
             description=column.description,
         )
@@ -67,35 +73,33 @@ def examples(schema: Schema) -> list[Example]:
     found: list[Example] = []
     if schema.table.name == "adult" and {"marital_status", "high_income"} <= schema.columns.keys():
         found.append(
-            Example(
-                title="Why do married people earn more?",
-                sql=_select("marital_status", "AVG(high_income)", schema),
-                groups=["Married-civ-spouse", "Never-married"],
+            _example(
+                "Why do married people earn more?",
+                _select("marital_status", "AVG(high_income)", schema),
+                ["Married-civ-spouse", "Never-married"],
+                schema,
             )
         )
     grouping = _easiest_to_group(schema)
     if grouping is None:
         return found
     two = [label(value) for value in schema.domain(grouping)[:2]]
-    found.append(
-        Example(title=f"How many rows by {grouping}?", sql=_select(grouping, "COUNT(*)", schema), groups=two)
-    )
+    sql = _select(grouping, "COUNT(*)", schema)
+    found.append(_example(f"How many rows by {grouping}?", sql, two, schema))
     measured = next((n for n, c in schema.columns.items() if c.bounds is not None and n != grouping), None)
     if measured is not None:
-        sql = _select(grouping, f"AVG({quoted(measured)})", schema)
-        found.append(Example(title=f"Does {measured} differ by {grouping}?", sql=sql, groups=two))
+        sql = _select(grouping, f"AVG({sql_name(measured)})", schema)
+        found.append(_example(f"Does {measured} differ by {grouping}?", sql, two, schema))
     return found
 
 
-def quoted(name: str) -> str:
-    """A name as SQL takes it; plain ones stay plain."""
-    plain = name.isascii() and name.isidentifier() and name == name.lower()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+def _example(title: str, sql: str, groups: list[str], schema: Schema) -> Example:
+    return Example(title=title, sql=sql, form=query_form(parse(sql, schema), schema), groups=groups)
 
 
 def _select(column: str, aggregate: str, schema: Schema) -> str:
-    name = quoted(column)
-    return f"SELECT {name}, {aggregate} FROM {quoted(schema.table.name)} GROUP BY {name}"
+    name = sql_name(column)
+    return f"SELECT {name}, {aggregate} FROM {sql_name(schema.table.name)} GROUP BY {name}"
 
 
 def _easiest_to_group(schema: Schema) -> str | None:
@@ -103,6 +107,12 @@ def _easiest_to_group(schema: Schema) -> str | None:
     readable = [name for name, size in sizes.items() if _FEW <= size <= _MANY]
     enough = [name for name, size in sizes.items() if size >= _FEW]
     return min(readable, key=sizes.__getitem__, default=min(enough, key=sizes.__getitem__, default=None))
+
+
+def _sql_value(value: DomainValue) -> str | None:
+    if value is None:
+        return "NULL"
+    return None if isinstance(value, Bin) else sql_literal(value)
 
 
 def _kind(column: Column) -> Any:

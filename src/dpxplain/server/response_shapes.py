@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from dpxplain.wire.shapes import BudgetFigures, ExplanationPayload, PreparedPayload
+from dpxplain.wire.shapes import BudgetFigures, ExplanationPayload, PreparedPayload, QueryForm
 
 
 class Position(TypedDict):
@@ -49,9 +49,13 @@ class Datasets(TypedDict):
 
 
 class ColumnPayload(TypedDict):
+    """`sql_name` and `sql_values` are the name and the declared values as SQL writes them; a bin has none."""
+
     name: str
+    sql_name: str
     kind: Literal["discrete", "numeric", "both"]
     values: list[str] | None
+    sql_values: list[str | None] | None
     bounds: list[float] | None
     description: str
 
@@ -59,11 +63,13 @@ class ColumnPayload(TypedDict):
 class Example(TypedDict):
     title: str
     sql: str
+    form: QueryForm | None
     groups: list[str]
 
 
 class DatasetPayload(TypedDict):
     name: str
+    sql_name: str
     description: str
     schema: dict[str, Any]
     columns: list[ColumnPayload]

@@ -131,6 +131,9 @@ def explanation_payload(
             label=row.predicate.label,
             unclear=words.is_unclear(row),
             sentence=words.row_sentence(table, row),
+            influence_text=words.influence_text(row),
+            gap_without_text=words.gap_without_text(table, row),
+            rank_text=words.ranks(*row.rank),
             drill=narrowed(sql, str(row.predicate)),
         )
         for record, row in checking(zip(table.records(), table.rows, strict=True))
@@ -187,6 +190,7 @@ def preview_payload(
     preview: QueryPreview | QueriesPreview | ExplanationPreview | PreparationPreview,
 ) -> PreviewPayload:
     price = preview.price
+    once = isinstance(preview, ExplanationPreview) and preview.mechanism == "marginals"
     return PreviewPayload(
         kind="preview",
         rho=price.rho,
@@ -198,7 +202,19 @@ def preview_payload(
         confidence=preview.confidence,
         rows=list(map(_finite, preview.records())),
         words=list(words.price(price)),
+        summary=words.price_summary(price, once=once),
+        expected=_expected(preview),
     )
+
+
+def _expected(
+    preview: QueryPreview | QueriesPreview | ExplanationPreview | PreparationPreview,
+) -> list[str]:
+    if isinstance(preview, QueryPreview):
+        return [words.expected_margin(preview)]
+    if isinstance(preview, QueriesPreview):
+        return [words.expected_margin(part, name) for name, part in preview.parts]
+    return [words.expected_influence(preview)] if isinstance(preview, ExplanationPreview) else []
 
 
 def budget_payload(budget: Budget) -> BudgetPayload:

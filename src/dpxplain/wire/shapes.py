@@ -125,6 +125,9 @@ class ExplanationLine(TypedDict):
     label: str
     unclear: bool
     sentence: str
+    influence_text: str
+    gap_without_text: str
+    rank_text: str
     drill: str
 
 
@@ -166,7 +169,27 @@ class PreparedPayload(TypedDict):
     budget: BudgetFigures
 
 
+class FormMeasure(TypedDict):
+    aggregate: Literal["count", "sum", "avg"]
+    column: str | None
+
+
+class FormFilter(TypedDict):
+    """Declared values of a column, by their labels."""
+
+    column: str
+    values: list[str]
+
+
+class QueryForm(TypedDict):
+    measures: list[FormMeasure]
+    groups: list[str]
+    filters: list[FormFilter]
+
+
 class PreviewPayload(TypedDict):
+    """`summary` is the price in a sentence, `expected` the precision; `words` tells the price at length."""
+
     kind: Literal["preview"]
     rho: float
     free: bool
@@ -177,6 +200,9 @@ class PreviewPayload(TypedDict):
     confidence: float
     rows: list[Record]
     words: list[str]
+    summary: str
+    expected: list[str]
+    form: NotRequired[QueryForm | None]  # of a query, at a server; null where a form cannot ask it
 
 
 class HistoryLine(TypedDict):

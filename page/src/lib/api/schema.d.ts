@@ -902,10 +902,15 @@ export interface components {
             /** Cli */
             cli: string;
         };
-        /** ColumnPayload */
+        /**
+         * ColumnPayload
+         * @description `sql_name` and `sql_values` are the name and the declared values as SQL writes them; a bin has none.
+         */
         ColumnPayload: {
             /** Name */
             name: string;
+            /** Sql Name */
+            sql_name: string;
             /**
              * Kind
              * @enum {string}
@@ -913,6 +918,8 @@ export interface components {
             kind: "discrete" | "numeric" | "both";
             /** Values */
             values: string[] | null;
+            /** Sql Values */
+            sql_values: (string | null)[] | null;
             /** Bounds */
             bounds: number[] | null;
             /** Description */
@@ -922,6 +929,8 @@ export interface components {
         DatasetPayload: {
             /** Name */
             name: string;
+            /** Sql Name */
+            sql_name: string;
             /** Description */
             description: string;
             /** Schema */
@@ -963,6 +972,7 @@ export interface components {
             title: string;
             /** Sql */
             sql: string;
+            form: components["schemas"]["QueryForm"] | null;
             /** Groups */
             groups: string[];
         };
@@ -1065,6 +1075,12 @@ export interface components {
             unclear: boolean;
             /** Sentence */
             sentence: string;
+            /** Influence Text */
+            influence_text: string;
+            /** Gap Without Text */
+            gap_without_text: string;
+            /** Rank Text */
+            rank_text: string;
             /** Drill */
             drill: string;
         };
@@ -1162,6 +1178,26 @@ export interface components {
         Forgive: {
             /** Reason */
             reason: string;
+        };
+        /**
+         * FormFilter
+         * @description Declared values of a column, by their labels.
+         */
+        FormFilter: {
+            /** Column */
+            column: string;
+            /** Values */
+            values: string[];
+        };
+        /** FormMeasure */
+        FormMeasure: {
+            /**
+             * Aggregate
+             * @enum {string}
+             */
+            aggregate: "count" | "sum" | "avg";
+            /** Column */
+            column: string | null;
         };
         /** Grant */
         Grant: {
@@ -1350,7 +1386,10 @@ export interface components {
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
         };
-        /** PreviewPayload */
+        /**
+         * PreviewPayload
+         * @description `summary` is the price in a sentence, `expected` the precision; `words` tells the price at length.
+         */
         PreviewPayload: {
             /**
              * Kind
@@ -1377,6 +1416,20 @@ export interface components {
             }[];
             /** Words */
             words: string[];
+            /** Summary */
+            summary: string;
+            /** Expected */
+            expected: string[];
+            form?: components["schemas"]["QueryForm"] | null;
+        };
+        /** QueryForm */
+        QueryForm: {
+            /** Measures */
+            measures: components["schemas"]["FormMeasure"][];
+            /** Groups */
+            groups: string[];
+            /** Filters */
+            filters: components["schemas"]["FormFilter"][];
         };
         /** QuestionPayload */
         QuestionPayload: {

@@ -16,6 +16,7 @@ export type DatasetSummary = Schemas['Summary'];
 export type Column = Schemas['ColumnPayload'];
 export type Example = Schemas['Example'];
 export type Code = Schemas['Code'];
+export type QueryForm = Schemas['QueryForm'];
 
 /** The parts of the declared schema that the page reads; all of it is TOML-shaped and public. */
 export interface Declared {
@@ -26,13 +27,7 @@ export type Dataset = Omit<Schemas['DatasetPayload'], 'schema'> & { schema: Decl
 
 /** Rows of a preview differ by what is priced; each of these may be there. */
 export interface PreviewRow {
-  aggregate?: string;
-  group_size?: number | null;
-  margin?: number;
   predicates?: number;
-  influence_margin?: number;
-  relative_margin?: number | null;
-  gap_margin?: number | null;
   mechanism?: string;
   reason?: string;
 }

@@ -1,9 +1,9 @@
 // Step 1: the query being written, what it would cost, and why it would be refused.
 import { api } from '../api';
 import { isGone, problemFrom } from '../api/client';
-import type { Answer, Dataset, Preview, Problem } from '../api/types';
+import type { Answer, Dataset, Example, Preview, Problem } from '../api/types';
 import { DEFAULT_CONFIDENCE } from '../route';
-import { emptyForm, laidOut, write } from '../sqlform';
+import { emptyForm, write, type Form } from '../sqlform';
 import { workspace } from './workspace.svelte';
 
 export const FIRST_PRICE = 0.1;
@@ -13,6 +13,8 @@ class Asking {
   rho = $state(FIRST_PRICE);
   confidence = $state(DEFAULT_CONFIDENCE);
   preview = $state.raw<Preview | null>(null);
+  /** What the SQL asks in the form's fields, as of the last preview; null if a form cannot ask it. */
+  form = $state.raw<Form | null>(null);
   problem = $state.raw<Problem | null>(null);
   running = $state(false);
   /** What the preview is of: while the query has moved on, it promises nothing about it. */
@@ -33,12 +35,25 @@ class Asking {
   begin(dataset: Dataset): void {
     if (this.#begun === dataset.name) return;
     this.#begun = dataset.name;
-    this.sql = laidOut(dataset.examples[0]?.sql ?? write(emptyForm(dataset), dataset), dataset);
+    const example = dataset.examples[0];
+    if (example) this.takeExample(example, dataset);
+    else this.compose(emptyForm(dataset), dataset);
     this.rho = Math.min(FIRST_PRICE, dataset.budget.rho.remaining || FIRST_PRICE);
   }
 
+  /** As the form's fields say. */
+  compose(form: Form, dataset: Dataset): void {
+    this.form = form;
+    this.sql = write(form, dataset);
+  }
+
+  takeExample({ form, sql }: Example, dataset: Dataset): void {
+    if (form) this.compose(form, dataset);
+    else this.sql = sql;
+  }
+
   /** As a stored answer was asked. */
-  take({ sql, rho, confidence }: Answer): void {
+  takeAnswer({ sql, rho, confidence }: Answer): void {
     Object.assign(this, { sql, rho, confidence });
   }
 
@@ -47,7 +62,7 @@ class Asking {
     this.#request?.abort();
     const dataset = workspace.dataset;
     if (!dataset || !this.sql.trim()) {
-      this.preview = this.problem = null;
+      this.preview = this.problem = this.form = null;
       return;
     }
     const request = (this.#request = new AbortController());
@@ -57,13 +72,14 @@ class Asking {
       const preview = await api.preview(dataset.name, { sql, rho, confidence }, request.signal);
       if (request.signal.aborted) return;
       this.preview = preview;
+      this.form = preview.form ?? null;
       this.#priced = written;
       this.problem = null;
       workspace.prices.ask = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted || isGone(error)) return;
-      this.preview = null;
+      this.preview = this.form = null;
       this.problem = problem;
       workspace.prices.ask = null;
     }

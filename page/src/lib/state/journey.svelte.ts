@@ -39,7 +39,8 @@ class Journey {
       explaining.reset();
       await this.load(place.answer, place.confidence);
       // What somebody wrote while it was on the way stays.
-      if (isOther && comparing.answer?.id === place.answer && asking.written === written) asking.take(comparing.answer);
+      if (isOther && comparing.answer?.id === place.answer && asking.written === written)
+        asking.takeAnswer(comparing.answer);
     }
     if (comparing.answer?.id !== place.answer) return;
     comparing.show(comparing.answer, place.of);

@@ -19,7 +19,9 @@ from dpxplain.server.openapi import answers
 from dpxplain.server.problems import not_found
 from dpxplain.server.response_shapes import DatasetPayload, Datasets, ReleasePayload
 from dpxplain.session import Session
+from dpxplain.sql.parse import parse
 from dpxplain.wire.payloads import budget_payload, history_payload, history_records, preview_payload
+from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
     AnswerPayload,
     BudgetPayload,
@@ -54,8 +56,9 @@ def budget(access: AccessDep) -> Any:
 @router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload))
 def preview(access: AccessDep, body: Ask) -> Any:
     """What a query would cost and how noisy its answer would be. Spends nothing."""
-    session = access.read_only_session()
-    return JSONResponse(preview_payload(size_limits.priced_query(session, body, access.server.sizes)))
+    session, schema = access.read_only_session(), access.dataset.schema
+    payload = preview_payload(size_limits.priced_query(session, body, access.server.sizes))
+    return JSONResponse(payload | {"form": query_form(parse(body.sql, schema), schema)})
 
 
 @router.post("/datasets/{dataset}/query", responses=answers(AnswerPayload, "The answer.", 409, 500, 503))

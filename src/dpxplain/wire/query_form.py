@@ -1,0 +1,87 @@
+"""A parsed query as the fields of a form: measures, groups, and declared values per filtered column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Or, Statement
+from dpxplain.model.schema import Bin, Schema, label
+from dpxplain.wire.shapes import FormFilter, FormMeasure, QueryForm
+
+
+def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
+    """The form that asks the same, or None where SQL says more than a form can: OR, ORDER BY, an alias."""
+    query, shown = statement.query, statement.presentation
+    aggregates = [query.aggregate for query in statement.queries]
+    plain = [*query.group_by, *map(str, aggregates)]
+    filters = _filters(query.where, schema)
+    if shown.order or shown.limit is not None or [o.name for o in shown.outputs] != plain or filters is None:
+        return None
+    return QueryForm(
+        measures=[FormMeasure(aggregate=a.kind, column=a.column) for a in aggregates],
+        groups=list(query.group_by),
+        filters=filters,
+    )
+
+
+def _filters(where: Filter | None, schema: Schema) -> list[FormFilter] | None:
+    """One filter per column, in the order written; None where a part is no choice of declared values."""
+    parts: dict[str, list[Filter]] = {}
+    for part in () if where is None else where.parts if isinstance(where, And) else (where,):
+        column = _column(part)
+        if column is None:
+            return None
+        parts.setdefault(column, []).append(part)
+    filters = []
+    for column, conditions in parts.items():
+        labels = _labels(column, conditions, schema)
+        if not labels:
+            return None
+        filters.append(FormFilter(column=column, values=labels))
+    return filters
+
+
+def _column(part: Filter) -> str | None:
+    """The one column that a condition is about."""
+    match part:
+        case Comparison() | Membership() | IsNull():
+            return part.column
+        case Or(parts):
+            columns = {_column(alternative) for alternative in parts}
+            return columns.pop() if len(columns) == 1 else None
+    return None
+
+
+def _labels(column: str, conditions: list[Filter], schema: Schema) -> list[str]:
+    """The declared values that the conditions list, in declared order; none where they are no list."""
+    domain, is_binned = schema.columns[column].domain or (), schema.columns[column].edges is not None
+    match conditions:
+        case [Comparison(_, ">", low), Comparison(_, "<=", high)]:
+            bins = [value for value in domain if isinstance(value, Bin)]
+            inside = [b for b in bins if float(low) <= b.low and b.high <= float(high)]
+            is_whole = bool(inside) and (inside[0].low, inside[-1].high) == (low, high)
+            return [label(b) for b in inside] if is_whole else []
+        case [Comparison() | Membership() | IsNull() as alone]:
+            values = _values((alone,))
+        case [Or(parts)]:
+            values = _values(parts)
+        case _:
+            return []
+    if values is None or is_binned or any(value not in domain for value in values):
+        return []
+    return [label(value) for value in domain if value in values]
+
+
+def _values(alternatives: Iterable[Filter]) -> list[object] | None:
+    values: list[object] = []
+    for part in alternatives:
+        match part:
+            case Comparison(_, "=", value):
+                values.append(value)
+            case Membership(_, several):
+                values.extend(several)
+            case IsNull():
+                values.append(None)
+            case _:
+                return None
+    return values
