@@ -110,7 +110,9 @@ def test_the_truth_is_for_the_curator_only_and_marked(
         "/datasets/people/shares", json={"owner": "dora", "reader": "*", "reason": "to compare"}
     )
     assert done.is_success, done.text
-    address = f"{server.url}#/people?answer={answer}&group=1*North&group=-1*South&confidence=0.9999&explain=5"
+    address = (
+        f"{server.url}#/people?answer={answer}&group=1*North&group=-1*South&confidence=0.9999999&explain=5"
+    )
 
     curator.goto(address)
     expect(table(curator)).to_be_visible()

@@ -16,8 +16,8 @@ from playwright.sync_api import Page, expect
 from server_fixture import RunningServer
 
 
-def test_the_paper_example_by_mouse(adult: RunningServer, visit: Visit, shoot: Shoot) -> None:
-    page = visit(adult)
+def test_the_paper_example_by_mouse(fresh_adult: RunningServer, visit: Visit, shoot: Shoot) -> None:
+    page = visit(fresh_adult)
     expect(page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
     assert spent(page) == 0
     shoot(page, "01-first-visit")
@@ -28,7 +28,7 @@ def test_the_paper_example_by_mouse(adult: RunningServer, visit: Visit, shoot: S
     _another_why_is_free(page)
     _drill_down(page)
     _reopen_from_history(page, shoot)
-    _share(adult, page, visit)
+    _share(fresh_adult, page, visit)
 
 
 def _ask(page: Page) -> None:

@@ -62,8 +62,8 @@ def _tab_to(page: Page, name: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("hands_off")
-def test_the_paper_example_by_keyboard(adult: RunningServer, visit: Visit) -> None:
-    page = visit(adult)
+def test_the_paper_example_by_keyboard(fresh_adult: RunningServer, visit: Visit) -> None:
+    page = visit(fresh_adult)
     expect(run_button(page)).to_be_enabled()
     expect(page.locator(".cm-content")).to_be_visible()
     _press(page, "Tab")

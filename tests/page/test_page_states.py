@@ -57,22 +57,22 @@ def test_doubt_offers_another_measurement_and_still_explains(
     """A level of confidence so high that noise practically never looks like a difference."""
     answer = asked(owner(adult), rho=0.0001)
     address = PLACE.format(answer=answer).replace("Married-civ-spouse", "Married-AF-spouse")
-    page = visit(adult, address + "&confidence=0.9999")
+    page = visit(adult, address + "&confidence=0.999999")
     expect(finding(page)).to_contain_text("We cannot tell")
     expect(finding(page)).to_contain_text("privacy noise alone may explain what you see")
     expect(page.get_by_test_id("verdict")).to_contain_text("Unclear")
     expect(page.get_by_test_id("explain")).to_contain_text("Noise alone may explain this difference.")
     expect(page.get_by_role("button", name="Prepare and explain for 0.02")).to_be_enabled()
     again = page.get_by_role("group", name="Measure again")
-    set_price(page, "Budget for the new answer", 0.5)
-    expect(again).to_contain_text("Costs 0.5 of")
+    set_price(page, "Budget for the new answer", 2)
+    expect(again).to_contain_text("Costs 2 of")
     page.get_by_test_id("verdict").scroll_into_view_if_needed()
     shoot(page, "06-unclear")
     before = spent(page)
-    again.get_by_role("button", name="Measure again for 0.50").click()
+    again.get_by_role("button", name="Measure again for 2.00").click()
     expect(finding(page)).to_contain_text("Married-AF-spouse is higher than Never-married")
     expect(again).to_be_hidden()
-    assert round(spent(page) - before, 6) == 0.5
+    assert round(spent(page) - before, 6) == 2
 
 
 def test_the_data_may_point_the_other_way(adult: RunningServer, visit: Visit) -> None:
