@@ -1,0 +1,72 @@
+import { describe, expect, test } from 'vitest';
+import type { AnswerPart, AnswerRow, Column, HistoryEntry } from '../src/lib/api/types';
+import { isByNoise } from '../src/lib/noise';
+import { placeOf } from '../src/lib/reopen';
+import { format } from '../src/lib/route';
+
+const entry = (kind: string, request: object | null, description = ''): HistoryEntry =>
+  ({ id: 4, kind, state: 'released', description, request }) as unknown as HistoryEntry;
+const hash = (line: HistoryEntry) => {
+  const place = placeOf(line, 'adult');
+  return place && format(place);
+};
+
+describe('a line of the history', () => {
+  test('of a query leads to its answer', () => {
+    expect(hash(entry('query', { sql: 'SELECT 1' }))).toBe('#/adult?answer=4');
+  });
+
+  test('of an explanation leads to its table, with every option', () => {
+    const request = {
+      answer: 1,
+      of: 'AVG(x)',
+      weights: [
+        { group: [true, null], weight: 1 },
+        { group: 'b', weight: -1 },
+      ],
+      confidence: 0.9,
+      k: 3,
+      rho: 0.5,
+      mechanism: 'vector',
+      family: { conjuncts: 2 },
+    };
+    expect(placeOf(entry('explain', request), 'adult')).toMatchObject({
+      answer: 1,
+      of: 'AVG(x)',
+      confidence: 0.9,
+      groups: [
+        { label: 'True, NULL', weight: 1 },
+        { label: 'b', weight: -1 },
+      ],
+      explain: { k: 3, rho: 0.5, mechanism: 'vector', family: { conjuncts: 2 } },
+    });
+  });
+
+  test('of a preparation leads to a free explanation', () => {
+    const line = entry('prepare', { answer: 1 }, 'Why is AVG(x) of A above that of B?');
+    expect(hash(line)).toBe('#/adult?answer=1&group=1*A&group=-1*B&explain=5');
+  });
+
+  test('that has no result leads nowhere', () => {
+    expect(hash({ ...entry('query', null), state: 'reserved' })).toBeNull();
+    expect(hash(entry('explain', null))).toBeNull();
+  });
+});
+
+describe('whether an interval is as wide as its noise', () => {
+  const row = (low: number | null, high: number | null) => ({ low, high }) as AnswerRow;
+  const part = (aggregate: string) => ({ aggregate, column: 'x' }) as AnswerPart;
+  const columns = [{ name: 'x', bounds: [0, 100] }] as Column[];
+
+  test.each([
+    ['sum', -1, 1, true],
+    ['count', 1, 9, true],
+    ['count', 0, 9, false],
+    ['avg', 40, 50, true],
+    ['avg', 0, 10, false],
+    ['avg', 10, 90, false],
+    ['avg', null, 90, false],
+  ])('%s between %s and %s: %s', (aggregate, low, high, expected) => {
+    expect(isByNoise(row(low, high), part(aggregate), columns)).toBe(expected);
+  });
+});
