@@ -17,7 +17,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from dpxplain.results.answer import Answer
 from dpxplain.session import Session
 from dpxplain.sql.render import ENCODED, code_column, units_column
@@ -34,7 +34,7 @@ class _Open:
         self.engine = DuckDBEngine(parquet, self.schema)
         ledger = open_ledger(None)
         ledger.open_dataset(self.schema.table.name, self.schema.privacy.rho, self.schema.privacy.delta)
-        self.dataset = OpenDataset(self.schema, self.engine, ledger, OpenDPNoise())
+        self.dataset = OpenDataset(self.schema, self.engine, ledger, VectorisedNoise())
         answer = Session(self.dataset).query(_SQL, rho=0.1)
         assert isinstance(answer, Answer)
         self.question = answer.why(*_ASK)

@@ -1,7 +1,8 @@
 """Hooks that make tests repeatable; CONTRIBUTING.md tells how to use the marks.
 
-- `OpenDPNoise` draws from one seed, which starts anew with every test and every shared fixture. Privacy maps
-  and costs stay OpenDP's. A test marked `draws` gets OpenDP's own samplers, which cannot be seeded.
+- `OpenDPNoise` and `VectorisedNoise` draw from one seed, which starts anew with every test and every shared
+  fixture. Privacy maps and costs stay OpenDP's. A test marked `draws` gets the real samplers, which cannot be
+  seeded.
 - Hypothesis tries the same examples each time; `--hypothesis-profile=explore` lets it look for others.
 - A test that starts a process is marked `process`; one that is not fails.
 """
@@ -15,10 +16,10 @@ from typing import Any
 import hypothesis
 import pytest
 
-from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
+from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise, VectorisedNoise
 
 SEED = 20261116
-_DRAWING = ("gaussian", "pick", "below")
+_DRAWING = {"gaussian", "pick", "below"}
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, database=None, print_blob=True)
@@ -26,22 +27,21 @@ hypothesis.settings.load_profile("repeatable")
 
 
 class _Noise:
-    """What `OpenDPNoise` draws from: a seeded generator, or OpenDP while `real`."""
+    """What the private sources draw from: a seeded generator, or their own samplers while `real`."""
 
     def __init__(self) -> None:
         self.real = False
         self.seeded = SeededNoise(SEED)
-        for name in _DRAWING:
-            setattr(OpenDPNoise, name, self._switched(name, getattr(OpenDPNoise, name)))
+        for kind in (OpenDPNoise, VectorisedNoise):
+            for name in _DRAWING & vars(kind).keys():
+                setattr(kind, name, self._switched(name, vars(kind)[name]))
 
     def restart(self) -> None:
         self.seeded = SeededNoise(SEED)
 
-    def _switched(self, name: str, drawn_by_opendp: Any) -> Any:
+    def _switched(self, name: str, real_draw: Any) -> Any:
         def draw(source: OpenDPNoise, *arguments: Any) -> Any:
-            return (
-                drawn_by_opendp(source, *arguments) if self.real else getattr(self.seeded, name)(*arguments)
-            )
+            return real_draw(source, *arguments) if self.real else getattr(self.seeded, name)(*arguments)
 
         return draw
 

@@ -99,7 +99,7 @@ def test_a_traceback_from_inside_a_mechanism_shows_no_value() -> None:
         def __init__(self, error: BaseException) -> None:
             self.error = error
 
-        def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+        def gaussian(self, measurement: Any, values: np.ndarray, scale: float) -> np.ndarray:
             raise self.error
 
     for error in (KeyboardInterrupt(), ValueError("31337"), MemoryError("31337")):

@@ -27,7 +27,7 @@ from dpxplain.phases.answer_queries import answer_queries, plan_queries, queries
 from dpxplain.phases.answer_query import answer_query, query_key
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
 from dpxplain.privacy.intervals import check_confidence
-from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, SeededNoise
+from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
@@ -242,7 +242,7 @@ def _open(
     except BaseException:
         ledger.close()
         raise
-    noise: NoiseSource = OpenDPNoise() if insecure_seed is None else SeededNoise(insecure_seed)
+    noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
     kind = CuratorDataset if curator else OpenDataset
     return Session(kind(schema, engine, ledger, noise, progress, trusted_code))
 

@@ -13,15 +13,20 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import special, stats
 
+import dpxplain as dpx
+from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms import bernoulli_exp, discrete_gaussian, random_words
 from dpxplain.privacy.mechanisms.bernoulli_exp import exponential_bounds
 from dpxplain.privacy.mechanisms.discrete_gaussian import GaussianLaw, LaplaceLaw, Law
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
+from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise
 
 ROUNDOFF = 2.0**-53
 FALSE_ALARM = 1e-7
@@ -390,3 +395,39 @@ def test_two_million_samples_take_little_more_memory_than_they_fill() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 2.5 * 8 * 2_000_000
+
+
+# As a setting
+
+
+def _declared(**privacy: str) -> dict[str, object]:
+    columns = {"g": {"values": ["A", "B"]}}
+    return {"table": {"name": "t"}, "privacy": {"rho": 5.0, **privacy}, "columns": columns}
+
+
+@pytest.mark.parametrize(
+    ("privacy", "kind"),
+    [({}, VectorisedNoise), ({"noise": "vectorised"}, VectorisedNoise), ({"noise": "opendp"}, OpenDPNoise)],
+)
+def test_the_schema_says_whose_sampler_draws(privacy: dict[str, str], kind: type, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"g": ["A", "B"] * 50})
+    with dpx.connect(frame, _declared(**privacy), workspace=tmp_path) as session:
+        assert type(session._dataset.noise) is kind
+        answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=2.0)
+        assert abs(answer["A"].estimate - 50) < 12 * answer["A"].scale
+
+
+def test_a_sampler_that_is_none_is_refused_with_its_key() -> None:
+    with pytest.raises(dpx.SchemaError, match=r"privacy\.noise"):
+        Schema.load(_declared(noise="fast"))
+
+
+def test_the_sampler_does_not_change_what_a_request_is(tmp_path: Path) -> None:
+    frame, sql = pd.DataFrame({"g": ["A", "B"] * 50}), "SELECT g, COUNT(*) FROM t GROUP BY g"
+    answers = []
+    for kind in ("opendp", "vectorised"):
+        with dpx.connect(frame, _declared(noise=kind), workspace=tmp_path) as session:
+            answers.append(session.query(sql, rho=2.0))
+            assert session.budget.spent == 2.0
+    assert [answer.free for answer in answers] == [False, True]
+    assert answers[0]["A"].estimate == answers[1]["A"].estimate

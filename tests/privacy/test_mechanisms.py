@@ -21,12 +21,16 @@ from dpxplain.privacy.mechanisms.scores import FamilyScores
 
 OPENDP = noise.OpenDPNoise()
 SAMPLE = 20_000
-FALSE_ALARM = 1e-7  # per assertion; OpenDP's generator cannot be seeded
+FALSE_ALARM = 1e-7  # per assertion; the system's generator cannot be seeded, nor OpenDP's
+
+each_source = pytest.mark.parametrize(
+    "source", [noise.VectorisedNoise(), OPENDP], ids=lambda source: type(source).__name__
+)
 
 
-def _gaussian_sample(sensitivity: int, rho: float) -> tuple[np.ndarray, float]:
+def _gaussian_sample(sensitivity: int, rho: float, source: noise.NoiseSource) -> tuple[np.ndarray, float]:
     secret = Confidential(np.full(SAMPLE, 1000, dtype=np.int64))
-    released = gaussian.add_gaussian(secret, sensitivity=sensitivity, rho=rho, noise=OPENDP)
+    released = gaussian.add_gaussian(secret, sensitivity=sensitivity, rho=rho, noise=source)
     return released.values - 1000, released.scale
 
 
@@ -37,11 +41,12 @@ def _scale_is_plausible(sample: np.ndarray, scale: float) -> bool:
 
 
 @pytest.mark.draws
+@each_source
 @pytest.mark.parametrize(("sensitivity", "rho"), [(1, 0.1), (1, 20.0), (200_000, 0.5), (2**20 + 8, 0.02)])
 def test_gaussian_noise_has_the_planned_scale_and_not_ten_percent_more_or_less(
-    sensitivity: int, rho: float
+    sensitivity: int, rho: float, source: noise.NoiseSource
 ) -> None:
-    sample, scale = _gaussian_sample(sensitivity, rho)
+    sample, scale = _gaussian_sample(sensitivity, rho, source)
     assert scale == pytest.approx(gaussian_scale(sensitivity, rho), rel=1e-9)
     assert _scale_is_plausible(sample, scale)
     assert not _scale_is_plausible(sample, scale * 1.1)
@@ -49,17 +54,19 @@ def test_gaussian_noise_has_the_planned_scale_and_not_ten_percent_more_or_less(
 
 
 @pytest.mark.draws
-def test_gaussian_noise_is_gaussian_even_where_sigma_is_below_one() -> None:
-    sample, scale = _gaussian_sample(1, 20.0)  # σ = 0.16: on bare integers nearly no noise at all
+@each_source
+def test_gaussian_noise_is_gaussian_even_where_sigma_is_below_one(source: noise.NoiseSource) -> None:
+    sample, scale = _gaussian_sample(1, 20.0, source)  # σ = 0.16: on bare integers nearly no noise at all
     assert stats.kstest(sample / scale, "norm").pvalue > FALSE_ALARM
     assert stats.kstest(sample / (1.1 * scale), "norm").pvalue < FALSE_ALARM
 
 
 @pytest.mark.draws
-def test_noise_is_independent_across_groups() -> None:
+@each_source
+def test_noise_is_independent_across_groups(source: noise.NoiseSource) -> None:
     secret = Confidential(np.zeros(2, dtype=np.int64))
     pairs = np.array(
-        [gaussian.add_gaussian(secret, sensitivity=1, rho=0.1, noise=OPENDP).values for _ in range(3000)]
+        [gaussian.add_gaussian(secret, sensitivity=1, rho=0.1, noise=source).values for _ in range(3000)]
     )
     correlation = np.corrcoef(pairs.T)[0, 1] * math.sqrt(len(pairs))
     assert abs(correlation) < stats.norm.isf(FALSE_ALARM)
@@ -67,9 +74,10 @@ def test_noise_is_independent_across_groups() -> None:
 
 
 @pytest.mark.draws
-def test_extreme_values_are_clamped_and_never_overflow() -> None:
+@each_source
+def test_extreme_values_are_clamped_and_never_overflow(source: noise.NoiseSource) -> None:
     secret = Confidential(np.array([2**63 - 1, -(2**63), 0]))
-    released = gaussian.add_gaussian(secret, sensitivity=1, rho=1e-6, noise=OPENDP)
+    released = gaussian.add_gaussian(secret, sensitivity=1, rho=1e-6, noise=source)
     assert np.all(np.isfinite(released.values))
     assert released.values[0] > 0 > released.values[1]
 
@@ -178,7 +186,7 @@ class _Recorder(noise.OpenDPNoise):
         self.gaussians: list[tuple[Any, int]] = []
         self.picks: list[Any] = []
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+    def gaussian(self, measurement: Any, values: np.ndarray, scale: float) -> np.ndarray:
         self.gaussians.append((measurement, len(values)))
         return super().gaussian(measurement, values, scale)
 
@@ -218,6 +226,15 @@ def test_a_measurement_that_costs_more_or_less_than_planned_is_not_run() -> None
             noise.authorise(
                 lambda scale, wrong=wrong: gaussian.gaussian_measurement(scale / wrong), 1000.0, 100, 0.005
             )
+
+
+def test_noise_is_not_drawn_at_another_scale_than_was_authorised() -> None:
+    measurement, scale = noise.authorise(gaussian.gaussian_measurement, 1000.0, 100, 0.005)
+    zeros = np.zeros(3, dtype=np.int64)
+    assert len(noise.draw_gaussian(OPENDP, measurement, zeros, scale)) == 3
+    for other in (math.nextafter(scale, 0.0), math.nextafter(scale, 2000.0), scale / 2):
+        with pytest.raises(InternalError):
+            noise.draw_gaussian(noise.VectorisedNoise(), measurement, zeros, other)
 
 
 def test_seeded_noise_repeats_itself_and_says_that_it_is_not_private() -> None:

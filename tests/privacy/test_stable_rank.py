@@ -79,7 +79,7 @@ class _Recorder(OpenDPNoise):
     def __init__(self) -> None:
         self.cost = 0.0
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+    def gaussian(self, measurement: Any, values: np.ndarray, scale: float) -> np.ndarray:
         self.cost += len(values) * measurement.map(3.0 * 2**20)  # three rows move a probe by three
         return super().gaussian(measurement, values, scale)
 

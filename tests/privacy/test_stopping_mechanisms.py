@@ -42,7 +42,7 @@ class StopsAfter(SeededNoise):
         if self.left <= 0:
             self.stop.ask()
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+    def gaussian(self, measurement: Any, values: np.ndarray, scale: float) -> np.ndarray:
         self._count(len(values))
         return super().gaussian(measurement, values, scale)
 
@@ -127,7 +127,7 @@ class Recorder(OpenDPNoise):
     def __init__(self) -> None:
         self.runs: list[tuple[Any, int, float]] = []
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+    def gaussian(self, measurement: Any, values: np.ndarray, scale: float) -> np.ndarray:
         self.runs.append((measurement, len(values), scale))
         return super().gaussian(measurement, values, scale)
 

@@ -122,7 +122,7 @@ class _Recorder(OpenDPNoise):
     def __init__(self) -> None:
         self.runs: list[tuple[Any, int]] = []
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+    def gaussian(self, measurement: Any, values: np.ndarray, scale: float) -> np.ndarray:
         self.runs.append((measurement, len(values)))
         return super().gaussian(measurement, values, scale)
 
@@ -157,7 +157,7 @@ def test_opendp_charges_what_was_planned(tmp_path: Any) -> None:
 class _TooQuiet(SeededNoise):
     """A broken source: noise a fifth too small."""
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+    def gaussian(self, measurement: Any, values: np.ndarray, scale: float) -> np.ndarray:
         return super().gaussian(measurement, values, 0.8 * scale)
 
 

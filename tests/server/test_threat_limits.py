@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from slow_engine import slow_down
 
+from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
+from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 
 AT = "/datasets/people"
@@ -60,6 +63,23 @@ def test_t22_with_padding_every_pass_takes_whole_steps(tmp_path: Path) -> None:
 
 def test_t22_padding_is_off_unless_asked_for(tmp_path: Path) -> None:
     assert config_of(tmp_path).limits.pad_seconds == 0
+
+
+@pytest.mark.draws
+def test_t22_gaussian_noise_is_drawn_before_it_meets_the_values() -> None:
+    """By construction: the sampler is given a scale and a number of samples, so its work is the same."""
+    drawn = []
+    for values in (np.zeros(500, dtype=np.int64), np.full(500, 2**61), np.arange(500) * -(10**15)):
+        taken: list[int] = []
+        stream = np.random.Philox(3)
+
+        def words(count: int, stream: Any = stream, taken: list[int] = taken) -> Any:
+            taken.append(count)
+            return stream.random_raw(count)
+
+        noisy = VectorisedNoise(words).gaussian(gaussian_measurement(70_000.5), values, 70_000.5)
+        drawn.append(((noisy - values).tolist(), taken))
+    assert drawn[0] == drawn[1] == drawn[2]
 
 
 def test_t23_sizes_follow_from_declarations_not_from_data(tmp_path: Path) -> None:

@@ -204,12 +204,16 @@ class Table(Declared):
     version: str = ""  # change it when the data change: stored releases belong to one version
 
 
+NoiseKind = Literal["vectorised", "opendp"]
+
+
 class Privacy(Declared):
     rho: float = Field(gt=0, allow_inf_nan=False)
     delta: float = Field(default=1e-6, gt=0, lt=1)
     unit: str = "row"
     max_rows: int = Field(default=1, ge=1, le=1_000_000)
     neighbours: Literal["unbounded", "bounded"] = "unbounded"  # a unit comes or goes, or is replaced
+    noise: NoiseKind = "vectorised"  # which sampler draws Gaussian noise; the law is the same
 
     @model_validator(mode="after")
     def _rows(self) -> Privacy:

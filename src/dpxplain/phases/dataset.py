@@ -160,7 +160,7 @@ class OpenDataset:
         on them; the curator changes table.version when the data change.
         """
         if not self._declared:
-            left_out = {"privacy": {"rho", "delta"}, "table": {"source"}}
+            left_out = {"privacy": {"rho", "delta", "noise"}, "table": {"source"}}
             declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
             self._declared = hashlib.sha256(declared.encode()).hexdigest()
         seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request

@@ -24,7 +24,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.server.problems import changed, not_found
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Registry:
         if self.editable:  # otherwise the one user may open any file anyway
             _check_inside(schema, folder, self._data_folder or folder)
         engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory)
-        dataset = OpenDataset(schema, engine, self._ledger, OpenDPNoise())
+        dataset = OpenDataset(schema, engine, self._ledger, private_noise(schema.privacy.noise))
         dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
         return dataset
 

@@ -1,7 +1,8 @@
 """Where randomness comes from.
 
-`OpenDPNoise` is the real one: exact discrete samplers on a cryptographic generator. `SeededNoise` is
-for experiments that must be repeatable; whatever it touches is marked as not private.
+`VectorisedNoise` and `OpenDPNoise` draw from the same exact discrete laws on cryptographic generators, the
+first many times faster. `SeededNoise` is for experiments that must be repeatable; whatever it touches is
+marked as not private.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ from opendp.mod import enable_features
 from dpxplain.errors import InternalError
 from dpxplain.model.cancellation import check_stop
 from dpxplain.model.hardening import insist_on_numbers
+from dpxplain.model.schema import NoiseKind
 from dpxplain.privacy.calibration import LARGEST_SCALE
+from dpxplain.privacy.mechanisms.discrete_gaussian import discrete_gaussian, saturating_sum
+from dpxplain.privacy.mechanisms.random_words import Words, system_words
 
 # Not opendp.prelude: it would import polars, sklearn and more, half a second that nobody needs.
 enable_features("contrib")
+
+Values = NDArray[np.int64]
 
 DRAWS_AT_ONCE = 2048  # some 50 ms of OpenDP, which nothing can interrupt
 
@@ -30,7 +36,8 @@ class NoiseSource(Protocol):
 
     private: bool
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]: ...
+    def gaussian(self, measurement: Any, values: Values, scale: float) -> Values:
+        """The values with discrete Gaussian noise of `scale`, which is the measurement's."""
 
     def pick(self, measurement: Any, scores: list[int], scale: float) -> int: ...
 
@@ -42,8 +49,8 @@ class OpenDPNoise:
 
     private = True
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
-        return list(measurement(values))
+    def gaussian(self, measurement: Any, values: Values, scale: float) -> Values:
+        return np.array(measurement(values), dtype=np.int64)
 
     def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
         return int(measurement(scores)[0])
@@ -51,6 +58,19 @@ class OpenDPNoise:
     def below(self, bound: int) -> int:
         """A uniform index, from the operating system's cryptographic generator."""
         return secrets.randbelow(bound)
+
+
+class VectorisedNoise(OpenDPNoise):
+    """Gaussian noise of our own exact sampler (docs/proofs/discrete-gaussian.md); the rest is OpenDP's.
+
+    Noise is drawn before it meets the values, so the time of a draw does not depend on them.
+    """
+
+    def __init__(self, words: Words = system_words) -> None:
+        self._words = words
+
+    def gaussian(self, measurement: Any, values: Values, scale: float) -> Values:
+        return saturating_sum(values, discrete_gaussian(scale, len(values), self._words))
 
 
 class SeededNoise:
@@ -62,10 +82,9 @@ class SeededNoise:
         self.seed = seed
         self._seeded = np.random.default_rng(seed)
 
-    def gaussian(self, measurement: Any, values: list[int], scale: float) -> list[int]:
+    def gaussian(self, measurement: Any, values: Values, scale: float) -> Values:
         # The lattice is fine (see gaussian.py), so a rounded Gaussian stands in for the discrete one.
-        noise = np.rint(self._seeded.normal(0.0, scale, len(values))).astype(np.int64)
-        return [value + int(extra) for value, extra in zip(values, noise, strict=True)]
+        return saturating_sum(values, np.rint(self._seeded.normal(0.0, scale, len(values))).astype(np.int64))
 
     def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
         noisy = np.asarray(scores, dtype=np.float64) + self._seeded.gumbel(0.0, scale, len(scores))
@@ -75,19 +94,25 @@ class SeededNoise:
         return int(self._seeded.integers(bound))
 
 
-def draw_gaussian(
-    noise: NoiseSource, measurement: Any, values: NDArray[np.int64], scale: float
-) -> NDArray[np.int64]:
+def private_noise(kind: NoiseKind) -> NoiseSource:
+    """The source that a schema's `[privacy] noise` names."""
+    return OpenDPNoise() if kind == "opendp" else VectorisedNoise()
+
+
+def draw_gaussian(noise: NoiseSource, measurement: Any, values: Values, scale: float) -> Values:
     """Values and noise, piece by piece, so that a request can be stopped in between.
 
     The coordinates' noises are independent and of one scale, so pieces together have the law of the whole;
-    what it costs was asserted for the whole vector when the measurement was authorised.
+    what it costs was asserted for the whole vector when the measurement was authorised. Its map is
+    (distance/scale)²/2, rounded up from exact rationals: ½ at one scale tells that it is this very scale.
     """
+    if measurement.map(scale) != 0.5:
+        raise InternalError("Noise was to be drawn at another scale than was authorised.")
     released = np.empty(len(values), dtype=np.int64)
     for start in range(0, len(values), DRAWS_AT_ONCE):
         check_stop()
         piece = slice(start, start + DRAWS_AT_ONCE)
-        released[piece] = noise.gaussian(measurement, values[piece].tolist(), scale)
+        released[piece] = noise.gaussian(measurement, values[piece], scale)
     return released
 
 
