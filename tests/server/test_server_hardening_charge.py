@@ -204,7 +204,7 @@ def test_an_edit_is_not_raced_by_what_waits_under_the_old_declarations(tmp_path:
         engine = slow_down(server)
         with ThreadPoolExecutor(2) as threads:
             running = threads.submit(ask, first, COUNT)
-            assert engine.entered.acquire(timeout=20)
+            assert engine.entered.acquire(timeout=60)
             waiting = threads.submit(ask, second, SQL)
             while server.state.pool.admitted < 2:
                 time.sleep(0.01)
@@ -320,7 +320,7 @@ def test_the_process_ends_even_if_a_worker_does_not(tmp_path: Path) -> None:
         thread.start()
         assert process.stdout.readline().strip() == "stuck"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         thread.join()
     finally:
         process.kill()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import math
-import time
 import tomllib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +28,7 @@ def test_a_crowd_of_wrong_secrets_is_slowed_down_before_it_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_server(config_of(tmp_path, limits={"anonymous_per_minute": 10})) as server:
+        server.stop_refilling()
         known = server.client("known")
         known.get("/datasets").raise_for_status()
         server.token("victim")
@@ -45,27 +44,25 @@ def test_a_crowd_of_wrong_secrets_is_slowed_down_before_it_is_verified(
         def guess(number: int) -> int:
             text = f"dpx_{server.ids['victim']}_{number:043d}"
             headers = {"Authorization": f"Bearer {text}"}
-            return httpx.get(f"{server.url}api/v1/datasets", headers=headers, timeout=30).status_code
+            return httpx.get(f"{server.url}api/v1/datasets", headers=headers, timeout=120).status_code
 
-        started = time.monotonic()
         with ThreadPoolExecutor(40) as threads:
             statuses = Counter(threads.map(guess, range(40)))
-        refilled = math.ceil((time.monotonic() - started) / 6)  # ten a minute
-        assert statuses[401] == len(verified)
-        assert 10 <= len(verified) <= 10 + refilled
-        assert statuses[429] == 40 - statuses[401]
+        assert statuses == {401: 10, 429: 30}
+        assert len(verified) == 10
         assert known.get("/datasets").status_code == 200
 
 
 def test_good_sign_ins_are_not_counted_as_guesses(tmp_path: Path) -> None:
     with running_server(config_of(tmp_path, limits={"anonymous_per_minute": 3})) as server:
+        server.stop_refilling()
         token = server.token("alice")
         statuses = [server.anonymous().post("/session", json={"token": token}).status_code for _ in range(8)]
         assert statuses == [200] * 8
         clients = [server.client(f"new-{n}") for n in range(8)]
         assert [client.get("/datasets").status_code for client in clients] == [200] * 8
         wrong = [server.anonymous().post("/session", json={"token": "x"}).status_code for _ in range(5)]
-        assert (wrong[0], wrong[-1]) == (401, 429)
+        assert wrong == [401] * 3 + [429] * 2
 
 
 def test_a_name_of_the_issuer_is_nobody_of_ours(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_full_server_refuses_with_503_and_charges_nothing(small: RunningServer
     engine = slow_down(small)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         waiting = [threads.submit(client.post, f"{AT}/query", json=QUERY) for client in clients[:2]]
-        assert engine.entered.acquire(timeout=10)
+        assert engine.entered.acquire(timeout=60)
         while small.state.pool.admitted < 2:
             time.sleep(0.01)
         refused = clients[2].post(f"{AT}/query", json=QUERY)
@@ -73,7 +73,7 @@ def test_a_stored_answer_is_given_even_by_a_full_server(small: RunningServer) ->
     other = {"sql": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "rho": 0.1}
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         busy = [threads.submit(small.client(n).post, f"{AT}/query", json=other) for n in ("a", "b")]
-        assert engine.entered.acquire(timeout=10)
+        assert engine.entered.acquire(timeout=60)
         assert client.post(f"{AT}/query", json=QUERY).json()["free"]
         engine.go.set()
         assert [future.result().status_code for future in busy] == [200, 200]
@@ -86,8 +86,8 @@ def test_a_stored_answer_does_not_wait_for_another_who_asks_the_same(small: Runn
     engine = slow_down(small)
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         measured = threads.submit(other.post, f"{AT}/query", json=QUERY)
-        assert engine.entered.acquire(timeout=10)
-        assert client.post(f"{AT}/query", json=QUERY, timeout=5).json()["free"]
+        assert engine.entered.acquire(timeout=60)
+        assert client.post(f"{AT}/query", json=QUERY).json()["free"]
         assert not measured.done()
         engine.go.set()
         assert measured.result().json()["free"] is False
@@ -99,10 +99,11 @@ def test_a_cancelled_job_stops_keeps_its_charge_and_says_so(small: RunningServer
     engine = slow_down(small)
     job = begun(client)
     assert job["state"] in ("queued", "running")
-    assert engine.entered.acquire(timeout=10)
+    assert engine.entered.acquire(timeout=60)
     running = client.get(f"/jobs/{job['id']}")
     assert (running.status_code, running.json()["state"], running.json()["rho"]) == (202, "running", 0.3)
-    ended = client.delete(f"/jobs/{job['id']}").json()
+    client.delete(f"/jobs/{job['id']}").raise_for_status()
+    ended = client.get(f"/jobs/{job['id']}", params={"wait": 60}).json()
     assert (ended["state"], ended["rho"], ended["result"]) == ("cancelled", 0.3, None)
     assert "the charge stays" in ended["error"]["message"]
     assert SECRET not in json.dumps(ended)
@@ -122,26 +123,29 @@ def test_a_job_cancelled_while_it_waits_costs_nothing(small: RunningServer) -> N
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         counting = {"sql": "SELECT sex, COUNT(*) FROM people GROUP BY sex", "rho": 0.2}
         first = threads.submit(other.post, f"{AT}/query", json=counting)
-        assert engine.entered.acquire(timeout=10)
+        assert engine.entered.acquire(timeout=60)
         job = begun(client)
         assert job["state"] == "queued"
         client.delete(f"/jobs/{job['id']}")
         engine.go.set()
         assert first.result().status_code == 200
-    ended = client.get(f"/jobs/{job['id']}", params={"wait": 10}).json()
+    ended = client.get(f"/jobs/{job['id']}", params={"wait": 60}).json()
     assert (ended["state"], ended["rho"]) == ("cancelled", 0)
     assert "Nothing was charged" in ended["error"]["message"]
     assert spent(client) == 0.1
 
 
 def test_what_takes_too_long_is_stopped_and_the_charge_stays(tmp_path: Path) -> None:
-    with running_server(config_of(tmp_path, limits={"seconds_per_request": 0.3})) as server:
-        client = server.client()
-        slow_down(server)
-        started = time.monotonic()
-        response = client.post(f"{AT}/query", json=QUERY)
+    with running_server(config_of(tmp_path)) as server:
+        client, engine = server.client(), slow_down(server)
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            late = threads.submit(client.post, f"{AT}/query", json=QUERY)
+            assert engine.entered.acquire(timeout=60)
+            [task] = server.state.pool._tasks
+            assert 0 < task.deadline - time.monotonic() <= 60
+            task.deadline = time.monotonic()
+            response = late.result()
         assert (response.status_code, response.json()["code"]) == (500, "failed_after_charge")
-        assert 0.3 <= time.monotonic() - started < 5
         assert spent(client) == 0.1
 
 
@@ -163,10 +167,9 @@ def test_a_failure_after_the_charge_says_only_that_it_failed(
 
 
 def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) -> None:
-    step = 0.8  # and half of it to spare for a busy machine
+    step = 0.3
     with running_server(config_of(tmp_path, limits={"pad_seconds": step})) as server:
-        client = server.client()
-        client.get("/datasets").raise_for_status()
+        client, padded = server.client(), server.padded()
 
         def seconds(rho: float) -> float:
             started = time.monotonic()
@@ -179,10 +182,10 @@ def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) 
         engine.go.set()
         server.state.datasets.get("people")._passes._results.clear()
         failed = seconds(0.2)
-        for taken in (first, failed):
-            assert step <= taken
-            assert taken % step < step / 2, taken
-        assert seconds(0.1) < step  # stored: nothing is measured
+        assert min(first, failed) >= step
+        assert len(padded) == 2
+        seconds(0.1)
+        assert len(padded) == 2  # stored: nothing is measured
         engine.fail = False
         job = begun(client)
         assert job["stage"] in ("", "Working")
@@ -195,7 +198,7 @@ def test_two_who_ask_the_same_at_once_each_pay_once(server: RunningServer) -> No
     engine = slow_down(server)
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
         both = [threads.submit(client.post, f"{AT}/query", json=QUERY) for _ in range(2)]
-        assert engine.entered.acquire(timeout=10)
+        assert engine.entered.acquire(timeout=60)
         engine.go.set()
         told = [future.result().json() for future in both]
     assert sorted(one["free"] for one in told) == [False, True]
@@ -253,8 +256,8 @@ def test_any_process_tells_of_a_job_cancels_it_and_knows_when_it_is_lost(
         with httpx.Client(base_url=f"{url}api/v1", headers=token, timeout=30, verify=False) as there:
             # Done there, told here: the result comes from what is stored, with its true price.
             stored = begun(mine, 0.2)["id"]
-            told = mine.get(f"/jobs/{stored}", params={"wait": 20}).json()
-            seen = there.get(f"/jobs/{stored}", params={"wait": 20}).json()
+            told = mine.get(f"/jobs/{stored}", params={"wait": 60}).json()
+            seen = there.get(f"/jobs/{stored}", params={"wait": 60}).json()
             assert (seen["state"], seen["rho"]) == ("done", 0.2)
             assert seen["result"]["rows"] == told["result"]["rows"]
             assert seen["result"]["free"] is False
@@ -264,7 +267,7 @@ def test_any_process_tells_of_a_job_cancels_it_and_knows_when_it_is_lost(
             while mine.get(f"/jobs/{job}").json()["rho"] == 0:
                 time.sleep(0.05)
             mine.delete(f"/jobs/{job}")
-            ended = mine.get(f"/jobs/{job}", params={"wait": 20}).json()
+            ended = mine.get(f"/jobs/{job}", params={"wait": 60}).json()
             assert (ended["state"], ended["rho"]) == ("cancelled", 0.3)
 
             # Its process dies.

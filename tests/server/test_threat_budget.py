@@ -96,7 +96,7 @@ def test_t08_nothing_gives_budget_back(tmp_path: Path) -> None:
         why = {"answer": answer, "weights": WEIGHTS, "k": 2, "rho": 0.2, "mechanism": "one-shot"}
 
         job = client.post(f"{AT}/explain", json=why).json()["id"]  # cancelled in the middle of a pass
-        assert engine.entered.acquire(timeout=20)
+        assert engine.entered.acquire(timeout=60)
         cancelled = client.delete(f"/jobs/{job}").json()
         assert (cancelled["state"], cancelled["rho"]) == ("cancelled", 0.2)
 
@@ -189,15 +189,19 @@ def test_t10_the_same_question_is_answered_once_and_charged_once(limited: Runnin
 
 
 def test_t11_an_expired_allowance_buys_nothing(limited: RunningServer) -> None:
-    until = datetime.now(UTC) + timedelta(seconds=3)
-    grant = {"rho": 0.4, "expires": until.isoformat(), "reason": "for a moment"}
-    assert limited.curator().put(f"{AT}/analysts/guest", json=grant).status_code == 200
+    def grant(seconds: float) -> int:
+        until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+        body = {"rho": 0.4, "expires": until, "reason": "for a moment"}
+        return limited.curator().put(f"{AT}/analysts/guest", json=body).status_code
+
     client = limited.client("guest")
-    first = ask(client)
-    time.sleep(max(0.0, (until - datetime.now(UTC)).total_seconds()) + 0.05)
+    assert grant(3600) == 200
+    assert ask(client).status_code == 200
+    assert 200 in map(grant, (1, 10, 60))  # in the past nothing can be granted, however slow the machine
+    while client.get(f"{AT}/budget").json()["rho"]["remaining"] > 0:
+        time.sleep(0.05)
     refused = ask(client, 0.2)
     assert (refused.status_code, "expired" in refused.json()["message"]) == (409, True)
     assert client.get(f"{AT}/budget").json()["rho"]["remaining"] == 0
     again = ask(client)
-    if first.status_code == 200:  # unless this machine needed three seconds for it
-        assert (again.status_code, again.json()["free"]) == (200, True)  # what was paid for stays readable
+    assert (again.status_code, again.json()["free"]) == (200, True)  # what was paid for stays readable

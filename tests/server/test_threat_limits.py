@@ -37,7 +37,7 @@ def spent(client: httpx.Client) -> float:
 def test_t22_with_padding_every_pass_takes_whole_steps(tmp_path: Path) -> None:
     step = 0.4
     with running_server(config_of(tmp_path, limits=MANY | {"pad_seconds": step})) as server:
-        client = server.client()
+        client, padded = server.client(), server.padded()
 
         def seconds(method: str, path: str, body: Any) -> float:
             started = time.monotonic()
@@ -57,8 +57,9 @@ def test_t22_with_padding_every_pass_takes_whole_steps(tmp_path: Path) -> None:
         passes.append(seconds("POST", f"{AT}/query", {"sql": COUNT.replace("sex", "region"), "rho": 0.1}))
         assert client.get(f"{AT}/history").json()["entries"][-1]["state"] == "reserved"
         assert min(passes) >= step
-        # What reads no data does not wait.
-        assert min(seconds("GET", f"{AT}/answers/{answer}", None) for _ in range(5)) < step
+        assert len(padded) == 1 + len(passes)
+        client.get(f"{AT}/answers/{answer}").raise_for_status()
+        assert len(padded) == 1 + len(passes)  # what reads no data does not wait
 
 
 def test_t22_padding_is_off_unless_asked_for(tmp_path: Path) -> None:
@@ -105,10 +106,11 @@ def test_t23_sizes_follow_from_declarations_not_from_data(tmp_path: Path) -> Non
 def test_t24_guessing_and_asking_without_end_are_slowed_down(tmp_path: Path) -> None:
     few = {"requests_per_minute": 8, "anonymous_per_minute": 5}
     with running_server(config_of(tmp_path, limits=few)) as server:
+        server.stop_refilling()
         greedy, modest = server.client("greedy"), server.client("modest")
         assert modest.get("/datasets").status_code == 200
         answers = [greedy.get("/datasets") for _ in range(12)]
-        assert [one.status_code for one in answers].count(200) in (8, 9)  # one may flow in meanwhile
+        assert [one.status_code for one in answers] == [200] * 8 + [429] * 4
         last = answers[-1]
         assert (last.status_code, last.json()["code"]) == (429, "too_many_requests")
         assert int(last.headers["retry-after"]) >= 1
@@ -119,8 +121,7 @@ def test_t24_guessing_and_asking_without_end_are_slowed_down(tmp_path: Path) -> 
             return server.anonymous({"Authorization": f"Bearer {text}"}).get("/datasets")
 
         guesses = [guess(number) for number in range(10)]
-        assert {one.status_code for one in guesses} == {401, 429}
-        assert guesses[-1].status_code == 429
+        assert [one.status_code for one in guesses] == [401] * 5 + [429] * 5
         by_form = server.anonymous().post("/session", json={"token": "guess"})
         assert (by_form.status_code, "retry-after" in by_form.headers) == (429, True)
         assert modest.get("/datasets").status_code == 200  # guessers do not lock out who is known
@@ -203,9 +204,8 @@ def test_t27_a_full_server_refuses_before_it_charges(tmp_path: Path) -> None:
         with ThreadPoolExecutor(2) as threads:
             inside = [threads.submit(ask, client, COUNT) for client in clients]
             try:
-                assert engine.entered.acquire(timeout=20)
-                until = time.monotonic() + 20
-                while server.state.pool.admitted < 2 and time.monotonic() < until:
+                assert engine.entered.acquire(timeout=60)
+                while server.state.pool.admitted < 2:
                     time.sleep(0.01)
                 for path, body in (
                     ("/query", {"sql": SQL, "rho": 0.1}),

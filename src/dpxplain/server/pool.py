@@ -180,8 +180,7 @@ class Pool:
 
     def _pad(self, started: float) -> None:
         if self.pad_seconds > 0:
-            past = time.monotonic() - started
-            time.sleep(math.ceil(past / self.pad_seconds) * self.pad_seconds - past)
+            time.sleep(padding(time.monotonic() - started, self.pad_seconds))
 
     def _watch(self) -> None:
         """Stop late tasks, repeatedly: a pass that begins just after a request to stop has not seen it."""
@@ -214,6 +213,15 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
         else:
             failure = error
     raise failure
+
+
+def padding(seconds: float, step: float) -> float:
+    """The time that is missing to a whole number of steps.
+
+    >>> padding(0.25, 0.5), padding(1.75, 1.0), padding(1.0, 0.5)
+    (0.25, 0.25, 0.0)
+    """
+    return math.ceil(seconds / step) * step - seconds
 
 
 def too_slow() -> Problem:
