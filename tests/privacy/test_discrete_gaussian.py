@@ -22,11 +22,12 @@ from scipy import special, stats
 
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
+from dpxplain.privacy.calibration import LARGEST_SCALE
 from dpxplain.privacy.mechanisms import bernoulli_exp, discrete_gaussian, random_words
 from dpxplain.privacy.mechanisms.bernoulli_exp import exponential_bounds
 from dpxplain.privacy.mechanisms.discrete_gaussian import GaussianLaw, LaplaceLaw, Law
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
-from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise
+from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise, authorise, draw_gaussian
 
 ROUNDOFF = 2.0**-53
 FALSE_ALARM = 1e-7
@@ -356,8 +357,17 @@ def test_sums_beyond_64_bits_are_held_at_their_ends() -> None:
     assert discrete_gaussian.saturating_sum(values, huge).tolist() == [top, bottom, bottom, top, top, 2]
 
 
+@pytest.mark.draws
+def test_the_largest_scale_that_is_authorised_can_be_drawn() -> None:
+    measurement, scale = authorise(gaussian_measurement, LARGEST_SCALE, LARGEST_SCALE, 0.5)
+    assert scale > LARGEST_SCALE  # widened until the map agrees
+    values = np.array([2**62, -(2**62)] * 500)
+    noisy = draw_gaussian(VectorisedNoise(), measurement, values, scale)
+    assert np.all(np.abs((noisy - values) / scale) < 50)
+
+
 def test_scales_without_a_law_are_refused() -> None:
-    for scale in (0.0, -1.0, math.inf, math.nan, 2.0**50 * 1.001):
+    for scale in (0.0, -1.0, math.inf, math.nan, 2.0**51 * 1.001):
         for law in LAWS.values():
             with pytest.raises(ValueError, match="scale"):
                 law(scale)

@@ -24,6 +24,7 @@ Integers = NDArray[Any]
 
 _CANDIDATES_PER_SAMPLE = 2.2  # the Gaussian keeps 0.48 of them at any large scale
 _MOST_CANDIDATES = 2**14  # of one round: its arrays stay in the processor's cache
+_MOST_SCALE = 2 * LARGEST_SCALE  # `authorise` widens the scales that it admits, by a few units
 _FAR_STRIP = 2**9  # from here on a magnitude may leave 63 bits: width is below 2^53 + 1
 
 
@@ -93,8 +94,8 @@ class LaplaceLaw:
 
 
 def _check(scale: float) -> None:
-    if not 0.0 < scale <= LARGEST_SCALE:
-        raise ValueError("A scale of noise is above 0 and at most 2^50.")
+    if not 0.0 < scale <= _MOST_SCALE:
+        raise ValueError("A scale of noise is above 0 and at most 2^51.")
 
 
 @lru_cache(maxsize=64)
