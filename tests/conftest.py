@@ -2,16 +2,15 @@
 
 import pytest
 
+import repeatable
 from postgres_server import postgres_address, postgres_server
-from repeatable import pytest_fixture_setup, pytest_runtest_call, pytest_runtest_protocol
 
-__all__ = [
-    "postgres_address",
-    "postgres_server",
-    "pytest_fixture_setup",
-    "pytest_runtest_call",
-    "pytest_runtest_protocol",
-]
+__all__ = ["postgres_address", "postgres_server"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Not imported as hooks of this file: pytest would not call them for fixtures of the whole session.
+    config.pluginmanager.register(repeatable)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

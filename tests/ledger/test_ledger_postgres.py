@@ -71,7 +71,7 @@ def test_charge_waits_for_the_one_before_it_and_then_sees_it(ledger, postgres_ad
                 row | {"description": "", "charge_units": state.left} | state.totals(state.left),
             )
         with pytest.raises(BudgetExhausted):
-            waiting.result(timeout=10)
+            waiting.result(timeout=60)
 
 
 def test_lock_that_is_never_let_go_is_explained(ledger, postgres_address, monkeypatch):

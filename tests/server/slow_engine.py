@@ -25,7 +25,7 @@ class SlowEngine:
         interrupted = threading.Event()
         with interruptible(interrupted.set):
             self.entered.release()
-            for _ in range(2000):
+            for _ in range(12_000):  # two minutes: only a broken test waits so long
                 if self.go.wait(0.01):
                     break
                 if interrupted.is_set():
