@@ -73,7 +73,7 @@ class Server:
         self.sizes = Sizes.of(limits)
         self.failures = FailureLimit(ledger.failures, self.pool, limits)
         self.jobs = JobRunner(self.pool, ledger.jobs)
-        self.metrics = Metrics(self)
+        self.metrics = Metrics(self.jobs, self.pool, self.datasets, ledger)
         self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()
         self._lock = threading.Lock()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-if TYPE_CHECKING:
-    from dpxplain.server.context import Server
+from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.server.job_runner import JobRunner
+from dpxplain.server.pool import Pool
+from dpxplain.server.registry import Registry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -18,8 +19,8 @@ _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 class Metrics:
     """Each server has its own registry, so that several can live in one process."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, jobs: JobRunner, pool: Pool, datasets: Registry, ledger: SQLLedger) -> None:
+        self._jobs, self._pool, self._datasets, self._ledger = jobs, pool, datasets, ledger
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "dpxplain_requests", "Requests by route and status.", ["method", "route", "status"],
@@ -43,16 +44,16 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """The gauges, read at this moment."""
         jobs = GaugeMetricFamily("dpxplain_jobs", "Jobs of this process.", labels=["state"])
-        for state, number in self._server.jobs.unfinished.items():
+        for state, number in self._jobs.unfinished.items():
             jobs.add_metric([state], number)
         yield jobs
         yield GaugeMetricFamily(
-            "dpxplain_pool_inside", "Requests that run or wait in the pool.", self._server.pool.admitted
+            "dpxplain_pool_inside", "Requests that run or wait in the pool.", self._pool.admitted
         )
         limit = GaugeMetricFamily("dpxplain_rho_limit", "The data set's budget.", labels=["dataset"])
         spent = GaugeMetricFamily("dpxplain_rho_spent", "Spent of it by everyone.", labels=["dataset"])
-        for dataset in self._server.datasets.all:
-            budget = self._server.ledger.budget(dataset.name)
+        for dataset in self._datasets.all:
+            budget = self._ledger.budget(dataset.name)
             limit.add_metric([dataset.name], budget.limit)
             spent.add_metric([dataset.name], budget.spent)
         yield limit
