@@ -69,7 +69,7 @@ HOMES = {
 
 # What is not in order yet; nothing may be added.
 PENDING: set[str] = set()
-PENDING_NAMES = {"failing", "ledger", "prepared"}
+PENDING_NAMES = {"ledger", "prepared"}
 PENDING_CYCLES = {"results"}
 
 
