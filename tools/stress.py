@@ -91,17 +91,8 @@ def run_pytest(part: Part, seed: int, deadline: float, files: list[str]) -> tupl
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [
-            *(
-                sys.executable,
-                "-m",
-                "pytest",
-                *places,
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                f"--junitxml={report}",
-            ),
-            *("-m", part.select, f"--count={part.at_once}", "-n", "5" if part.busy else "2"),
+            *(*PYTEST, *files, f"--junitxml={report}", "-m", part.select),
+            *(f"--count={part.at_once}", "-n", "5" if part.busy else "2"),
             *("--random-order-bucket=module", f"--random-order-seed={seed}"),
         ]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True)
