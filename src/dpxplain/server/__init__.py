@@ -1,5 +1,4 @@
-"""The server next to the data: REST under /api/v1, the page at /, and who may do what.
+"""The server next to the data: REST under /api/v1, the page at /, accounts and roles.
 
-app.py puts it together and is the place to start reading; every request passes gate.py before a route sees
-it. Needs the extra `[server]`.
+Start reading at app.py. Every request passes authenticate.py before its route. Needs the extra `[server]`.
 """

@@ -1,7 +1,7 @@
-"""How a server is set up: one strict TOML file. Errors name the key; secrets come from the environment.
+"""The server's configuration: one strict TOML file, documented in docs/server.md.
 
-Relative paths are relative to the file. A server that could be reached in the clear from elsewhere, or under
-names nobody listed, does not start.
+Errors name the key; secrets come from the environment. A server that other machines could reach without TLS,
+or under names that are not listed, does not start.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
         config = Config.model_validate(raw)
     except ValidationError as error:
         # Only keys and rules: what the file holds at a wrong place could be a secret.
-        wrong = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
-        raise SchemaError(f"In {where}: {wrong}.", remedy="Mend these keys of the configuration.") from None
+        rules = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
+        raise SchemaError(f"In {where}: {rules}.", remedy="Mend these keys of the configuration.") from None
     return config.model_copy(update={"server": _anchored(config.server, folder)})
 
 

@@ -21,7 +21,7 @@ from dpxplain.server.config import Oidc, is_loopback
 
 LOG = logging.getLogger("dpxplain.server")
 _KEPT_SECONDS = 600.0
-_BETWEEN_FETCHES = 10.0  # however many unknown keys are shown, the issuer is asked no more often
+_BETWEEN_FETCHES = 10.0  # seconds; unknown keys do not make the issuer be asked more often
 _FETCH_SECONDS = 3.0
 _MOST_BYTES = 1_000_000
 _LEEWAY_SECONDS = 30

@@ -49,7 +49,7 @@ def failures(*also: int) -> Responses:
 
 
 def methods(document: dict[str, Any], path: str) -> str:
-    """What an address can be asked with, for the header Allow."""
+    """The methods of an address, for the header Allow."""
     for template, operations in document["paths"].items():
         if re.fullmatch(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(template)), path):
             return ", ".join(sorted(method.upper() for method in operations))
@@ -145,9 +145,9 @@ def _operation(document: Document, path: str, method: str, operation: Mapping[st
 
 def _parameters(parameters: list[Mapping[str, Any]]) -> str:
     rows = "".join(
-        f"<tr><td><code>{escape(one['name'])}</code></td><td>in the {escape(one['in'])}</td>"
-        f"<td>{escape(one.get('description', ''))}</td></tr>"
-        for one in parameters
+        f"<tr><td><code>{escape(parameter['name'])}</code></td><td>in the {escape(parameter['in'])}</td>"
+        f"<td>{escape(parameter.get('description', ''))}</td></tr>"
+        for parameter in parameters
     )
     return f"<table>{rows}</table>" if rows else ""
 

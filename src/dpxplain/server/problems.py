@@ -156,7 +156,7 @@ def respond(error: BaseException) -> Response:
 def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None:
     """Handle also the errors that FastAPI and Starlette raise themselves."""
 
-    async def known(_request: Request, error: Exception) -> Response:
+    async def deliberate(_request: Request, error: Exception) -> Response:
         return respond(error)
 
     async def http(request: Request, error: Exception) -> Response:
@@ -170,8 +170,8 @@ def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None
         assert isinstance(error, RequestValidationError)
         return respond(Problem(400, "bad_request", _invalid(error.errors()), "See the API's documentation."))
 
-    app.add_exception_handler(Problem, known)
-    app.add_exception_handler(DPXPlainError, known)
+    app.add_exception_handler(Problem, deliberate)
+    app.add_exception_handler(DPXPlainError, deliberate)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, invalid)
 
@@ -204,7 +204,7 @@ def _of_http(error: HTTPException) -> Problem:
 
 def _invalid(errors: Sequence[Any]) -> str:
     """Which keys are wrong and why, without what was sent there: it could be a secret."""
-    wrong = []
+    mistakes = []
     for error in errors[:5]:
         keys = [str(part) for part in error["loc"] if part != "body"]
         key = ".".join(keys) if keys and error["type"] != "json_invalid" else "the body"
@@ -214,5 +214,5 @@ def _invalid(errors: Sequence[Any]) -> str:
             "json_invalid": "is not valid JSON",
         }
         message = kinds.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
-        wrong.append(f"{key[:100]}: {message[0].lower() + message[1:]}")
-    return f"In the request: {'; '.join(wrong)}."
+        mistakes.append(f"{key[:100]}: {message[0].lower() + message[1:]}")
+    return f"In the request: {'; '.join(mistakes)}."

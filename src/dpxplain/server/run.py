@@ -40,15 +40,15 @@ def run(
     config: Config, *, ledger: Path | None = None, announce: Callable[[str], None] = lambda _url: None
 ) -> None:
     """Serve until interrupted. A single-user server keeps its ledger at `ledger`, or in memory."""
-    book = open_ledger(ledger) if config.single_user else open_ledger(config.ledger_place)
+    opened = open_ledger(ledger if config.single_user else config.ledger_place)
     try:
-        app = create_app(config, book)
+        app = create_app(config, opened)
         with listening(config.server) as listener:
             key = f"?key={app.state.server.authenticator.key}" if config.single_user else ""
             announce(address(config.server, listener.getsockname()[1]) + key)
             uvicorn_of(config, app).run(sockets=[listener])
     finally:
-        book.close()
+        opened.close()
     if app.state.server.is_running:
         # A task did not stop. The ledger is closed, so it can neither charge nor store anything.
         logging.getLogger("dpxplain.server").warning("some work did not stop in time")

@@ -1,1 +1,1 @@
-"""What can be asked over HTTP, one module per subject. A route says whom it is for; gate.py says who asks."""
+"""The routes, one module per subject. Each declares its role; authenticate.py identifies the caller."""

@@ -44,12 +44,12 @@ def declared(_caller: Curator, server: ServerDep) -> Any:
         {
             "datasets": [
                 {
-                    "name": one.name,
-                    "file": one.file.name,
+                    "name": declared.name,
+                    "file": declared.file.name,
                     "editable": server.datasets.editable,
-                    "problem": None if one.problem is None else one.problem.to_dict(),
+                    "problem": None if declared.problem is None else declared.problem.to_dict(),
                 }
-                for one in server.datasets.schema_files()
+                for declared in server.datasets.schema_files()
             ]
         }
     )
@@ -100,12 +100,10 @@ def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
 @router.get("/tokens", responses=answers(TokenList))
 def tokens(_caller: Curator, server: ServerDep) -> Any:
     """Every token ever made; their texts are known to their holders only."""
-    listed = [
-        plain_times(asdict(one), "created", "expires", "revoked") for one in server.ledger.tokens.list()
-    ]
-    for one in listed:
-        del one["parent"]
-    return JSONResponse({"tokens": listed})
+    records = [asdict(token) for token in server.ledger.tokens.list()]
+    for record in records:
+        del record["parent"]
+    return JSONResponse({"tokens": [plain_times(r, "created", "expires", "revoked") for r in records]})
 
 
 @router.post("/tokens", responses=answers(TokenMade, "Made; the text is shown this once."))
@@ -131,7 +129,7 @@ def revoke(caller: Curator, server: ServerDep, token: TokenId) -> Response:
 @router.get("/audit", responses=answers(AuditPayload))
 def audit(_caller: Curator, server: ServerDep, after: After = 0, limit: Most = 500) -> Any:
     """The audit log, oldest first."""
-    records = [plain_times(asdict(one), "time") for one in server.ledger.audit(after, limit)]
+    records = [plain_times(asdict(record), "time") for record in server.ledger.audit(after, limit)]
     return JSONResponse({"records": records})
 
 
@@ -153,6 +151,6 @@ def _check_editable(server: Server) -> None:
 
 
 def _note(server: Server, actor: str, action: str, dataset: str, toml: str) -> None:
-    """Which text it was, to be told from others; the text itself stands in the file."""
+    """Write it into the audit log with the text's hash; the text itself is in the file."""
     digest = hashlib.sha256(toml.encode()).hexdigest()
     server.ledger.note(actor, action, dataset, {"sha256": digest})

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.ledger.protocol import Allowance
 from dpxplain.results.truth import Truth
 from dpxplain.server import translate
 from dpxplain.server.authenticate import Curator
@@ -72,7 +71,7 @@ async def explain_truth(access: AccessDep, _caller: Curator, body: Explain) -> A
 @router.get("/datasets/{dataset}/analysts", responses=answers(Analysts))
 def analysts(access: AccessDep, _caller: Curator) -> Any:
     """What each analyst may spend, and did."""
-    return JSONResponse({"analysts": [_allowance(one) for one in _allowances(access)]})
+    return JSONResponse({"analysts": _allowances(access)})
 
 
 @router.put("/datasets/{dataset}/analysts/{analyst}", responses=answers(AllowancePayload))
@@ -86,7 +85,7 @@ def grant(access: AccessDep, caller: Curator, analyst: AnalystName, body: Grant)
         reason=body.reason,
         by=access.server.actor(caller),
     )
-    return JSONResponse(next(_allowance(one) for one in _allowances(access) if one.analyst == analyst))
+    return JSONResponse(next(given for given in _allowances(access) if given["analyst"] == analyst))
 
 
 @router.post(
@@ -114,7 +113,7 @@ def top_up(access: AccessDep, caller: Curator, body: TopUp) -> Any:
         by=access.server.actor(caller),
         default_limit=access.server.config.analysts.default_rho,
     )
-    return JSONResponse({"analysts": [_allowance(one) for one in _allowances(access)]})
+    return JSONResponse({"analysts": _allowances(access)})
 
 
 @router.get("/datasets/{dataset}/shares", responses=answers(Shares))
@@ -140,7 +139,7 @@ def unshare(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
 
 
 def _note(access: DatasetAccess, details: dict[str, Any]) -> None:
-    """Before anything is revealed; what was revealed is not part of it."""
+    """Write into the audit log what is looked at, before it is; true values are no part of the record."""
     access.server.ledger.note(access.server.actor(access.caller), "truth viewed", access.name, details)
 
 
@@ -152,19 +151,17 @@ def _marked(truth: Truth) -> Response:
     return JSONResponse(payload, headers=_MARKED)
 
 
-def _allowances(access: DatasetAccess) -> list[Allowance]:
+def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
     default = access.server.config.analysts.default_rho
-    return access.server.ledger.allowances(access.name, default_limit=default)
-
-
-def _allowance(one: Allowance) -> dict[str, Any]:
-    return plain_times(asdict(one), "expires", "time")
+    allowances = access.server.ledger.allowances(access.name, default_limit=default)
+    return [plain_times(asdict(allowance), "expires", "time") for allowance in allowances]
 
 
 def _shares(access: DatasetAccess) -> dict[str, Any]:
-    found = (asdict(one) for one in access.server.ledger.shares(access.name))
-    kept = ({name: part for name, part in one.items() if name != "dataset"} for one in found)
-    return {"shares": [plain_times(one, "time") for one in kept]}
+    records = [asdict(share) for share in access.server.ledger.shares(access.name)]
+    for record in records:
+        del record["dataset"]
+    return {"shares": [plain_times(record, "time") for record in records]}
 
 
 def plain_times(record: dict[str, Any], *names: str) -> dict[str, Any]:
