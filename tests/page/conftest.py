@@ -35,13 +35,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whichever test of a worker comes first starts its browser."""
-    for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.process)
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     program = shutil.which("chromium")
