@@ -14,6 +14,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from dpxplain.session import Session
 from dpxplain.sql.render import ENCODED, code_column, units_column
@@ -52,7 +53,7 @@ def run(rows: int) -> list[Line]:
     engine = DuckDBEngine(table, schema)
     ledger = open_ledger(None)
     ledger.open_dataset("t", schema.privacy.rho, schema.privacy.delta)
-    dataset = OpenDataset(schema, engine, ledger, VectorisedNoise())
+    dataset = OpenDataset(schema, engine, ledger, LocalReleaser(ledger), VectorisedNoise())
     answer = Session(dataset).query("SELECT sex, AVG(income) FROM t GROUP BY sex", rho=0.1)
     assert isinstance(answer, dpx.Answer)
     question, price = answer.why("Male", "Female"), itertools.count(1)

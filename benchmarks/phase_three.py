@@ -17,6 +17,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from dpxplain.results.answer import Answer
 from dpxplain.session import Session
@@ -34,7 +35,7 @@ class _Open:
         self.engine = DuckDBEngine(parquet, self.schema)
         ledger = open_ledger(None)
         ledger.open_dataset(self.schema.table.name, self.schema.privacy.rho, self.schema.privacy.delta)
-        self.dataset = OpenDataset(self.schema, self.engine, ledger, VectorisedNoise())
+        self.dataset = OpenDataset(self.schema, self.engine, ledger, LocalReleaser(ledger), VectorisedNoise())
         answer = Session(self.dataset).query(_SQL, rho=0.1)
         assert isinstance(answer, Answer)
         self.question = answer.why(*_ASK)

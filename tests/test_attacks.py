@@ -14,6 +14,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.recipes import Either, Recipe
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Aggregate, Comparison, Or, Query, identity
@@ -529,21 +530,25 @@ def test_a_family_that_is_kept_depends_on_nothing_that_may_change(tmp_path: Any)
     dataset, query = session._dataset, Query("t", ("g",), Aggregate("count"))
     live = {1: "x"}
     names = live.values()
-    assert dataset.family(query, names).attributes == ("x",)  # type: ignore[arg-type]
+    assert dataset.family(query, FamilyChoice(names)).attributes == ("x",)  # type: ignore[arg-type]
     live[1] = "z"
-    assert dataset.family(query, names).attributes == ("z",)  # type: ignore[arg-type]
-    assert dataset.family(query, iter(["x"])).attributes == ("x",)  # type: ignore[arg-type]
-    assert dataset.family(query, exclude=iter(["x"])).attributes == ("z",)  # type: ignore[arg-type]
-    assert dataset.family(query, [Liar("z")]).attributes == ("z",)
-    assert dataset.family(query, [Liar("x")]).attributes == ("x",)
-    assert {type(name) for name in dataset.family(query, [Liar("x")]).attributes} == {str}
-    assert dataset.family(query, "x") is dataset.family(query, ["x"]) is dataset.family(query, ("x", "x"))
+    assert dataset.family(query, FamilyChoice(names)).attributes == ("z",)  # type: ignore[arg-type]
+    assert dataset.family(query, FamilyChoice(iter(["x"]))).attributes == ("x",)  # type: ignore[arg-type]
+    assert dataset.family(query, FamilyChoice(exclude=iter(["x"]))).attributes == ("z",)  # type: ignore[arg-type]
+    assert dataset.family(query, FamilyChoice([Liar("z")])).attributes == ("z",)
+    assert dataset.family(query, FamilyChoice([Liar("x")])).attributes == ("x",)
+    assert {type(name) for name in dataset.family(query, FamilyChoice([Liar("x")])).attributes} == {str}
     assert (
-        dataset.family(query, predicates=Liar("x = 'u'")).key
-        == dataset.family(query, predicates="x = 'u'").key
+        dataset.family(query, FamilyChoice("x"))
+        is dataset.family(query, FamilyChoice(["x"]))
+        is dataset.family(query, FamilyChoice(("x", "x")))
     )
-    dataset.family(query, conjuncts=1)
+    assert (
+        dataset.family(query, FamilyChoice(predicates=Liar("x = 'u'"))).key
+        == dataset.family(query, FamilyChoice(predicates="x = 'u'")).key
+    )
+    dataset.family(query, FamilyChoice(conjuncts=1))
     for wrong in ({"conjuncts": True}, {"conjuncts": 1.0}, {"exclude": iter([1])}, {"attributes": iter([1])}):
         with pytest.raises(dpx.ExplanationError):
-            dataset.family(query, **wrong)  # type: ignore[arg-type]
+            dataset.family(query, FamilyChoice(**wrong))  # type: ignore[arg-type]
     session.close()

@@ -17,13 +17,12 @@ import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.budget import split_rho
-from dpxplain.model.charge import Request
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
-from dpxplain.phases.answer_queries import answer_queries, plan_queries
-from dpxplain.phases.answer_query import _measure
+from dpxplain.phases.answer_query import plan_queries
 from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
@@ -91,7 +90,7 @@ def test_one_rho_is_charged_once_and_split_equally(owner: Session, answers: Answ
     assert owner.budget.spent == 3.0
     (entry,) = owner.history
     assert (entry.kind, entry.rho, entry.spends) == ("query", 3.0, answers.spends)
-    assert [(s.mechanism, s.rho) for s in answers.spends] == [
+    assert [(str(s), s.rho) for s in answers.spends] == [
         ("AVG(pay): counts (Gaussian)", 0.5),
         ("AVG(pay): sums (Gaussian)", 0.5),
         ("COUNT(*): counts (Gaussian)", 1.0),
@@ -273,7 +272,7 @@ def test_every_aggregate_covers_at_its_level_and_noises_are_independent(tmp_path
         errors: dict[str, list[float]] = {name: [] for name in covered}
         for _ in range(runs):
             for part in plan.parts:
-                name, release = str(part.query.aggregate), _measure(part, dataset)
+                name, release = str(part.query.aggregate), part.measure(dataset)
                 value, (low, high), _ = group_estimates(release, part.query, schema, level)[0]
                 covered[name] += low <= truth["A", name] <= high
                 errors[name].append(value - truth["A", name])
@@ -294,7 +293,9 @@ def test_neighbouring_tables_have_answers_of_one_shape() -> None:
     for table in tables:
         ledger = open_ledger(None)
         ledger.open_dataset("t", 100.0, 1e-6)
-        with Session(OpenDataset(schema, DuckDBEngine(table, schema), ledger, OpenDPNoise())) as session:
+        with Session(
+            OpenDataset(schema, DuckDBEngine(table, schema), ledger, LocalReleaser(ledger), OpenDPNoise())
+        ) as session:
             shown = session.query(SQL, rho=3.0)
             assert all(math.isfinite(value.estimate) for row in shown for value in row.values.values())
             scales = [(part.release.count_scale, part.release.sum_scale) for part in shown.answers]
@@ -307,9 +308,8 @@ def test_an_interrupted_measurement_stays_charged(owner: Session, monkeypatch: p
     def fail(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpxplain.phases.answer_queries._measure", fail)
-    queries = parse(SQL, owner.schema).queries
+    monkeypatch.setattr("dpxplain.phases.answer_query.QueryPlan.measure", fail)
     with pytest.raises(KeyboardInterrupt):
-        answer_queries(queries, owner._dataset, 3.0, Request(SQL))
+        owner.query(SQL, rho=3.0)
     assert owner.budget.spent == 3.0
     assert [entry.state for entry in owner.history] == ["reserved"]

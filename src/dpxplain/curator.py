@@ -10,16 +10,18 @@ from dataclasses import replace
 import numpy as np
 
 from dpxplain.explanation.cells import IntArray
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, of_question, values_without
 from dpxplain.model.query import Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.scoring import true_influences
+from dpxplain.phases.explain_scored import true_influences
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, unused
 from dpxplain.results.displayed import Record
 from dpxplain.results.explanation import Explanation, ExplanationRow
+from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
 from dpxplain.results.truth import Truth
 
@@ -66,8 +68,9 @@ class CuratorDataset(OpenDataset):
             for s, n in zip(sums, totals.count, strict=True)
         ]
 
-    def question_truth(self, question: Question, family: Family) -> Truth:
+    def question_truth(self, question: Question, choice: FamilyChoice) -> Truth:
         """True influence and rank of every predicate of the family, the highest first."""
+        family = self.family(question.answer.statement.query, choice)
         influence, rank = self._influences(question, family)
         order = np.argsort(rank)
         rows = [
@@ -113,7 +116,7 @@ class CuratorDataset(OpenDataset):
         unit = 1.0 if kind == "count" else measured_grid(query, self.schema).unit
         return [None if np.isnan(v) else float(v * unit) for v in value]
 
-    def _influences(self, question: Question, family: Family) -> tuple[FloatArray, IntArray]:
+    def _influences(self, question: QuestionLike, family: Family) -> tuple[FloatArray, IntArray]:
         """True influence and rank of every predicate; ties in the family's order."""
         query = question.answer.statement.query
         true = true_influences(query, question.contrast, family, self).reveal()

@@ -17,21 +17,18 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.protocol import Entry, Ledger
-from dpxplain.model.budget import Budget, check_rho
-from dpxplain.model.groups import Groups
+from dpxplain.model.budget import Budget
 from dpxplain.model.hardening import plain
-from dpxplain.model.query import Statement
-from dpxplain.model.release import AnswerRelease, AnswersRelease
+from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
-from dpxplain.phases.answer_queries import answer_queries, plan_queries, queries_key
-from dpxplain.phases.answer_query import answer_query, query_key
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
+from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
-from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
-from dpxplain.results.requests import query_asked
+from dpxplain.results.planned_query import PlannedQuery
+from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.truth import TruthTeller
 from dpxplain.sql.parse import parse
 
@@ -128,8 +125,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        self._dataset.engine.close()
-        self._dataset.ledger.close()
+        self._dataset.close()
 
     @property
     def schema(self) -> Schema:
@@ -151,74 +147,50 @@ class Session:
 
         An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`.
         """
-        sql, rho = plain(sql), plain(rho)
-        statement = parse(sql, self._dataset.schema)
-        check_confidence(confidence)
-        asked = query_asked(sql, rho)
-        if statement.more:
-            several, entry, free = answer_queries(statement.queries, self._dataset, rho, asked)
-            return Answers(statement, several, self._dataset, id=entry, free=free, confidence=confidence)
-        release, entry, free = answer_query(statement.query, self._dataset, rho, asked)
-        return Answer(statement, release, self._dataset, id=entry, free=free, confidence=confidence)
+        return self.plan(sql, rho, confidence=confidence).run()
 
     def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
-        sql, rho = plain(sql), plain(rho)
-        statement = parse(sql, self._dataset.schema)
-        check_confidence(confidence)
-        rho = check_rho(rho)
-        schema, queries = self._dataset.schema, statement.queries
-        several = plan_queries(queries, schema, rho)  # of one query: its own plan, for all of ρ
-        plans = [several.part(query) for query in queries]
-        spends = several.spends if statement.more else plans[0].spends
-        ledger, name = self._dataset.ledger, self._dataset.name
-        stored = ledger.find(name, self._key(statement, rho))
-        price = Price(rho, spends, ledger.budget(name).remaining, stored is not None)
-        size = Groups.of(statement.query, schema).size
-        parts = [QueryPreview.of(plan, sql, size, price, self._dataset, confidence) for plan in plans]
-        if not statement.more:
-            return parts[0]
-        named = tuple(zip(statement.names, parts, strict=True))
-        return QueriesPreview(price, sql, size, confidence, named)
+        return self.plan(sql, rho, confidence=confidence).preview()
+
+    def plan(self, sql: str, rho: float, *, confidence: float = 0.95) -> PlannedQuery:
+        """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
+        statement = parse(plain(sql), self._dataset.schema)
+        return PlannedQuery.of(statement, plain(rho), check_confidence(confidence), self._dataset)
 
     def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
         number = entry
         if number is None:
-            released = (e.id for e in reversed(self.history) if e.kind == "query" and e.state == "released")
-            number = next(released, None)
-        found = None if number is None else self.find_answer(number, confidence=confidence)
-        if found is None:
+            latest = self._dataset.ledger.latest(self._dataset.name, "query")
+            number = None if latest is None else latest.id
+        answer = None if number is None else self.find_answer(number, confidence=confidence)
+        if answer is None:
             raise BadRequest(
                 "There is no answer yet." if entry is None else f"There is no answer number {entry}.",
                 remedy="Ask one with query; the history lists them.",
             )
-        return found
+        return answer
 
     def find_answer(self, entry: int, *, confidence: float = 0.95) -> Answer | Answers | None:
-        """The stored answer of that number, or None. Looks at one line only, however long the history is."""
+        """The stored answer of that number, or None. Reads one line only, however long the history is."""
         if not isinstance(entry, Integral):
             return None
-        found = self._dataset.ledger.get(self._dataset.name, int(entry))
-        if found is None or found[0].kind != "query":
+        stored = self._dataset.ledger.get(self._dataset.name, int(entry))
+        if stored is None or stored[0].kind != "query":
             return None
-        line, payload = found
+        line, text = stored
         statement = parse(line.description, self._dataset.schema)
-        release = (AnswersRelease if statement.more else AnswerRelease).from_json(payload)
-        if self._key(statement, release.rho) != line.key:
+        release = (AnswersRelease if statement.more else AnswerRelease).from_json(text)
+        planned = PlannedQuery.of(statement, release.rho, confidence, self._dataset)
+        if planned.plan.key(self._dataset) != line.key:
             raise BadRequest(
                 f"The schema has changed since answer number {line.id}, so it cannot be read any more.",
                 remedy="Ask the query again, or restore the schema it was asked under.",
             )
         if isinstance(release, AnswersRelease):
-            return Answers(statement, release, self._dataset, id=line.id, free=True, confidence=confidence)
-        return Answer(statement, release, self._dataset, id=line.id, free=True, confidence=confidence)
-
-    def _key(self, statement: Statement, rho: float) -> str:
-        """Identity of the request, for one aggregate or several."""
-        if statement.more:
-            return queries_key(statement.queries, self._dataset, rho)
-        return query_key(statement.query, self._dataset, rho)
+            return planned.answers(Released(release, line.id, free=True))
+        return planned.answer(Released(release, line.id, free=True))
 
 
 def is_address(source: object) -> bool:
@@ -244,7 +216,7 @@ def _open(
         raise
     noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
     kind = CuratorDataset if curator else OpenDataset
-    return Session(kind(schema, engine, ledger, noise, progress, trusted_code))
+    return Session(kind(schema, engine, ledger, LocalReleaser(ledger), noise, progress, trusted_code))
 
 
 def _declared_source(schema: Schema, given: SchemaSource) -> Path:

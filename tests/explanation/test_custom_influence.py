@@ -31,7 +31,7 @@ from dpxplain.explanation.trial import audit
 from dpxplain.model.charge import Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
-from dpxplain.phases.explain_custom import CustomRelease, explain_custom, plan_custom
+from dpxplain.phases.explain_custom import CustomRelease, plan_custom
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.stable_rank import Envelope, bound_positions
 from dpxplain.render.layout import view
@@ -376,7 +376,8 @@ def test_the_ratio_question_is_explained_paid_once_and_stored(tmp_path: Any) -> 
     plan = _plan(session, dataset)
     assert math.fsum(s.rho for s in plan.spends) == pytest.approx(1.0)
     before = dataset.ledger.budget("t").spent
-    release, entry, free = explain_custom(plan, dataset, Request("why is A/B so high?"))
+    first = dataset.find_or_measure(plan, Request("why is A/B so high?"))
+    release, entry, free = first.value, first.entry, first.free
     assert not free
     assert dataset.ledger.budget("t").spent == pytest.approx(before + 1.0)
     assert not release.private
@@ -387,7 +388,8 @@ def test_the_ratio_question_is_explained_paid_once_and_stored(tmp_path: Any) -> 
     assert line.rank[1] <= 2
     assert line.influence[0] is not None
     assert line.influence[0] > 0.1
-    again, same, free = explain_custom(plan, dataset, Request("why is A/B so high?"))
+    second = dataset.find_or_measure(plan, Request("why is A/B so high?"))
+    again, same, free = second.value, second.entry, second.free
     assert (again, same, free) == (release, entry, True)
     assert CustomRelease.from_json(release.to_json()) == release
     session.close()
@@ -417,7 +419,7 @@ def test_the_whole_family_in_the_table_needs_no_selection(tmp_path: Any) -> None
     session, dataset = _session(tmp_path)
     plan = _plan(session, dataset, k=11, rho=4.0)
     assert len(plan.spends) == 2
-    release, _, _ = explain_custom(plan, dataset, Request("all"))
+    release = dataset.find_or_measure(plan, Request("all")).value
     assert [line.predicate for line in release.lines] == list(range(11))
     session.close()
 
@@ -571,7 +573,7 @@ def test_a_formula_of_what_cannot_be_told_is_refused_before_anything_is_charged(
     hidden = object()
     plan = _plan(session, dataset, influence=_of(lambda counts: counts.matching(0) if hidden else 0))
     with pytest.raises(ExplanationError, match="cannot be told apart"):
-        explain_custom(plan, dataset, Request("hidden"))
+        dataset.find_or_measure(plan, Request("hidden"))
     assert dataset.ledger.budget("t").spent == 1.0
     session.close()
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import choose, chosen_family
+from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse_condition
@@ -139,7 +139,7 @@ def test_influences_match_the_condition_evaluated_row_by_row(owner: Any, name: s
 def test_overlap_is_the_most_predicates_that_any_row_can_satisfy(name: str) -> None:
     schema = Schema.load(_schema())
     query = Query("t", ("g",), Aggregate("count"))
-    choice = choose(schema, query, predicates=FAMILIES[name][0])
+    choice = check_choice(FamilyChoice(predicates=FAMILIES[name][0]), schema, query)
     family = chosen_family(choice, schema, query, parse_condition)
     frame = _frame(5000)
     satisfied = sum(_rows(frame, str(family.predicate(i))).astype(int) for i in range(family.size))

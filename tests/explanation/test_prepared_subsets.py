@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.recipes import read
 from dpxplain.phases.prepare_answer import find_prepared
 
@@ -61,11 +62,11 @@ def test_the_order_of_the_attributes_does_not_matter(answer: dpx.Answer) -> None
 
 def test_the_cells_are_those_that_were_released(session: dpx.Session, answer: dpx.Answer) -> None:
     dataset, query = session._dataset, answer.statement.query
-    whole = find_prepared(query, dataset.family(query), dataset)
-    part = find_prepared(query, dataset.family(query, ["sex"]), dataset)
+    whole = find_prepared(query, dataset.family(query, FamilyChoice()), dataset)
+    part = find_prepared(query, dataset.family(query, FamilyChoice(["sex"])), dataset)
     assert whole is not None
     assert part is not None
-    names = [columns[0] for columns in dataset.family(query).subsets]
+    names = [columns[0] for columns in dataset.family(query, FamilyChoice()).subsets]
     place = names.index("sex")
     groups = answer.groups.size
     expected = whole.release.per_part(whole.release.noisy_count, groups)[place]

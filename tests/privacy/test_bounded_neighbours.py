@@ -39,6 +39,7 @@ from dpxplain.explanation.influence import of_question, scores
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.calibration import gaussian_scale, two_sided_quantile
 from dpxplain.privacy.mechanisms import gaussian as gaussian_module
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, authorise
@@ -288,7 +289,9 @@ def opened(neighbours: str = "bounded", rows: list[Any] = ROWS, **privacy: Any) 
     )
     ledger = open_ledger(None)
     ledger.open_dataset("t", declared.privacy.rho, declared.privacy.delta)
-    return Session(OpenDataset(declared, DuckDBEngine(data, declared), ledger, OpenDPNoise()))
+    return Session(
+        OpenDataset(declared, DuckDBEngine(data, declared), ledger, LocalReleaser(ledger), OpenDPNoise())
+    )
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import pytest
 from scipy import stats
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import choose, chosen_family
+from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.model.groups import Groups
+from dpxplain.phases.explain_scored import Scoring, true_scores
 from dpxplain.phases.prepare_answer import _measure as measure_cells
 from dpxplain.phases.prepare_answer import plan_preparation
-from dpxplain.phases.scoring import Scoring, true_scores
 from dpxplain.privacy.calibration import range_quantile
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
 from dpxplain.privacy.mechanisms.vector import _dense
@@ -83,7 +83,7 @@ def test_one_row_moves_the_marginals_by_exactly_what_is_paid_for(
         with _open(table, tmp_path, str(number)) as session:
             answer = session.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0)
             query, dataset = answer.statement.query, answer._dataset
-            choice = choose(dataset.schema, query, **FAMILIES[family])
+            choice = check_choice(FamilyChoice(**FAMILIES[family]), dataset.schema, query)
             chosen = chosen_family(choice, dataset.schema, query, parse_condition)
             plan = plan_preparation(query, chosen, answer.release, dataset.schema, 0.5)
             true = dataset.marginals(query, chosen).reveal()
@@ -112,7 +112,7 @@ def test_one_row_moves_the_scores_by_at_most_what_the_vector_pays_for(
                 question = session.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0).why("A", "B")
                 chosen = question._family(**FAMILIES[family])
                 plan: Any = question._plan(chosen, 2, 1.0, "vector", None, (1.0, 1.0, 2.0), "tight")
-                secret = true_scores(plan.request, Scoring.of(plan.request), question._dataset)
+                secret = true_scores(plan.terms, Scoring.of(plan.terms), question._dataset)
                 scores.append(_dense(secret.reveal()))
         largest = max(largest, float(np.linalg.norm(scores[0] - scores[1])))
     assert 0 < largest <= plan.vector.family_sensitivity
@@ -167,7 +167,7 @@ def test_noise_a_fifth_too_small_is_caught_in_every_cell(source: Any, accepted: 
         answer = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0)
         query, dataset = answer.statement.query, answer._dataset
         dataset.noise = source(5)
-        choice = choose(dataset.schema, query, conjuncts=2)
+        choice = check_choice(FamilyChoice(conjuncts=2), dataset.schema, query)
         family = chosen_family(choice, dataset.schema, query, parse_condition)
         plan = plan_preparation(query, family, answer.release, dataset.schema, 0.5)
         true = dataset.marginals(query, family).reveal()

@@ -17,6 +17,7 @@ from slow_engine import SECRET, slow_down
 from truth_search import TruthSearch, stored_rows
 
 import dpxplain as dpx
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, RunningServer, config_of, running_server
@@ -145,7 +146,10 @@ def true_values(folder: Path, asked: list[dict[str, Any]], answers: dict[int, st
             question = part.why({tuple(w["group"]): w["weight"] for w in why["weights"]})
             found += [row["influence"] for row in question.truth().rows]
             query, dataset = part.statement.query, s._dataset
-            for counted in (dataset.totals(query), dataset.cells(query, dataset.family(query))):
+            for counted in (
+                dataset.totals(query),
+                dataset.cells(query, dataset.family(query, FamilyChoice())),
+            ):
                 seen = counted.reveal()
                 found += [*seen.count.tolist(), *seen.total.tolist()]
                 found += (seen.total[seen.count > 0] / seen.count[seen.count > 0]).tolist()

@@ -79,7 +79,7 @@ def test_a_data_set_that_is_not_there_is_denied(server: RunningServer) -> None:
 def test_the_token_shows_in_no_repr(server: RunningServer) -> None:
     with connected(server) as session:
         token = server.token("alice")
-        shown = repr(session) + repr(session._dataset) + repr(session._dataset.wire)  # type: ignore[attr-defined]
+        shown = repr(session) + repr(session._dataset) + repr(session._dataset.releaser._server)  # type: ignore[attr-defined]
         assert token not in shown
         assert token.split("_")[2] not in shown
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.grouped import Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 
-__all__ = ["Engine", "Grouped", "NoData"]
+__all__ = ["Engine", "Grouped"]
 
 
 class Engine(Protocol):
@@ -31,16 +30,3 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class NoData:
-    """An engine without rows, for sessions that only read what was released, here or at a server."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
-        raise InternalError("Data were asked for in a session that has none.")
-
-    def close(self) -> None:
-        """Does nothing."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family, Listed
-from dpxplain.explanation.recipes import Either, Recipe, library_recipe
+from dpxplain.explanation.recipes import Either, Recipe, library_recipe, read, written
 from dpxplain.model.hardening import plain, plain_texts
 from dpxplain.model.query import Filter, Query, filter_columns
 from dpxplain.model.schema import Schema
@@ -22,23 +22,56 @@ ParseCondition = Callable[[str, Schema], Filter]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What a person asked for, checked, and read once: texts and numbers are plain, recipes our own."""
+class FamilyChoice:
+    """Which predicates are asked for, not yet checked: attributes and conjuncts, or conditions."""
+
+    attributes: Sequence[str] | None = None
+    conjuncts: int | None = None
+    exclude: Sequence[str] = ()
+    predicates: Predicates | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("attributes", "exclude", "predicates"):  # a generator is read once, here
+            if isinstance(given := getattr(self, name), Iterator):
+                object.__setattr__(self, name, tuple(given))
+
+    def to_request(self) -> dict[str, Any]:
+        """The choice as JSON, as the history keeps it and a server takes it."""
+        given = self.predicates
+        listed = [given] if isinstance(given, str | Recipe | Either) else given
+        return {
+            "attributes": None if self.attributes is None else list(self.attributes),
+            "conjuncts": self.conjuncts,
+            "exclude": list(self.exclude),
+            "predicates": None
+            if listed is None
+            else [item if isinstance(item, str) else written(item) for item in listed],
+        }
+
+    @classmethod
+    def from_request(cls, body: Mapping[str, Any], schema: Schema) -> FamilyChoice:
+        predicates = body["predicates"]
+        return cls(
+            body["attributes"],
+            body["conjuncts"],
+            body["exclude"],
+            None if predicates is None else tuple(read(text, schema) for text in predicates),
+        )
+
+
+@dataclass(frozen=True)
+class CheckedChoice:
+    """A choice that the schema and the query allow: texts and numbers are plain, recipes our own."""
 
     attributes: tuple[str, ...]
     conjuncts: int
     predicates: tuple[str | Recipe | Either, ...] | None = None  # instead of conjunctions of the attributes
 
 
-def choose(
-    schema: Schema,
-    query: Query,
-    attributes: Sequence[str] | None = None,
-    conjuncts: int | None = None,
-    exclude: Sequence[str] = (),
-    predicates: Predicates | None = None,
-) -> Choice:
+def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedChoice:
     """By default all discrete columns that the query neither groups nor aggregates by; refuses in words."""
+    attributes, conjuncts = choice.attributes, choice.conjuncts
+    exclude, predicates = choice.exclude, choice.predicates
     eligible = _eligible(schema, query)
     if predicates is not None:
         if attributes is not None or conjuncts is not None or exclude:
@@ -46,7 +79,7 @@ def choose(
                 "predicates say themselves what they are about.",
                 remedy="Leave attributes, conjuncts and exclude out, or leave predicates out.",
             )
-        return Choice((), 0, _plain_predicates(predicates))
+        return CheckedChoice((), 0, _plain_predicates(predicates))
     chosen = _names("attributes", eligible if attributes is None else attributes, schema, query, eligible)
     left_out = _names("exclude", exclude, schema, query, eligible)
     chosen = tuple(name for name in chosen if name not in left_out)
@@ -62,10 +95,10 @@ def choose(
             f"not {conjuncts!r}.",
             remedy="Use conjuncts=1 for single conditions, 2 for pairs.",
         )
-    return Choice(chosen, conjuncts)
+    return CheckedChoice(chosen, conjuncts)
 
 
-def chosen_family(choice: Choice, schema: Schema, query: Query, parse: ParseCondition) -> Family:
+def chosen_family(choice: CheckedChoice, schema: Schema, query: Query, parse: ParseCondition) -> Family:
     """The predicates of a choice. `parse` reads SQL conditions; this room knows no SQL."""
     if choice.predicates is not None:
         family = _sized(_listed(choice.predicates, schema, query, parse))

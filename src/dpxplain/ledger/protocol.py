@@ -40,29 +40,16 @@ class Entry:
     """What was asked, as public JSON, so that it can be asked again."""
 
 
-class Ledger(Protocol):
-    """Budgets and releases of data sets, safe to share between threads and processes.
+class LedgerView(Protocol):
+    """What may be read of a ledger: budgets, entries and releases, here or at a server.
 
-    Either the whole ledger, or one analyst's account on it: then `budget` is theirs, `reserve` also keeps to
-    their allowance, and only their own entries and those shared with them are seen.
+    Either the whole ledger, or one analyst's account on it: then `budget` is theirs, and only their own
+    entries and those shared with them are seen.
     """
-
-    def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
-        """Register the data set, or record a changed limit as an entry of kind "limit"."""
 
     def budget(self, dataset: str) -> Budget:
         """The budget at this moment."""
         ...
-
-    def reserve(self, dataset: str, charge: Charge) -> int:
-        """Charge its ρ for good and return the entry's id, or raise BudgetExhausted and charge nothing.
-
-        The shares of its spends may not add up to more than its ρ.
-        """
-        ...
-
-    def release(self, entry: int, payload: str) -> None:
-        """Store the released JSON text, once, with its entry."""
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         """The earliest release of the identical request."""
@@ -93,6 +80,26 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Let go of the database; closing twice is harmless, and closing an account does nothing."""
+
+
+class Ledger(LedgerView, Protocol):
+    """A ledger that can be charged, safe to share between threads and processes.
+
+    An analyst's account also keeps to their allowance.
+    """
+
+    def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
+        """Register the data set, or record a changed limit as an entry of kind "limit"."""
+
+    def reserve(self, dataset: str, charge: Charge) -> int:
+        """Charge its ρ for good and return the entry's id, or raise BudgetExhausted and charge nothing.
+
+        The shares of its spends may not add up to more than its ρ.
+        """
+        ...
+
+    def release(self, entry: int, payload: str) -> None:
+        """Store the released JSON text, once, with its entry."""
 
 
 @dataclass(frozen=True)

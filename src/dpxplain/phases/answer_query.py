@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.budget import check_rho, remainder
-from dpxplain.model.charge import Event, Request, Spend, spends
+from dpxplain.explanation.cells import Totals
+from dpxplain.model.budget import check_rho, remainder, split_rho
+from dpxplain.model.charge import Charge, Event, Request, Spend, spends
+from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
-from dpxplain.model.release import AnswerRelease
+from dpxplain.model.release import AnswerRelease, AnswersRelease
 from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
@@ -46,6 +52,79 @@ class QueryPlan:
         """σ of the released sum, in the unit of the column."""
         return gaussian_scale(self.sum_sensitivity, self.rho_sum) * self.sum_unit if self.rho_sum else None
 
+    def key(self, dataset: OpenDataset) -> str:
+        """How the answer is shown is not part of its identity."""
+        return dataset.request_key("query", self.query, self.rho)
+
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        return Charge("query", self.key(dataset), request, self.rho, self.spends)
+
+    def read(self, text: str) -> AnswerRelease:
+        return AnswerRelease.from_json(text)
+
+    def measure(self, dataset: OpenDataset) -> AnswerRelease:
+        dataset.progress("Counting the groups")
+        totals = dataset.totals(self.query)
+        count = total = None
+        if self.rho_count:
+            count = add_gaussian(
+                totals.map(lambda t: t.count),
+                sensitivity=self.count_sensitivity,
+                rho=self.rho_count,
+                noise=dataset.noise,
+            )
+        if self.rho_sum:
+            total = add_gaussian(
+                measured_sums(totals, self.query, dataset.schema),
+                sensitivity=self.sum_sensitivity,
+                rho=self.rho_sum,
+                noise=dataset.noise,
+            )
+        return AnswerRelease(
+            rho=self.rho,
+            noisy_count=None if count is None else tuple(count.values.tolist()),
+            count_scale=None if count is None else count.scale,
+            noisy_sum=None if total is None else tuple((total.values * self.sum_unit).tolist()),
+            sum_scale=None if total is None else total.scale * self.sum_unit,
+            private=dataset.noise.private,
+        )
+
+
+@dataclass(frozen=True)
+class QueriesPlan:
+    """What several aggregates of one SELECT will cost together, and how noisy each will be (docs/adr/0008).
+
+    Every aggregate gets an equal share of ρ and is measured as if it were asked alone, with noise of its own.
+    Nothing is shared, not even between AVG(x), SUM(x) and COUNT(x): intervals of formulas over released
+    values rest on their noises being independent.
+    """
+
+    rho: float
+    parts: tuple[QueryPlan, ...]  # in canonical order
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return tuple(
+            replace(spend, of=str(part.query.aggregate)) for part in self.parts for spend in part.spends
+        )
+
+    def part(self, query: Query) -> QueryPlan:
+        return next(part for part in self.parts if part.query == query)
+
+    def key(self, dataset: OpenDataset) -> str:
+        """The order of the aggregates is not part of its identity."""
+        return dataset.request_key("queries", tuple(part.query for part in self.parts), self.rho)
+
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        """The whole ρ at once: nothing is read before all of it is reserved."""
+        return Charge("query", self.key(dataset), request, self.rho, self.spends)
+
+    def read(self, text: str) -> AnswersRelease:
+        return AnswersRelease.from_json(text)
+
+    def measure(self, dataset: OpenDataset) -> AnswersRelease:
+        return AnswersRelease(self.rho, tuple(part.measure(dataset) for part in self.parts))
+
 
 def plan_query(query: Query, schema: Schema, rho: float) -> QueryPlan:
     """Split ρ over what the aggregate needs: COUNT a count, SUM a sum, AVG half and half."""
@@ -77,44 +156,37 @@ def measured_grid(query: Query, schema: Schema) -> Grid:
     return schema.column(query.aggregate.column).grid
 
 
-def query_key(query: Query, dataset: OpenDataset, rho: float) -> str:
-    """Identity of the request; how the answer is shown is not part of it."""
-    return dataset.request_key("query", query, float(rho))
+def measured_sums(
+    totals: Confidential[Totals], query: Query, schema: Schema
+) -> Confidential[NDArray[np.int64]]:
+    """The sums that get noise, in grid units; an average's are doubled and centred: Σ(2x − low − high)."""
+    if query.aggregate.kind != "avg":
+        return totals.map(lambda t: t.total)
+    grid = measured_grid(query, schema)
+    return totals.map(lambda t: 2 * t.total - (grid.low + grid.high) * t.count)
 
 
-def answer_query(
-    query: Query, dataset: OpenDataset, rho: float, asked: Request
-) -> tuple[AnswerRelease, int, bool]:
-    """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
-    plan = plan_query(query, dataset.schema, rho)
-    key = query_key(query, dataset, rho)
-    return dataset.once(
-        "query", key, asked, rho, plan.spends, lambda: _measure(plan, dataset), AnswerRelease.from_json
-    )
+def plan_queries(queries: Sequence[Query], schema: Schema, rho: float) -> QueriesPlan:
+    """Split ρ over the aggregates, all of it and not a digit more; reads no data."""
+    rho, queries = check_rho(rho), canonical(queries)
+    for query in queries:
+        plan_query(query, schema, rho)  # what is refused anyway is refused in the words for one query
+    try:
+        shares = split_rho(rho, len(queries))
+        parts = [plan_query(query, schema, share) for query, share in zip(queries, shares, strict=True)]
+    except BadRequest:
+        raise BadRequest(
+            f"rho={rho!r} is too small to be shared by {len(queries)} aggregates.",
+            remedy="Use a larger rho, or ask for fewer aggregates at once.",
+        ) from None
+    return QueriesPlan(rho, tuple(parts))
 
 
-def _measure(plan: QueryPlan, dataset: OpenDataset) -> AnswerRelease:
-    dataset.progress("Counting the groups")
-    totals = dataset.totals(plan.query)
-    count = total = None
-    if plan.rho_count:
-        count = add_gaussian(
-            totals.map(lambda t: t.count),
-            sensitivity=plan.count_sensitivity,
-            rho=plan.rho_count,
-            noise=dataset.noise,
-        )
-    if plan.rho_sum:
-        sums = totals.map(lambda t: t.total)
-        if plan.query.aggregate.kind == "avg":
-            grid = measured_grid(plan.query, dataset.schema)
-            sums = totals.map(lambda t: 2 * t.total - (grid.low + grid.high) * t.count)
-        total = add_gaussian(sums, sensitivity=plan.sum_sensitivity, rho=plan.rho_sum, noise=dataset.noise)
-    return AnswerRelease(
-        rho=plan.rho,
-        noisy_count=None if count is None else tuple(count.values.tolist()),
-        count_scale=None if count is None else count.scale,
-        noisy_sum=None if total is None else tuple((total.values * plan.sum_unit).tolist()),
-        sum_scale=None if total is None else total.scale * plan.sum_unit,
-        private=dataset.noise.private,
-    )
+def canonical(queries: Sequence[Query]) -> tuple[Query, ...]:
+    """The queries in one order, whatever the order of their aggregates in the SELECT list."""
+
+    def place(query: Query) -> tuple[str, bool, str]:
+        aggregate = query.aggregate
+        return aggregate.kind, aggregate.column is not None, aggregate.column or ""
+
+    return tuple(sorted(queries, key=place))

@@ -1,4 +1,4 @@
-"""What is worth keeping between requests, and doing things once when many ask at the same time."""
+"""Results computed once however many threads ask for them, and locks by key."""
 
 from __future__ import annotations
 
@@ -13,66 +13,68 @@ _MISSING: Any = object()
 
 
 @dataclass
-class _Turn:
+class _KeyLock:
     lock: threading.Lock = field(default_factory=threading.Lock)
-    people: int = 0  # who hold it or wait for it; without them it is forgotten
+    holders: int = 0  # threads that hold it or wait for it; without any it is dropped
 
 
-class Turns:
-    """Whoever wants the same thing takes turns; different things do not wait for each other.
+class KeyedLocks:
+    """A lock per key, which exists only while somebody holds it or waits for it.
 
-    >>> turns = Turns()
-    >>> with turns.of("a"), turns.of("b"):
-    ...     len(turns)
+    >>> locks = KeyedLocks()
+    >>> with locks.hold("a"), locks.hold("b"):
+    ...     len(locks)
     2
-    >>> len(turns)
+    >>> len(locks)
     0
     """
 
     def __init__(self) -> None:
-        self._turns: dict[Hashable, _Turn] = {}
-        self._lock = threading.Lock()
+        self._locks: dict[Hashable, _KeyLock] = {}
+        self._guard = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._turns)
+        return len(self._locks)
 
     @contextmanager
-    def of(self, thing: Hashable) -> Iterator[None]:
-        with self._lock:
-            turn = self._turns.setdefault(thing, _Turn())
-            turn.people += 1
+    def hold(self, key: Hashable) -> Iterator[None]:
+        with self._guard:
+            key_lock = self._locks.setdefault(key, _KeyLock())
+            key_lock.holders += 1
         try:
-            with turn.lock:
+            with key_lock.lock:
                 yield
         finally:
-            with self._lock:
-                turn.people -= 1
-                if not turn.people:
-                    del self._turns[thing]
+            with self._guard:
+                key_lock.holders -= 1
+                if not key_lock.holders:
+                    del self._locks[key]
 
 
-class Kept:
+class Memo:
     """The latest few results, each computed once however many threads ask for it.
 
-    >>> kept = Kept(most=1)
-    >>> kept.get("a", lambda: 1), kept.get("a", lambda: 2), kept.get("b", lambda: 3), kept.get("a", lambda: 4)
+    `functools.lru_cache` would compute a result twice when two threads miss at once, and these are scans.
+
+    >>> memo = Memo(size=1)
+    >>> memo.get("a", lambda: 1), memo.get("a", lambda: 2), memo.get("b", lambda: 3), memo.get("a", lambda: 4)
     (1, 1, 3, 4)
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._results: dict[Hashable, Any] = {}
-        self._turns = Turns()
-        self._lock = threading.Lock()  # of the results as a whole; never held while computing
+        self._locks = KeyedLocks()
+        self._guard = threading.Lock()  # of the dictionary; never held while computing
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        with self._turns.of(key):
-            found: T = self._results.get(key, _MISSING)
-            if found is not _MISSING:
-                return found
+        with self._locks.hold(key):
+            cached: T = self._results.get(key, _MISSING)
+            if cached is not _MISSING:
+                return cached
             result = compute()
-            with self._lock:
+            with self._guard:
                 self._results[key] = result
-                if len(self._results) > self._most:
+                if len(self._results) > self._size:
                     self._results.pop(next(iter(self._results)))
             return result

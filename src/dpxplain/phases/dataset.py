@@ -1,4 +1,4 @@
-"""An open data set: its declared schema, its engine, its ledger and its source of noise.
+"""An open data set: its declared schema, its engine, what is released of it, and its source of noise.
 
 Grouped passes are kept, wrapped, for the life of the session, so that a second question on the same
 query scans nothing again. They are never written anywhere.
@@ -8,37 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from dpxplain.engines.engine import Engine
 from dpxplain.errors import InternalError
 from dpxplain.explanation.cells import Cells, Totals, cells, marginals, totals
-from dpxplain.explanation.choice import Predicates, choose, chosen_family
+from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
-from dpxplain.ledger.protocol import Ledger
-from dpxplain.model.cancellation import check_stop
-from dpxplain.model.charge import Charge, Request, Spend
+from dpxplain.ledger.protocol import LedgerView
+from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
+from dpxplain.model.release import R, R_co, Released
 from dpxplain.model.schema import Schema
-from dpxplain.phases.concurrency import Kept, Turns
+from dpxplain.phases.concurrency import Memo
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.sql.parse import parse_condition
 
-
-class Releasable(Protocol):
-    """A released value, as the ledger stores it."""
-
-    def to_json(self) -> str: ...
-
-
-R = TypeVar("R", bound=Releasable)
 Progress = Callable[[str], None]
-"""Told what is being worked on; shows it to a person."""
+"""Called with what is being worked on, to show it to a person."""
 
 _MOST_PASSES = 16  # kept per session; a pass over triples of a wide table can hold millions of cells
 
@@ -47,18 +39,46 @@ def silent(_stage: str) -> None:
     """Progress that nobody watches."""
 
 
+class ReleasePlan(Protocol[R_co]):
+    """What one release will measure and cost, from public quantities only."""
+
+    def key(self, dataset: OpenDataset) -> str:
+        """Identity of the request: equal requests on equal declarations have equal keys."""
+        ...
+
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        """What the ledger reserves before anything is measured."""
+        ...
+
+    def measure(self, dataset: OpenDataset) -> R_co:
+        """Reads the data and draws the noise. Called once, after the charge."""
+        ...
+
+    def read(self, text: str) -> R_co:
+        """The release from its stored form."""
+        ...
+
+
+class Releaser(Protocol):
+    """The one way to a release: find it, or measure it."""
+
+    def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
+        """The stored release of the identical request, which is free; or reserve, measure and store it."""
+        ...
+
+
 @dataclass
 class OpenDataset:
     schema: Schema
-    engine: Engine
-    ledger: Ledger
+    engine: Engine | None  # None where only what is released is at hand
+    ledger: LedgerView
+    releaser: Releaser
     noise: NoiseSource
     progress: Progress = silent
     trusted_code: bool = False  # influences that are not the library's may run on true counts
     # Shared by everybody who works on the same data set at the same time.
-    _passes: Kept = field(default_factory=lambda: Kept(_MOST_PASSES))
-    _families: Kept = field(default_factory=lambda: Kept(_MOST_PASSES))
-    _turns: Turns = field(default_factory=Turns)
+    _passes: Memo = field(default_factory=lambda: Memo(_MOST_PASSES))
+    _families: Memo = field(default_factory=lambda: Memo(_MOST_PASSES))
     _declared: str = ""  # a hash of the declarations, once it is needed
     _fingerprint: str = ""  # of the declarations as they were when the data set was opened
 
@@ -79,12 +99,40 @@ class OpenDataset:
         """Rows added and rows removed, counted one by one, between neighbours."""
         return self.rows_per_unit * (2 if self.schema.privacy.neighbours == "bounded" else 1)
 
+    def find(self, plan: ReleasePlan[R]) -> Released[R] | None:
+        """The stored release of the identical request, if there is one."""
+        stored = self.ledger.find(self.name, plan.key(self))
+        return None if stored is None else Released(plan.read(stored[1]), stored[0].id, free=True)
+
+    def find_or_measure(self, plan: ReleasePlan[R], request: Request) -> Released[R]:
+        return self.releaser.find_or_measure(plan, request, self)
+
+    def check_declarations(self) -> None:
+        """Refuses to measure under declarations that changed after the data set was opened.
+
+        Plans hand out the schema. It cannot be changed by any usual means; but if it was, the
+        sensitivities computed from it are wrong.
+        """
+        if self.schema.fingerprint() != self._fingerprint:
+            raise InternalError(
+                "The declarations have changed since the data set was opened; nothing was charged.",
+                remedy="Open the data set again.",
+            )
+
+    def family(self, query: Query, choice: FamilyChoice) -> Family:
+        """The predicates of a choice, from declarations only; cached, as tabulating many takes a while."""
+        checked = check_choice(choice, self.schema, query)
+        return self._families.get(
+            (query.group_by, query.aggregate.column, checked),
+            lambda: chosen_family(checked, self.schema, query, parse_condition),
+        )
+
     def totals(self, query: Query) -> Confidential[Totals]:
         """Rows and sums of every declared group."""
         groups = Groups.of(query, self.schema)
 
         def scan() -> Confidential[Totals]:
-            grouped = self.engine.grouped(query, ((),))
+            grouped = self._open_engine.grouped(query, ((),))
             return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
 
         return self._passes.get(("totals", query), scan)
@@ -94,64 +142,17 @@ class OpenDataset:
         groups = Groups.of(query, self.schema)
 
         def scan() -> Confidential[Cells]:
-            blocks = cover(family.subsets, {n: len(self.schema.domain(n)) for n in family.attributes})
-            grouped = self.engine.grouped(query, blocks)
+            blocks = self._blocks(family)
+            grouped = self._open_engine.grouped(query, blocks)
             return grouped.map(lambda scanned: cells(scanned, groups.columns, groups.shape, family, blocks))
 
         return self._passes.get(("cells", query, family.key), scan)
 
-    def family(
-        self,
-        query: Query,
-        attributes: Sequence[str] | None = None,
-        conjuncts: int | None = None,
-        exclude: Sequence[str] = (),
-        predicates: Predicates | None = None,
-    ) -> Family:
-        """The predicates asked for, from declarations only; kept, as tabulating many takes a while."""
-        choice = choose(self.schema, query, attributes, conjuncts, exclude, predicates)
-        return self._families.get(
-            (query.group_by, query.aggregate.column, choice),
-            lambda: chosen_family(choice, self.schema, query, parse_condition),
-        )
-
     def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
         """Rows and sums of every (part, group, cell), from one grouped pass; asked once, so not kept."""
-        groups = Groups.of(query, self.schema)
-        blocks = cover(family.subsets, {n: len(self.schema.domain(n)) for n in family.attributes})
-        grouped = self.engine.grouped(query, blocks)
+        groups, blocks = Groups.of(query, self.schema), self._blocks(family)
+        grouped = self._open_engine.grouped(query, blocks)
         return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
-
-    def once(
-        self,
-        kind: str,
-        key: str,
-        asked: Request,
-        rho: float,
-        spends: Sequence[Spend],
-        measure: Callable[[], R],
-        read: Callable[[str], R],
-    ) -> tuple[R, int, bool]:
-        """The one door to the data: reserve, measure, release; or find the identical request's release.
-
-        Returns the release, its entry in the ledger, and whether it was stored already (then it is free).
-        Identical requests take turns, so that those who come together pay once.
-        """
-        with self._turns.of(key):
-            if stored := self.ledger.find(self.name, key):
-                return read(stored[1]), stored[0].id, True
-            # Plans hand out the schema. It cannot be changed by any usual means; but should it have been,
-            # its sensitivities are wrong.
-            if self.schema.fingerprint() != self._fingerprint:
-                raise InternalError(
-                    "The declarations have changed since the data set was opened; nothing was charged.",
-                    remedy="Open the data set again.",
-                )
-            entry = self.ledger.reserve(self.name, Charge(kind, key, asked, rho, tuple(spends)))
-            release = measure()
-            check_stop()  # nobody waits for it any more; the charge stays
-            self.ledger.release(entry, release.to_json())
-            return release, entry, False
 
     def request_key(self, *parts: object) -> str:
         """Identity of a request: equal requests on equal declarations have equal keys.
@@ -166,3 +167,17 @@ class OpenDataset:
         seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request
         text = json.dumps([self._declared, seed, *map(identity, parts)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def close(self) -> None:
+        if self.engine is not None:
+            self.engine.close()
+        self.ledger.close()
+
+    @property
+    def _open_engine(self) -> Engine:
+        if self.engine is None:
+            raise InternalError("Data were asked for in a session that has none.")
+        return self.engine
+
+    def _blocks(self, family: Family) -> tuple[tuple[str, ...], ...]:
+        return cover(family.subsets, {name: len(self.schema.domain(name)) for name in family.attributes})

@@ -1,6 +1,6 @@
 """Phase 3: the k predicates that matter most, with private intervals of influence and rank (SPEC 6).
 
-Three mechanisms plan the same request from public quantities; `auto` takes what is prepared already,
+Three mechanisms plan the same explanation from public quantities; `auto` takes what is prepared already,
 which is free, or else the one that predicts the narrowest table.
 """
 
@@ -10,14 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.charge import Request
-from dpxplain.model.release import ExplanationRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
-from dpxplain.phases.explain_one_shot import OneShotExplanation, Split, plan_one_shot
-from dpxplain.phases.explain_vector import VectorExplanation, plan_vector
-from dpxplain.phases.plan import ExplanationPlan
-from dpxplain.phases.request import ExplanationRequest
+from dpxplain.phases.explain_scored import (
+    OneShotExplanation,
+    Split,
+    VectorExplanation,
+    plan_one_shot,
+    plan_vector,
+)
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 
 MOST_CELLS_UNASKED = 200_000  # a few seconds of noise; more cells are released only by name
@@ -26,13 +28,13 @@ _Plan = OneShotExplanation | VectorExplanation | MarginalsExplanation
 
 
 def plan_explanation(
-    request: ExplanationRequest, dataset: OpenDataset, mechanism: str = "auto", split: Split = DEFAULT_SPLIT
+    terms: ExplanationTerms, dataset: OpenDataset, mechanism: str = "auto", split: Split = DEFAULT_SPLIT
 ) -> ExplanationPlan:
     """Calibrate the mechanism, or for `auto` all of them, and take the best; reads no data."""
     planners: dict[str, Callable[[], _Plan]] = {
-        "one-shot": lambda: plan_one_shot(request, split),
-        "vector": lambda: plan_vector(request),
-        "marginals": lambda: plan_marginals(request, dataset),
+        "one-shot": lambda: plan_one_shot(terms, split),
+        "vector": lambda: plan_vector(terms),
+        "marginals": lambda: plan_marginals(terms, dataset),
     }
     if isinstance(mechanism, str) and mechanism in planners:
         return planners[mechanism]()
@@ -42,7 +44,7 @@ def plan_explanation(
             remedy=f"Choose auto or one of: {', '.join(MECHANISMS)}.",
         )
     one_shot = planners["one-shot"]()
-    if one_shot.split != DEFAULT_SPLIT or request.sensitivity == "paper":
+    if one_shot.split != DEFAULT_SPLIT or terms.sensitivity == "paper":
         return replace(one_shot, reason="auto took it: no other has such a split or sensitivity")
     plans = [one_shot]
     for other in ("vector", "marginals"):
@@ -56,10 +58,3 @@ def plan_explanation(
             plans.append(plan)
     why = "it predicted the narrowest table" if len(plans) > 1 else "the others would release too much"
     return replace(min(plans, key=lambda plan: plan.imprecision), reason=f"auto took it: {why}")
-
-
-def explain_answer(
-    plan: ExplanationPlan, dataset: OpenDataset, asked: Request
-) -> tuple[ExplanationRelease, int, bool]:
-    """The release, its entry in the ledger, and whether it cost nothing."""
-    return plan.explain(dataset, asked)

@@ -19,13 +19,13 @@ from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import of_question
 from dpxplain.explanation.trial import audit
 from dpxplain.model.budget import check_rho
-from dpxplain.model.charge import Event, Request, Spend, spends
+from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_numbers
 from dpxplain.model.query import Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.request import plain_contrast, plain_k
+from dpxplain.phases.plan import plain_contrast, plain_k
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
@@ -126,7 +126,52 @@ class CustomPlan:
 
     def is_stored(self, dataset: OpenDataset) -> bool:
         """Whether it would cost nothing, because the identical request is released already."""
-        return dataset.ledger.find(dataset.name, self.key(dataset)) is not None
+        return dataset.find(self) is not None
+
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        return Charge("explain", self.key(dataset), request, self.rho, self.spends)
+
+    def read(self, text: str) -> CustomRelease:
+        return CustomRelease.from_json(text)
+
+    def measure(self, dataset: OpenDataset) -> CustomRelease:
+        influence, size, k = self.influence, self.family.size, self.shares.k
+        dataset.progress(f"Counting {size:,} predicates in one pass")
+        both = dataset.totals(self.query).zip(dataset.cells(self.query, self.family))
+        cells = both.map(lambda pair: of_question(*pair, self.contrast.groups))
+        dataset.progress("Selecting and measuring explanations under privacy")
+        chosen = list(range(size))
+        if k < size:
+            chosen = select_by_distance(
+                cells.map(lambda data: selection_scores(influence, data, k, size, self.selection_reach)),
+                k=k,
+                rows=self.rows,
+                rho=self.shares.rho_select,
+                noise=dataset.noise,
+            )
+        gaps = bound_positions(
+            cells.map(lambda data: influence_envelopes(influence, data, chosen, self.influence_reach)),
+            size=self.positions,
+            rows=self.rows,
+            rho=self.shares.rho_influence,
+            confidence=self.confidence,
+            lower_share=_INFLUENCE_SHARE,
+            noise=dataset.noise,
+        )
+        ranks = bound_positions(
+            cells.map(lambda data: rank_envelopes(influence, data, chosen, size, self.rank_reach)),
+            size=size,
+            rows=self.rows,
+            rho=self.shares.rho_rank,
+            confidence=self.confidence,
+            lower_share=LOWER_SHARE,
+            noise=dataset.noise,
+        )
+        lines = tuple(
+            CustomLine(predicate, _finite(between(influence, gap)), rank)
+            for predicate, gap, rank in zip(chosen, gaps, ranks, strict=True)
+        )
+        return CustomRelease(self.rho, influence.name, self.confidence, lines, dataset.noise.private)
 
     def _reach(self, positions: int, rho: float, lower_share: float) -> int:
         return search_reach(
@@ -172,59 +217,6 @@ def plan_custom(
             remedy="Use a larger rho or a smaller k.",
         )
     return plan
-
-
-def explain_custom(plan: CustomPlan, dataset: OpenDataset, asked: Request) -> tuple[CustomRelease, int, bool]:
-    """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
-    return dataset.once(
-        "explain",
-        plan.key(dataset),
-        asked,
-        plan.rho,
-        plan.spends,
-        lambda: _measure(plan, dataset),
-        CustomRelease.from_json,
-    )
-
-
-def _measure(plan: CustomPlan, dataset: OpenDataset) -> CustomRelease:
-    influence, size, k = plan.influence, plan.family.size, plan.shares.k
-    dataset.progress(f"Counting {size:,} predicates in one pass")
-    both = dataset.totals(plan.query).zip(dataset.cells(plan.query, plan.family))
-    cells = both.map(lambda pair: of_question(*pair, plan.contrast.groups))
-    dataset.progress("Selecting and measuring explanations under privacy")
-    chosen = list(range(size))
-    if k < size:
-        chosen = select_by_distance(
-            cells.map(lambda found: selection_scores(influence, found, k, size, plan.selection_reach)),
-            k=k,
-            rows=plan.rows,
-            rho=plan.shares.rho_select,
-            noise=dataset.noise,
-        )
-    gaps = bound_positions(
-        cells.map(lambda found: influence_envelopes(influence, found, chosen, plan.influence_reach)),
-        size=plan.positions,
-        rows=plan.rows,
-        rho=plan.shares.rho_influence,
-        confidence=plan.confidence,
-        lower_share=_INFLUENCE_SHARE,
-        noise=dataset.noise,
-    )
-    ranks = bound_positions(
-        cells.map(lambda found: rank_envelopes(influence, found, chosen, size, plan.rank_reach)),
-        size=size,
-        rows=plan.rows,
-        rho=plan.shares.rho_rank,
-        confidence=plan.confidence,
-        lower_share=LOWER_SHARE,
-        noise=dataset.noise,
-    )
-    lines = tuple(
-        CustomLine(predicate, _finite(between(influence, gap)), rank)
-        for predicate, gap, rank in zip(chosen, gaps, ranks, strict=True)
-    )
-    return CustomRelease(plan.rho, influence.name, plan.confidence, lines, dataset.noise.private)
 
 
 def _finite(interval: tuple[float, float]) -> tuple[float | None, float | None]:

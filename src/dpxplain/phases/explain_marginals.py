@@ -11,18 +11,15 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Conjunctions
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.groups import Groups
-from dpxplain.model.prepared import PreparedRelease
-from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.model.release import ExplanationLine, ExplanationRelease, PreparedRelease, Released
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare_answer import (
     Preparation,
     StoredPreparation,
     find_prepared,
     plan_preparation,
-    prepare_answer,
 )
-from dpxplain.phases.request import ExplanationRequest
 from dpxplain.privacy.marginals.forecast import MarginalForecast, predict
 from dpxplain.privacy.marginals.inference import PreparedGroups, infer
 
@@ -31,7 +28,7 @@ from dpxplain.privacy.marginals.inference import PreparedGroups, infer
 class MarginalsExplanation(ExplanationPlan):
     """`stored` is what was prepared before; otherwise `preparation` is what explaining will prepare."""
 
-    request: ExplanationRequest
+    terms: ExplanationTerms
     preparation: Preparation
     stored: StoredPreparation | None
     mechanism: str = "marginals"
@@ -59,57 +56,58 @@ class MarginalsExplanation(ExplanationPlan):
 
     @cached_property
     def _forecast(self) -> MarginalForecast:
-        request, answer = self.request, self.request.answer
-        low, high = (bound * request.unit for bound in request.bounds)
-        groups = list(request.contrast.groups)
+        terms, answer = self.terms, self.terms.answer
+        low, high = (bound * terms.unit for bound in terms.bounds)
+        groups = list(terms.contrast.groups)
         counts = None if answer.noisy_count is None else np.array(answer.noisy_count)[groups]
         means = None
-        if request.kind == "avg" and counts is not None and answer.noisy_sum is not None:
+        if terms.kind == "avg" and counts is not None and answer.noisy_sum is not None:
             means = (np.array(answer.noisy_sum)[groups] / np.maximum(counts, 1.0)).tolist()
             means = np.clip(means, (low - high) / 2, (high - low) / 2).tolist()
         plan = self.preparation
-        doubled = 2 if request.neighbours == "bounded" else 1
+        doubled = 2 if terms.neighbours == "bounded" else 1
         return predict(
-            request.kind,
+            terms.kind,
             low,
             high,
-            request.family.size,
-            len(request.family.parts),
+            terms.family.size,
+            len(terms.family.parts),
             self.stored.worth if self.stored else plan.rho,
-            request.confidence,
+            terms.confidence,
             counts,
-            weights=list(request.contrast.weights),
+            weights=list(terms.contrast.weights),
             centred_means=means,
             count_share=plan.rho_count / plan.rho,
-            max_rows=request.rows_per_unit * doubled,
+            max_rows=terms.rows_per_unit * doubled,
             first_count_scale=answer.count_scale or 0.0,
             first_total_scale=answer.sum_scale or 0.0,
         )
 
+    def key(self, dataset: OpenDataset) -> str:
+        return self.preparation.key(dataset)
+
     def is_stored(self, dataset: OpenDataset) -> bool:
         return self.stored is not None
 
-    def explain(self, dataset: OpenDataset, asked: Request) -> tuple[ExplanationRelease, int, bool]:
+    def explain(self, dataset: OpenDataset, request: Request) -> Released[ExplanationRelease]:
         if self.stored:
-            prepared, entry, free = self.stored.release, self.stored.entry, True
-        else:
-            preparing = asked.only("answer", "of", "rho", "family")
-            prepared, entry, free = prepare_answer(self.preparation, dataset, preparing)
-        return self.read(prepared), entry, free
+            return Released(self.read(self.stored.release), self.stored.entry, free=True)
+        prepared = dataset.find_or_measure(self.preparation, request.only("answer", "of", "rho", "family"))
+        return Released(self.read(prepared.value), prepared.entry, prepared.free)
 
     def read(self, prepared: PreparedRelease) -> ExplanationRelease:
         """The table of this question; post-processing of what was released."""
-        request, answer = self.request, self.request.answer
-        groups = Groups.of(request.query, request.family.schema).size
-        chosen = list(request.contrast.groups)
-        low, high = (bound * request.unit for bound in request.bounds)
+        terms, answer = self.terms, self.terms.answer
+        groups = Groups.of(terms.query, terms.family.schema).size
+        chosen = list(terms.contrast.groups)
+        low, high = (bound * terms.unit for bound in terms.bounds)
         counts = [part[chosen] for part in prepared.per_part(prepared.noisy_count, groups)]
         totals = None
         if prepared.noisy_total is not None:
             totals = tuple(part[chosen] for part in prepared.per_part(prepared.noisy_total, groups))
-        found = infer(
+        table = infer(
             PreparedGroups(
-                kind=request.kind,
+                kind=terms.kind,
                 low=low,
                 high=high,
                 count=None if answer.noisy_count is None else np.array(answer.noisy_count)[chosen],
@@ -121,10 +119,10 @@ class MarginalsExplanation(ExplanationPlan):
                 cell_total=totals,
                 cell_total_scale=prepared.total_scale,
             ),
-            list(request.contrast.weights),
-            request.contrast.at_least,
-            request.confidence,
-            request.k,
+            list(terms.contrast.weights),
+            terms.contrast.at_least,
+            terms.confidence,
+            terms.k,
             self._unions(),
         )
         lines = tuple(
@@ -136,15 +134,15 @@ class MarginalsExplanation(ExplanationPlan):
                 gap_without=line.gap_without,
                 gap_without_interval=line.gap_without_interval,
             )
-            for line in found.lines
+            for line in table.lines
         )
         return ExplanationRelease(
             rho=prepared.rho,
             mechanism=self.mechanism,
-            confidence=request.confidence,
+            confidence=terms.confidence,
             lines=lines,
-            gap=found.gap,
-            gap_interval=found.gap_interval,
+            gap=table.gap,
+            gap_interval=table.gap_interval,
             private=prepared.private and answer.private,
         )
 
@@ -158,14 +156,14 @@ class MarginalsExplanation(ExplanationPlan):
         ]
 
 
-def plan_marginals(request: ExplanationRequest, dataset: OpenDataset) -> MarginalsExplanation:
-    if request.sensitivity == "paper":
+def plan_marginals(terms: ExplanationTerms, dataset: OpenDataset) -> MarginalsExplanation:
+    if terms.sensitivity == "paper":
         raise ExplanationError(
             "The marginals mechanism is not the paper's, so it has no published sensitivity.",
             remedy="Use mechanism='one-shot' with sensitivity='paper'.",
         )
-    preparation = plan_preparation(request.query, request.family, request.answer, dataset.schema, request.rho)
-    stored = find_prepared(request.query, request.family, dataset)
+    preparation = plan_preparation(terms.query, terms.family, terms.answer, dataset.schema, terms.rho)
+    stored = find_prepared(terms.query, terms.family, dataset)
     # Whoever names a higher price than was paid wants more precision than was bought.
-    usable = stored is not None and stored.worth >= request.rho
-    return MarginalsExplanation(request, preparation, stored if usable else None)
+    usable = stored is not None and stored.worth >= terms.rho
+    return MarginalsExplanation(terms, preparation, stored if usable else None)

@@ -1,48 +1,156 @@
-"""What every mechanism's plan tells before anything is spent, and how it is carried out."""
+"""What an explanation is asked for, and what every mechanism's plan tells before anything is spent."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
+from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
-from dpxplain.model.cancellation import checking
+from dpxplain.model.budget import check_rho
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.confidential import Confidential
-from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.model.contrast import Contrast
+from dpxplain.model.hardening import plain, plain_number, plain_numbers
+from dpxplain.model.query import Query
+from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released
+from dpxplain.model.schema import AggregateKind
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.request import ExplanationRequest
-from dpxplain.phases.scoring import Scoring, true_scores
-from dpxplain.privacy.calibration import two_sided_quantile
-from dpxplain.privacy.mechanisms.noise import NoiseSource
-from dpxplain.privacy.mechanisms.one_shot import Selected
-from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.sensitivity import SCORE_SLACK
+from dpxplain.privacy.intervals import check_confidence
+from dpxplain.privacy.sensitivity import Neighbours
+
+LARGEST_LAYOUT = 400_000_000  # groups × predicates, whatever the data: running out of memory would tell
+SensitivityChoice = Literal["tight", "paper"]
+
+
+@dataclass(frozen=True)
+class ExplanationTerms:
+    """What is asked of an explanation, checked; every mechanism's plan starts from it.
+
+    Public quantities only: the released answer is the one the question was asked about.
+    """
+
+    query: Query
+    contrast: Contrast
+    family: Family
+    answer: AnswerRelease
+    k: int
+    rho: float
+    confidence: float
+    sensitivity: SensitivityChoice = "tight"
+
+    @property
+    def kind(self) -> AggregateKind:
+        return self.query.aggregate.kind
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return self.family.schema.privacy.neighbours
+
+    @property
+    def rows_per_unit(self) -> int:
+        """What one privacy unit may change: every sensitivity is multiplied by it (SPEC section 7)."""
+        return self.family.schema.privacy.max_rows
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """Of the aggregated column, in whole grid units; rows count as 0 to 1."""
+        if self.query.aggregate.column is None or self.kind == "count":
+            return 0, 1
+        grid = self.family.schema.column(self.query.aggregate.column).grid
+        return grid.low, grid.high
+
+    @property
+    def unit(self) -> float:
+        """What one grid unit is worth."""
+        if self.query.aggregate.column is None or self.kind == "count":
+            return 1.0
+        return self.family.schema.column(self.query.aggregate.column).grid.unit
+
+    def key(self, dataset: OpenDataset, *parts: object) -> str:
+        """Identity of the request. The constant a question compares with moves no influence."""
+        groups_and_weights = (self.contrast.groups, self.contrast.weights)
+        options = (self.k, self.rho, self.confidence, self.sensitivity)
+        return dataset.request_key(
+            "explain", self.query, groups_and_weights, self.family.key, options, *parts
+        )
+
+
+def check_terms(
+    query: Query,
+    contrast: Contrast,
+    family: Family,
+    answer: AnswerRelease,
+    *,
+    k: int,
+    rho: float,
+    confidence: float,
+    sensitivity: SensitivityChoice = "tight",
+) -> ExplanationTerms:
+    """Check what every mechanism needs; reads no data."""
+    rho, confidence = check_rho(plain(rho)), check_confidence(plain(confidence))
+    k, contrast, sensitivity = plain_k(k, family), plain_contrast(contrast, family), plain(sensitivity)
+    if sensitivity not in ("tight", "paper"):
+        raise ExplanationError(
+            f"sensitivity must be 'tight' or 'paper', not {sensitivity!r}.", remedy="Use 'tight'."
+        )
+    return ExplanationTerms(query, contrast, family, answer, k, rho, confidence, sensitivity)
+
+
+def plain_k(k: int, family: Family) -> int:
+    """How many predicates are wanted, or a refusal."""
+    k = plain(k)
+    if type(k) is not int or not 1 <= k <= family.size:
+        raise ExplanationError(
+            f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
+            remedy=f"Use k={min(5, family.size)}, or allow more attributes or conjuncts.",
+        )
+    return k
+
+
+def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
+    """The weighted groups as sensitivities take them, or a refusal."""
+    groups, weights = tuple(map(plain, contrast.groups)), plain_numbers(contrast.weights)
+    at_least = plain_number(contrast.at_least)
+    # Beyond these sizes products of weights, values and noise would leave the range of floats.
+    if weights is None or at_least is None or not all(1e-9 < abs(weight) < 1e9 for weight in weights):
+        raise ExplanationError(
+            "A question is explained by weights of a usual size and a finite constant.",
+            remedy='Ask answer.why({"A": 1, "B": -1}).',
+        )
+    if len(groups) * family.size > LARGEST_LAYOUT:
+        raise ExplanationError(
+            f"{len(groups):,} groups with {family.size:,} predicates each do not fit in memory.",
+            remedy="Ask about fewer groups, or choose fewer attributes or conjuncts.",
+        )
+    return Contrast(groups, weights, at_least)
 
 
 class ExplanationPlan(ABC):
-    """One mechanism, calibrated for one request from public quantities."""
+    """One mechanism, calibrated for one explanation from public quantities."""
 
     mechanism: str
     reason: str  # why this one, in a few words
-    request: ExplanationRequest
+    terms: ExplanationTerms
     split: tuple[float, float, float] | None = None  # of a mechanism that shares ρ by choice
 
     @property
     def family(self) -> Family:
-        return self.request.family
+        return self.terms.family
 
     @property
     def k(self) -> int:
-        return self.request.k
+        return self.terms.k
 
     @property
     def rho(self) -> float:
         """What it costs."""
-        return self.request.rho
+        return self.terms.rho
 
     @property
     def confidence(self) -> float:
-        return self.request.confidence
+        return self.terms.confidence
 
     @property
     @abstractmethod
@@ -70,67 +178,13 @@ class ExplanationPlan(ABC):
         return self.influence_margin * max(self.rank_resolution, 1e-300)
 
     @abstractmethod
+    def key(self, dataset: OpenDataset) -> str:
+        """Identity of the release that it needs."""
+
+    @abstractmethod
     def is_stored(self, dataset: OpenDataset) -> bool:
         """Whether it would cost nothing, because what it needs is released already."""
 
     @abstractmethod
-    def explain(self, dataset: OpenDataset, asked: Request) -> tuple[ExplanationRelease, int, bool]:
-        """Reserve, measure, release; or find the release of the identical request, which is free.
-
-        Returns the release, its entry in the ledger, and whether it was free.
-        """
-
-
-class ScoredPlan(ExplanationPlan):
-    """A mechanism that releases scores of influences and stores its table (one-shot, vector)."""
-
-    scoring: Scoring
-
-    @property
-    @abstractmethod
-    def score_scale(self) -> float:
-        """σ of each released score."""
-
-    @abstractmethod
-    def key(self, dataset: OpenDataset) -> str: ...
-
-    @abstractmethod
-    def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
-        """Choose and measure k predicates under privacy."""
-
-    @property
-    def influence_margin(self) -> float:
-        """The slack covers the rounding of scores."""
-        reach = two_sided_quantile(self.confidence) * self.score_scale + SCORE_SLACK
-        return reach * self.scoring.per_score
-
-    def measure(self, dataset: OpenDataset) -> ExplanationRelease:
-        scores = true_scores(self.request, self.scoring, dataset)
-        dataset.progress("Choosing and measuring explanations under privacy")
-        lines, margin = [], self.influence_margin
-        for line in checking(self.draw(scores, dataset.noise)):
-            influence = line.score * self.scoring.per_score
-            interval = (influence - margin, influence + margin)
-            lines.append(ExplanationLine(line.predicate, influence, interval, line.rank))
-        return ExplanationRelease(
-            rho=self.rho,
-            mechanism=self.mechanism,
-            confidence=self.confidence,
-            lines=tuple(lines),
-            influence_scale=self.score_scale * self.scoring.per_score,
-            private=dataset.noise.private,
-        )
-
-    def is_stored(self, dataset: OpenDataset) -> bool:
-        return dataset.ledger.find(dataset.name, self.key(dataset)) is not None
-
-    def explain(self, dataset: OpenDataset, asked: Request) -> tuple[ExplanationRelease, int, bool]:
-        return dataset.once(
-            "explain",
-            self.key(dataset),
-            asked,
-            self.rho,
-            self.spends,
-            lambda: self.measure(dataset),
-            ExplanationRelease.from_json,
-        )
+    def explain(self, dataset: OpenDataset, request: Request) -> Released[ExplanationRelease]:
+        """The explanation from what is stored, which is free; or reserve, measure and store."""

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpxplain.errors import BadRequest, ExplanationError
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
-from dpxplain.explanation.recipes import read
 from dpxplain.ledger.protocol import Entry
 from dpxplain.model.budget import check_rho, remainder, rho_of_units, spend_units
-from dpxplain.model.charge import Event, Request, Spend, spends
+from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
-from dpxplain.model.prepared import PreparedRelease
 from dpxplain.model.query import Query
-from dpxplain.model.release import AnswerRelease
+from dpxplain.model.release import AnswerRelease, PreparedRelease
 from dpxplain.model.schema import Schema
+from dpxplain.phases.answer_query import measured_grid, measured_sums
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
 from dpxplain.privacy.marginals.forecast import split_rho
@@ -72,6 +72,44 @@ class Preparation:
     def key(self, dataset: OpenDataset) -> str:
         return preparation_key(self.query, self.family, self.rho, dataset)
 
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        subject = preparation_subject(self.query, dataset)
+        return Charge("prepare", self.key(dataset), request, self.rho, self.spends, subject)
+
+    def read(self, text: str) -> PreparedRelease:
+        return PreparedRelease.from_json(text)
+
+    def measure(self, dataset: OpenDataset) -> PreparedRelease:
+        dataset.progress(f"Counting {self.cells:,} cells in one pass")
+        true = dataset.marginals(self.query, self.family)
+        dataset.progress("Adding noise to every cell")
+        count = add_gaussian(
+            true.map(lambda t: t.count),
+            sensitivity=self.count_sensitivity,
+            rho=self.rho_count,
+            noise=dataset.noise,
+        )
+        total = None
+        if self.rho_total:
+            sums = measured_sums(true, self.query, dataset.schema)
+            total = add_gaussian(
+                sums, sensitivity=self.total_sensitivity, rho=self.rho_total, noise=dataset.noise
+            )
+        return PreparedRelease(
+            rho=self.rho,
+            cells=tuple(part.cells for part in self.family.parts),
+            noisy_count=count.values,
+            count_scale=count.scale,
+            noisy_total=None if total is None else total.values * self.total_unit,
+            total_scale=None if total is None else total.scale * self.total_unit,
+            private=dataset.noise.private,
+        )
+
+
+def preparation_subject(query: Query, dataset: OpenDataset) -> str:
+    """Identity of the query that preparations belong to, whatever their family and price."""
+    return dataset.request_key("subject", query)
+
 
 def preparation_key(query: Query, family: Family, rho: float, dataset: OpenDataset) -> str:
     # ρ as the ledger keeps it, so that the entry's own ρ leads back to the key.
@@ -89,8 +127,7 @@ def plan_preparation(
     if kind == "count":
         plan = Preparation(query, family, rho, rho, 0.0, rows, 0.0, 1.0)
     else:
-        assert query.aggregate.column is not None
-        grid = schema.column(query.aggregate.column).grid
+        grid = measured_grid(query, schema)
         measure = sum_sensitivity if kind == "sum" else mean_sum_sensitivity
         largest = measure(grid.low, grid.high, privacy.max_rows, privacy.neighbours) * overlap
         share = split_rho(kind, _centred_means(answer), grid.range * grid.unit / 2)
@@ -109,21 +146,6 @@ def plan_preparation(
     return plan
 
 
-def prepare_answer(
-    plan: Preparation, dataset: OpenDataset, asked: Request
-) -> tuple[PreparedRelease, int, bool]:
-    """The release, its entry in the ledger, and whether it was stored already (then it is free)."""
-    return dataset.once(
-        "prepare",
-        plan.key(dataset),
-        asked,
-        plan.rho,
-        plan.spends,
-        lambda: _measure(plan, dataset),
-        PreparedRelease.from_json,
-    )
-
-
 @dataclass(frozen=True)
 class StoredPreparation:
     """What was prepared before, cut down to the parts that are asked about."""
@@ -137,15 +159,13 @@ class StoredPreparation:
 def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> StoredPreparation | None:
     """The most precise stored preparation of this query that has all parts of the family."""
     best: tuple[float, Entry, list[int]] | None = None
-    for entry in dataset.ledger.history(dataset.name):
-        if entry.kind != "prepare" or entry.state != "released":
+    for entry in dataset.ledger.preparations(dataset.name, preparation_subject(query, dataset)):
+        prepared = _prepared_family(query, family, entry, dataset)
+        parts = None if prepared is None else _positions(family, prepared)
+        if prepared is None or parts is None:
             continue
-        places = _places(query, family, entry, dataset)
-        if places is None:
-            continue
-        parts, of = places
         # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
-        worth = entry.rho if len(parts) == of else entry.rho * len(parts) / of
+        worth = entry.rho * len(parts) / len(prepared.parts)
         if best is None or worth > best[0]:
             best = worth, entry, parts
     stored = None if best is None else dataset.ledger.get(dataset.name, best[1].id)
@@ -155,62 +175,26 @@ def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> StoredP
     return StoredPreparation(release, best[1].id, best[0])
 
 
-def _places(query: Query, family: Family, entry: Entry, dataset: OpenDataset) -> tuple[list[int], int] | None:
-    """Where the family's parts stand among those of a stored preparation, and how many that has."""
+def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDataset) -> Family | None:
+    """The family that an entry prepared, if it belongs to this query under these declarations."""
     if entry.key == preparation_key(query, family, entry.rho, dataset):
-        return list(range(len(family.parts))), len(family.parts)
-    asked = entry.request and entry.request.get("family")
-    if not asked:  # stored before requests were
+        return family
+    body = entry.request and entry.request.get("family")
+    if not body:  # written before entries kept their requests
         return None
-    predicates = asked["predicates"]
     try:
-        prepared = dataset.family(
-            query,
-            asked["attributes"],
-            asked["conjuncts"],
-            asked["exclude"],
-            None if predicates is None else [read(text, dataset.schema) for text in predicates],
-        )
-    except BadRequest:  # it was about another query, or the schema of that time
+        prepared = dataset.family(query, FamilyChoice.from_request(body, dataset.schema))
+    except BadRequest:  # of another query, or of the schema of that time
         return None
-    # The key says whether it is this query's: then the family is what was prepared.
-    if entry.key != preparation_key(query, prepared, entry.rho, dataset):
-        return None
-    place = {json.dumps(part.identity()): number for number, part in enumerate(prepared.parts)}
-    found = [place.get(json.dumps(part.identity())) for part in family.parts]
-    parts = [number for number in found if number is not None]
-    return (parts, len(prepared.parts)) if len(parts) == len(found) else None
+    return prepared if entry.key == preparation_key(query, prepared, entry.rho, dataset) else None
 
 
-def _measure(plan: Preparation, dataset: OpenDataset) -> PreparedRelease:
-    dataset.progress(f"Counting {plan.cells:,} cells in one pass")
-    true = dataset.marginals(plan.query, plan.family)
-    dataset.progress("Adding noise to every cell")
-    count = add_gaussian(
-        true.map(lambda t: t.count),
-        sensitivity=plan.count_sensitivity,
-        rho=plan.rho_count,
-        noise=dataset.noise,
-    )
-    total = None
-    if plan.rho_total:
-        sums = true.map(lambda t: t.total)
-        if plan.query.aggregate.kind == "avg":
-            assert plan.query.aggregate.column is not None
-            grid = dataset.schema.column(plan.query.aggregate.column).grid
-            sums = true.map(lambda t: 2 * t.total - (grid.low + grid.high) * t.count)
-        total = add_gaussian(
-            sums, sensitivity=plan.total_sensitivity, rho=plan.rho_total, noise=dataset.noise
-        )
-    return PreparedRelease(
-        rho=plan.rho,
-        cells=tuple(part.cells for part in plan.family.parts),
-        noisy_count=count.values,
-        count_scale=count.scale,
-        noisy_total=None if total is None else total.values * plan.total_unit,
-        total_scale=None if total is None else total.scale * plan.total_unit,
-        private=dataset.noise.private,
-    )
+def _positions(family: Family, prepared: Family) -> list[int] | None:
+    """Where the family's parts stand among the prepared ones; None unless all do."""
+    position = {json.dumps(part.identity()): number for number, part in enumerate(prepared.parts)}
+    positions = [position.get(json.dumps(part.identity())) for part in family.parts]
+    known = [number for number in positions if number is not None]
+    return known if len(known) == len(positions) else None
 
 
 def _centred_means(answer: AnswerRelease) -> list[float] | None:

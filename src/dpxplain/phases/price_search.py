@@ -19,9 +19,8 @@ from dpxplain.model.hardening import plain
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import plan_explanation
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
-from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare_answer import find_prepared
-from dpxplain.phases.request import ExplanationRequest
 from dpxplain.privacy.calibration import (
     gaussian_scale,
     rank_probes,
@@ -35,37 +34,37 @@ _CLOSE = 1e-3  # relative; prices are not asked for more exactly
 
 
 def rho_for_margin(
-    request: ExplanationRequest, dataset: OpenDataset, margin: float, mechanism: str = "auto"
+    terms: ExplanationTerms, dataset: OpenDataset, margin: float, mechanism: str = "auto"
 ) -> ExplanationPlan:
     """The cheapest plan whose influence intervals are predicted within ± margin."""
     margin = plain(margin)
-    return _cheapest(request, dataset, mechanism, lambda plan: plan.influence_margin / margin)
+    return _cheapest(terms, dataset, mechanism, lambda plan: plan.influence_margin / margin)
 
 
-def rho_for_ranks(request: ExplanationRequest, dataset: OpenDataset, width: int) -> ExplanationPlan:
+def rho_for_ranks(terms: ExplanationTerms, dataset: OpenDataset, width: int) -> ExplanationPlan:
     """The cheapest preparation whose k rank intervals are predicted to span at most `width` on average.
 
     Needs influences that are released already: an earlier, cheaper preparation of the same answer.
     """
     width = plain(width)
-    found = find_prepared(request.query, request.family, dataset)
+    found = find_prepared(terms.query, terms.family, dataset)
     if found is None:
         raise ExplanationError(
             "How wide ranks will be depends on how close influences lie, which nothing released says yet.",
             remedy="Prepare the answer with a little budget first, for example answer.prepare(rho=0.01).",
         )
-    everything = plan_marginals(replace(request, k=request.family.size, rho=found.worth), dataset)
+    everything = plan_marginals(replace(terms, k=terms.family.size, rho=found.worth), dataset)
     influence = np.array([line.influence for line in everything.read(found.release).lines])
 
     def excess(plan: ExplanationPlan) -> float:
-        near = np.abs(influence[: request.k, None] - influence[None, :]) <= plan.rank_resolution
+        near = np.abs(influence[: terms.k, None] - influence[None, :]) <= plan.rank_resolution
         return (float(near.sum(axis=1).mean()) - 1.0) / max(width, 1e-9)
 
-    return _cheapest(request, dataset, "marginals", excess)
+    return _cheapest(terms, dataset, "marginals", excess)
 
 
 def _cheapest(
-    request: ExplanationRequest,
+    terms: ExplanationTerms,
     dataset: OpenDataset,
     mechanism: str,
     excess: Callable[[ExplanationPlan], float],
@@ -74,7 +73,7 @@ def _cheapest(
 
     def plan(rho: float) -> ExplanationPlan:
         # Priced as if nothing were stored: a plan that is free already tells no price.
-        made = plan_explanation(replace(request, rho=rho), dataset, mechanism)
+        made = plan_explanation(replace(terms, rho=rho), dataset, mechanism)
         return replace(made, stored=None) if isinstance(made, MarginalsExplanation) else made
 
     low, high = 1e-9, 1e4

@@ -2,122 +2,215 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
 
-from dpxplain.engines.engine import NoData
-from dpxplain.errors import BadRequest, CuratorOnly, InternalError
-from dpxplain.explanation.choice import Predicates
-from dpxplain.explanation.family import Family
-from dpxplain.model.charge import Request, Spend
-from dpxplain.model.query import Query
+from dpxplain.errors import BadRequest, CuratorOnly, Denied
+from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.ledger.protocol import Entry
+from dpxplain.model.budget import Budget, rho_of_units, spend_units
+from dpxplain.model.charge import Charge, Request, Spend
+from dpxplain.model.release import R, Released
 from dpxplain.model.schema import Schema
-from dpxplain.phases.dataset import OpenDataset, Progress, R
+from dpxplain.phases.dataset import OpenDataset, Progress, ReleasePlan
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
-from dpxplain.remote.http import Wire, not_a_server
-from dpxplain.remote.ledger import RemoteLedger
-from dpxplain.results.requests import family_request, why_request
-
-if TYPE_CHECKING:
-    from dpxplain.results.answer import Answer
-    from dpxplain.results.answers import Answers
-    from dpxplain.results.explanation import Explanation
-    from dpxplain.results.question import Question
+from dpxplain.remote.http import DatasetServer, OtherPlan, not_a_server
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers
+from dpxplain.results.explanation import Explanation
+from dpxplain.results.question import Question
+from dpxplain.results.requests import why_request
 from dpxplain.results.truth import Truth
 
 
-class RemoteDataset(OpenDataset):
-    """Plans, prices, verdicts and tables are made here; `once`, the door to the data, is the server's."""
+class RemoteLedger:
+    """What the server's ledger tells one analyst. Preparations are fetched once per query and kept."""
 
-    def __init__(self, wire: Wire, progress: Progress) -> None:
-        declared = wire.get(wire.of_dataset())["schema"]
-        if not isinstance(declared, dict):  # a text would be opened as a file of this machine
-            raise not_a_server()
-        schema = Schema.load(declared)
-        super().__init__(schema, NoData(schema), RemoteLedger(wire), OpenDPNoise(), progress)
-        self.wire = wire
+    def __init__(self, server: DatasetServer) -> None:
+        self._server = server
+        self._preparations: dict[str, list[Entry]] = {}  # by their subject
+        self._releases: dict[int, tuple[Entry, str]] = {}  # of preparations; a release never changes
 
-    def once(
-        self,
-        kind: str,
-        key: str,
-        asked: Request,
-        rho: float,
-        spends: Sequence[Spend],
-        measure: Callable[[], R],
-        read: Callable[[str], R],
-    ) -> tuple[R, int, bool]:
-        """Ask the server, which plans the same again from the same declarations before it charges."""
-        if asked.body is None:
+    def budget(self, dataset: str) -> Budget:
+        body = self._server.get("/budget")
+        expires = body["expires"]
+        return Budget(
+            limit=body["rho"]["limit"],
+            spent=body["rho"]["spent"],
+            delta=body["delta"],
+            expires=None if expires is None else datetime.fromisoformat(expires),
+            shared_remaining=body["shared_remaining"],
+        )
+
+    def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        return self._release(f"/releases?key={quote(key)}")
+
+    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
+        return self._releases.get(entry) or self._release(f"/releases/{entry}")
+
+    def entry(self, dataset: str, id: int) -> Entry | None:
+        release = self.get(dataset, id)
+        return None if release is None else release[0]
+
+    def latest(self, dataset: str, kind: str) -> Entry | None:
+        release = self._release(f"/releases?kind={quote(kind)}")
+        return None if release is None else release[0]
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        if subject not in self._preparations:
+            body = self._server.get(f"/preparations?subject={quote(subject)}")
+            self._preparations[subject] = [_entry(line) for line in body["entries"]]
+        return self._preparations[subject]
+
+    def history(self, dataset: str) -> list[Entry]:
+        return [_entry(line) for line in self._server.get("/history")["entries"]]
+
+    def keep_preparations(self, preparations: Sequence[Mapping[str, Any]]) -> None:
+        """Remembers what the server says is prepared of a query."""
+        for prepared in preparations:
+            self._preparations[prepared["subject"]] = list(map(_entry, prepared["entries"]))
+
+    def add_preparation(self, id: int, charge: Charge, text: str) -> None:
+        """Remembers a preparation of this session's own."""
+        assert charge.subject is not None
+        entry = Entry(
+            id=id,
+            time=datetime.now(UTC),
+            kind=charge.kind,
+            description=charge.request.words,
+            rho=rho_of_units(spend_units(charge.rho)),
+            spends=charge.spends,
+            state="released",
+            key=charge.key,
+            request=charge.request.body,
+        )
+        self._releases[id] = entry, text
+        known = self._preparations.get(charge.subject)
+        if known is not None and all(other.id != id for other in known):
+            known.append(entry)
+
+    def forget_preparations(self) -> None:
+        """What is prepared has changed at the server."""
+        self._preparations.clear()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _release(self, path: str) -> tuple[Entry, str] | None:
+        try:
+            body = self._server.get(path)
+        except Denied:
+            return None
+        release = _entry(body["entry"]), str(body["release"])
+        if release[0].kind == "prepare":
+            self._releases[release[0].id] = release
+        return release
+
+
+class RemoteReleaser:
+    """Asks the server, in one request: it finds or measures, and sends the release back.
+
+    The request carries the key computed here. The server plans the same from the same declarations, and
+    refuses before it charges anything when it comes to another key.
+    """
+
+    def __init__(self, server: DatasetServer, ledger: RemoteLedger) -> None:
+        self._server = server
+        self._ledger = ledger
+
+    def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
+        charge = plan.charge(dataset, request)
+        if request.body is None:
             raise BadRequest(
                 "An influence of your own is code on true counts, which a server does not run.",
                 remedy="Ask the curator to run it where the data are.",
             )
-        if kind == "query":
-            told = self.wire.post("/query", asked.body)
-        else:
-            told = self.wire.finished(f"/{kind}", asked.body, self.progress)
-        stored = self.ledger.get(self.name, told["id"])
-        if stored is None or stored[0].key != key:
-            raise InternalError(
-                "The server understood another request than this one; what it charged stays.",
-                remedy="Use the same version of DPXPlain on both sides; the server's history has the answer.",
-            )
-        return read(stored[1]), told["id"], told["free"]
+        body = self._ask(charge.kind, {**request.body, "expected_key": charge.key}, dataset.progress)
+        text = str(body["release"])
+        if charge.kind == "prepare":
+            self._ledger.add_preparation(body["id"], charge, text)
+        self._ledger.keep_preparations(body.get("preparations", ()))
+        return Released(plan.read(text), body["id"], body["free"])
+
+    def _ask(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
+        try:
+            return self._server.release(kind, body, progress)
+        except OtherPlan:
+            # Somebody may have prepared the answer meanwhile: the next plan looks again.
+            self._ledger.forget_preparations()
+            raise
+
+
+class RemoteDataset(OpenDataset):
+    """A data set at a server: plans, prices, verdicts and tables are made here, releases come from there."""
+
+    def __init__(self, server: DatasetServer, progress: Progress) -> None:
+        declared = server.get()["schema"]
+        if not isinstance(declared, dict):  # a text would be opened as a file of this machine
+            raise not_a_server()
+        ledger = RemoteLedger(server)
+        releaser = RemoteReleaser(server, ledger)
+        super().__init__(Schema.load(declared), None, ledger, releaser, OpenDPNoise(), progress)
 
 
 class RemoteCuratorDataset(RemoteDataset):
-    """A curator's: true values come from the server, which writes down that they were looked at."""
+    """A curator's: true values come from the server, which records that they were looked at."""
 
-    def __init__(self, wire: Wire, progress: Progress) -> None:
-        super().__init__(wire, progress)
-        self._requests: dict[object, dict[str, Any]] = {}  # by the family they asked for
-
-    def family(
-        self,
-        query: Query,
-        attributes: Sequence[str] | None = None,
-        conjuncts: int | None = None,
-        exclude: Sequence[str] = (),
-        predicates: Predicates | None = None,
-    ) -> Family:
-        family = super().family(query, attributes, conjuncts, exclude, predicates)
-        self._requests[family.key] = family_request(attributes, conjuncts, exclude, predicates)
-        return family
+    def __init__(self, server: DatasetServer, progress: Progress) -> None:
+        super().__init__(server, progress)
+        self._server = server
 
     def answer_truth(self, answer: Answer) -> Truth:
-        told = self.wire.get(self.wire.of_dataset(f"/answers/{answer.id}/truth"))
-        several = "aggregate" in (told["rows"] or [{}])[0]
-        rows = [row for row in told["rows"] if not several or row["aggregate"] == answer.value_name]
-        return Truth(told["title"], rows)
+        body = self._server.get(f"/answers/{answer.id}/truth")
+        several = "aggregate" in (body["rows"] or [{}])[0]
+        rows = [row for row in body["rows"] if not several or row["aggregate"] == answer.value_name]
+        return Truth(body["title"], rows)
 
     def answers_truth(self, answers: Answers) -> Truth:
-        return _truth(self.wire.get(self.wire.of_dataset(f"/answers/{answers.id}/truth")))
+        return _truth(self._server.get(f"/answers/{answers.id}/truth"))
 
-    def question_truth(self, question: Question, family: Family) -> Truth:
-        asked = why_request(question) | {"family": self._requests[family.key]}
-        return _truth(self.wire.post("/why/truth", asked))
+    def question_truth(self, question: Question, choice: FamilyChoice) -> Truth:
+        return _truth(
+            self._server.post("/why/truth", why_request(question) | {"family": choice.to_request()})
+        )
 
     def table_truth(self, table: Explanation) -> Truth:
-        return _truth(self.wire.post("/explain/truth", table.request))
+        return _truth(self._server.post("/explain/truth", table.request))
 
 
-def _truth(told: Mapping[str, Any]) -> Truth:
-    return Truth(told["title"], told["rows"])
+def _truth(body: Mapping[str, Any]) -> Truth:
+    return Truth(body["title"], body["rows"])
+
+
+def _entry(line: Mapping[str, Any]) -> Entry:
+    return Entry(
+        id=line["id"],
+        time=datetime.fromisoformat(line["time"]),
+        kind=line["kind"],
+        description=line["description"],
+        rho=line["rho"],
+        spends=tuple(Spend(spend["event"], spend["rho"], spend["of"]) for spend in line["spends"]),
+        state=line["state"],
+        key=line["key"],
+        analyst=line["analyst"],
+        request=line["request"],
+    )
 
 
 def open_remote(url: str, token: str | None, *, curator: bool, progress: Progress) -> RemoteDataset:
     """The data set at its address; a curator's powers only for who has them and asks for them."""
-    wire = Wire(url, token)
+    server = DatasetServer(url, token)
     try:
-        role = wire.enter()
+        role = server.enter()
         if not curator:
-            return RemoteDataset(wire, progress)
+            return RemoteDataset(server, progress)
         if role != "curator":
             raise CuratorOnly(
                 "This token is not a curator's.", remedy="Leave curator=True out, or use a curator's token."
             )
-        return RemoteCuratorDataset(wire, progress)
+        return RemoteCuratorDataset(server, progress)
     except BaseException:
-        wire.close()
+        server.close()
         raise

@@ -17,6 +17,7 @@ import httpx
 
 from dpxplain.errors import BadRequest, Denied, DPXPlainError, InternalError, QueryRefused, Unavailable
 from dpxplain.phases.dataset import Progress
+from dpxplain.wire.protocol_version import PROTOCOL, PROTOCOL_HEADER
 
 MOST_BYTES = 500_000_000  # a preparation of two million cells is a tenth of it
 LONGEST_PATIENCE = 60.0  # seconds spent waiting for a busy server
@@ -24,7 +25,11 @@ _WAIT = 20  # seconds a request for a job's state stays open
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-class Wire:
+class OtherPlan(BadRequest):
+    """The server planned the request differently and charged nothing."""
+
+
+class DatasetServer:
     """One data set's address at a server, with the token that opens it."""
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -43,7 +48,9 @@ class Wire:
             )
         self._home = f"{parts.scheme}://{parts.netloc}"
         base = "/".join([self._home, *before, "api", "v1"])
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {PROTOCOL_HEADER: str(PROTOCOL)}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         # A proxy for the outside world has no business with this machine's own servers and their tokens.
         local = parts.hostname in _LOCAL
         self._client = httpx.Client(
@@ -51,11 +58,11 @@ class Wire:
         )
 
     def __repr__(self) -> str:
-        return f"<Wire to {self.dataset} at {self._home}>"
+        return f"<{self.dataset} at {self._home}>"
 
     def enter(self) -> str:
         """Check that the server lets us in, and return the role it knows us by."""
-        me = self.get("/me")
+        me = self._send("GET", "/me")
         if me["name"] is None:
             raise Denied(
                 f"{self._home} wants a token.",
@@ -66,25 +73,31 @@ class Wire:
     def close(self) -> None:
         self._client.close()
 
-    def get(self, path: str) -> Any:
-        return self._send("GET", path)
-
-    def of_dataset(self, path: str = "") -> str:
-        return f"/datasets/{quote(self.dataset, safe='')}{path}"
+    def get(self, path: str = "") -> Any:
+        return self._send("GET", self._of_dataset(path))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        return self._send("POST", self.of_dataset(path), body)
+        return self._send("POST", self._of_dataset(path), body)
 
-    def finished(self, path: str, body: Mapping[str, Any], progress: Progress) -> Any:
+    def release(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
+        """A release with its ledger entry; preparing and explaining are jobs, and are waited for."""
+        if kind == "query":
+            return self.post("/query?form=release", body)
+        return self._finished(f"/{kind}?form=release&wait={_WAIT}", body, progress)
+
+    def _of_dataset(self, path: str) -> str:
+        return f"/datasets/{quote(self.dataset, safe='')}{path}"
+
+    def _finished(self, path: str, body: Mapping[str, Any], progress: Progress) -> Any:
         """The result of a job: asked for, followed, and called off if the person interrupts."""
-        job = self._send("POST", self.of_dataset(f"{path}?wait={_WAIT}"), body)
+        job = self.post(path, body)
         stage = ""
         try:
             while job["state"] in ("queued", "running"):
                 if job["stage"] != stage:
                     stage = job["stage"]
                     progress(stage)
-                job = self.get(f"/jobs/{job['id']}?wait={_WAIT}")
+                job = self._send("GET", f"/jobs/{job['id']}?form=release&wait={_WAIT}")
         except KeyboardInterrupt:
             self._send("DELETE", f"/jobs/{job['id']}")
             raise
@@ -195,6 +208,7 @@ def understood(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainErr
         "lost": InternalError,
         "too_many_requests": Unavailable,
         "internal": InternalError,
+        "other_plan": OtherPlan,
     }
     kind = (known | elsewhere).get(code, BadRequest)
     return kind(message, remedy=remedy)

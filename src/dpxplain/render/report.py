@@ -17,6 +17,7 @@ from dpxplain.render.views_results import UNCLEAR_MARK, answer_grid, explanation
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.explanation import Explanation
+from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
 
@@ -127,8 +128,9 @@ def _how_to_read(explanation: Explanation) -> Markup:
     )
 
 
-def _answer(question: Question) -> Markup:
+def _answer(question: QuestionLike) -> Markup:
     answer = question.answer
+    assert isinstance(answer, Answer)
     asked = {answer.groups.key(index) for index in question.contrast.groups}
     visible_rows = _visible_groups(answer, asked)
     alt = f"{answer.value_name} of each group with its interval; the table below has the numbers."
@@ -154,7 +156,8 @@ def _visible_groups(answer: Answer, asked: set[Any]) -> list[AnswerRow]:
     return visible_rows + listed + [answer[key] for key in sorted(hidden, key=str)]
 
 
-def _question(question: Question) -> Markup:
+def _question(question: QuestionLike) -> Markup:
+    assert isinstance(question, Question)
     grid = of_question(question).grid
     assert grid is not None
     return _section(

@@ -9,8 +9,8 @@ from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
+from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import ExplanationPreview, Price, QueryPreview
-from dpxplain.results.question import Question
 
 CAVEAT = "Privacy noise only, not sampling; influence is not proof of cause."
 CURATOR_ONLY = "NOT PRIVATE: for the curator only. Do not share or publish."
@@ -113,7 +113,7 @@ def mechanism(table: Explanation) -> str:
     return f"Mechanism: {table.mechanism} ({table.plan.reason}). {promise}."
 
 
-def effects(question: Question) -> tuple[str, str]:
+def effects(question: QuestionLike) -> tuple[str, str]:
     """What leaving the rows out does to the question's number, for influence above and below zero."""
     if question.measured == "value":
         return "lowers the value", "raises the value"
@@ -124,7 +124,7 @@ def effects(question: Question) -> tuple[str, str]:
     return f"lowers {first} against {second}", f"raises {first} against {second}"
 
 
-def short_effects(question: Question) -> tuple[str, str]:
+def short_effects(question: QuestionLike) -> tuple[str, str]:
     """The same without the groups' names, where space is short."""
     name = question.measured
     if name == "gap" and question.verdict is Verdict.REAL and question.contrast.at_least == 0:
@@ -231,7 +231,7 @@ def _gap_sentence(table: Explanation, row: ExplanationRow) -> str:
     )
 
 
-def _weighting(question: Question) -> str:
+def _weighting(question: QuestionLike) -> str:
     """How an absolute influence is weighted (SPEC section 1: norm = m for AVG, m/(M + 1) otherwise)."""
     if question.answer.statement.query.aggregate.kind == "avg":
         return "times the number of rows that remain in the smallest group asked about"

@@ -6,24 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dpxplain.errors import QuestionError
-from dpxplain.explanation.choice import Predicates
+from dpxplain.explanation.choice import FamilyChoice, Predicates
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
-from dpxplain.model.release import AnswerRelease
+from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import DomainValue, Schema, label
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.prepare_answer import Preparation, plan_preparation, prepare_answer
+from dpxplain.phases.prepare_answer import plan_preparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
 from dpxplain.results.displayed import Charted, Record, Tabular
-from dpxplain.results.prepared import PreparationPreview, Prepared
+from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.question import Question
-from dpxplain.results.requests import family_request, listed, prepare_asked
+from dpxplain.results.requests import prepare_request
 from dpxplain.results.truth import Truth, require_curator
 
 
@@ -53,22 +53,22 @@ class Answer(Frozen, Charted, Tabular):
     def __init__(
         self,
         statement: Statement,
-        release: AnswerRelease,
+        released: Released[AnswerRelease],
         dataset: OpenDataset,
         *,
-        id: int,
-        free: bool,
         confidence: float,
+        order: Sequence[int] | None = None,
     ) -> None:
+        """`order` lists the groups to show; without it the statement's ORDER BY and LIMIT decide."""
         self.statement = statement
-        self.release = release
-        self.id = id
-        self.free = free
+        self.release = released.value
+        self.id = released.entry
+        self.free = released.free
         self.confidence = check_confidence(confidence)
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
         self._every = self._rows()
-        self.rows: tuple[AnswerRow, ...] = self._presented()
+        self.rows: tuple[AnswerRow, ...] = self._presented(order)
         self.freeze()
 
     @property
@@ -150,11 +150,8 @@ class Answer(Frozen, Charted, Tabular):
         """Prepare once, ask freely: spend `rho` now, and every later `why(...).explain()` on this answer,
         for any groups, weights, k and confidence, costs nothing.
         """
-        predicates = listed(predicates)
-        plan = self._preparation(rho, attributes, conjuncts, exclude, predicates)
-        asked = prepare_asked(self, rho, family_request(attributes, conjuncts, exclude, predicates))
-        release, entry, free = prepare_answer(plan, self._dataset, asked)
-        return Prepared(self.sql, plan, release, entry, free)
+        choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
+        return self.plan_prepare(rho, choice).run()
 
     def preview_prepare(
         self,
@@ -166,19 +163,15 @@ class Answer(Frozen, Charted, Tabular):
         predicates: Predicates | None = None,
     ) -> PreparationPreview:
         """What `prepare` would cost, and how noisy its cells would be. Spends nothing."""
-        plan = self._preparation(rho, attributes, conjuncts, exclude, listed(predicates))
-        return PreparationPreview.of(plan, self.sql, self._dataset)
+        choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
+        return self.plan_prepare(rho, choice).preview()
 
-    def _preparation(
-        self,
-        rho: float,
-        attributes: Sequence[str] | None,
-        conjuncts: int | None,
-        exclude: Sequence[str],
-        predicates: Predicates | None,
-    ) -> Preparation:
-        family = self._dataset.family(self.statement.query, attributes, conjuncts, exclude, predicates)
-        return plan_preparation(self.statement.query, family, self.release, self._dataset.schema, rho)
+    def plan_prepare(self, rho: float, choice: FamilyChoice) -> PlannedPreparation:
+        """What `prepare` will do, to be priced and carried out later. Spends nothing."""
+        query = self.statement.query
+        family = self._dataset.family(query, choice)
+        plan = plan_preparation(query, family, self.release, self._dataset.schema, rho)
+        return PlannedPreparation(self, plan, prepare_request(self, rho, choice), self._dataset)
 
     def truth(self) -> Truth:
         """Curator only: the true values beside the released ones."""
@@ -245,11 +238,12 @@ class Answer(Frozen, Charted, Tabular):
             for index, estimated in enumerate(estimates)
         )
 
-    def _presented(self) -> tuple[AnswerRow, ...]:
+    def _presented(self, order: Sequence[int] | None) -> tuple[AnswerRow, ...]:
         """ORDER BY and LIMIT act on the released answer."""
-        rows = self._every
-        shown = self.groups.arranged(self.statement.presentation, [[row.estimate for row in rows]])
-        return tuple(rows[index] for index in shown)
+        if order is None:
+            estimates = [[row.estimate for row in self._every]]
+            order = self.groups.arranged(self.statement.presentation, estimates)
+        return tuple(self._every[group] for group in order)
 
 
 def _is_number(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpxplain.errors import QuestionError
@@ -10,9 +10,10 @@ from dpxplain.model.charge import Spend
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
-from dpxplain.model.release import AnswersRelease
+from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import DomainValue, Schema
-from dpxplain.phases.answer_queries import canonical, plan_queries
+from dpxplain.phases.answer_query import canonical, plan_queries
+from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.answer import Answer, AnswerRow, plain_value
@@ -50,26 +51,30 @@ class Answers(Frozen, Charted, Tabular):
     def __init__(
         self,
         statement: Statement,
-        release: AnswersRelease,
+        released: Released[AnswersRelease],
         dataset: OpenDataset,
         *,
-        id: int,
-        free: bool,
         confidence: float,
     ) -> None:
         self.statement = statement
-        self.release = release
-        self.id = id
-        self.free = free
+        self.release = released.value
+        self.id = released.entry
+        self.free = released.free
         self.confidence = confidence
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
-        released = dict(zip(canonical(statement.queries), release.answers, strict=True))
+        by_query = dict(zip(canonical(statement.queries), self.release.answers, strict=True))
+        order = self._order([by_query[query] for query in statement.queries])
         self.answers: tuple[Answer, ...] = tuple(
-            Answer(statement.alone(number), released[query], dataset, id=id, free=free, confidence=confidence)
+            Answer(
+                statement.alone(number),
+                Released(by_query[query], self.id, self.free),
+                dataset,
+                confidence=confidence,
+                order=order,
+            )
             for number, query in enumerate(statement.queries)
         )
-        self._arrange()
         self.rows: tuple[AnswersRow, ...] = tuple(
             AnswersRow(parts[0].group, parts[0].label, dict(zip(self.names, parts, strict=True)))
             for parts in zip(*self.answers, strict=True)
@@ -163,13 +168,13 @@ class Answers(Frozen, Charted, Tabular):
                 record[unused(f"{output.name}_{end}", taken)] = bound
         return record
 
-    def _arrange(self) -> None:
-        """ORDER BY may name any of the aggregates, so it is the whole that orders and cuts each part."""
-        estimates = [[row.estimate for row in answer.rows] for answer in self.answers]
-        shown = self.groups.arranged(self.statement.presentation, estimates)
-        for answer in self.answers:
-            # Which rows are shown, and in what order, changes nothing that a release depends on.
-            object.__setattr__(answer, "rows", tuple(answer.rows[group] for group in shown))
+    def _order(self, releases: Sequence[AnswerRelease]) -> Sequence[int]:
+        """The groups to show. ORDER BY may name any of the aggregates, so it is the same for all of them."""
+        estimates = [
+            [estimate for estimate, *_ in group_estimates(release, query, self.schema, self.confidence)]
+            for release, query in zip(releases, self.statement.queries, strict=True)
+        ]
+        return self.groups.arranged(self.statement.presentation, estimates)
 
 
 def unused(name: str, taken: Collection[str]) -> str:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.charge import Request, Spend
+from dpxplain.model.predicate import FilterPredicate, Predicate
+from dpxplain.model.release import Released
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, explain_custom, plan_custom
+from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.displayed import Displayed, Record, Tabular
-
-if TYPE_CHECKING:
-    from dpxplain.model.predicate import FilterPredicate, Predicate
-    from dpxplain.results.question import Question
+from dpxplain.results.links import QuestionLike
 
 
 @dataclass(frozen=True)
@@ -34,14 +32,12 @@ class CustomRow:
 class CustomExplanation(Displayed, Tabular):
     """The k selected predicates, by the upper bound of their rank, then of their influence."""
 
-    def __init__(
-        self, question: Question, plan: CustomPlan, release: CustomRelease, *, id: int, free: bool
-    ) -> None:
+    def __init__(self, question: QuestionLike, plan: CustomPlan, released: Released[CustomRelease]) -> None:
         self.question = question
         self.plan = plan
-        self.release = release
-        self.id = id
-        self.free = free
+        self.release = released.value
+        self.id = released.entry
+        self.free = released.free
         rows = [
             CustomRow(
                 plan.family.predicate(line.predicate),
@@ -52,7 +48,7 @@ class CustomExplanation(Displayed, Tabular):
                 line.rank,
                 line.predicate,
             )
-            for line in release.lines
+            for line in released.value.lines
         ]
         # Influences are coarse here, so that ranks say more about the order.
         self.rows = tuple(sorted(rows, key=lambda row: (row.rank[1], -row.influence[1], row.rank[0])))
@@ -102,7 +98,7 @@ class CustomExplanation(Displayed, Tabular):
 
 def explain_by(
     influence: CustomInfluence,
-    question: Question,
+    question: QuestionLike,
     family: Family,
     dataset: OpenDataset,
     *,
@@ -126,5 +122,5 @@ def explain_by(
         rho,
         question.confidence if confidence is None else confidence,
     )
-    release, entry, free = explain_custom(plan, dataset, Request(question.text))
-    return CustomExplanation(question, plan, release, id=entry, free=free)
+    released = dataset.find_or_measure(plan, Request(question.text))
+    return CustomExplanation(question, plan, released)

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpxplain.model.cancellation import checking
-from dpxplain.model.charge import Spend
+from dpxplain.model.charge import Request, Spend
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
-from dpxplain.model.release import ExplanationRelease
+from dpxplain.model.release import ExplanationRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.displayed import Charted, Record, Tabular, renderer
+from dpxplain.results.links import QuestionLike
+from dpxplain.results.preview import ExplanationPreview
 from dpxplain.results.truth import Truth, require_curator
-
-if TYPE_CHECKING:
-    from dpxplain.results.question import Question
 
 
 @dataclass(frozen=True)
@@ -48,20 +47,18 @@ class Explanation(Frozen, Charted, Tabular):
 
     def __init__(
         self,
-        question: Question,
+        question: QuestionLike,
         plan: ExplanationPlan,
-        release: ExplanationRelease,
+        released: Released[ExplanationRelease],
         dataset: OpenDataset,
         *,
-        id: int,
-        free: bool,
         request: Mapping[str, Any],
     ) -> None:
         self.question = question
         self.plan = plan
-        self.release = release
-        self.id = id
-        self.free = free
+        self.release = released.value
+        self.id = released.entry
+        self.free = released.free
         self.request = request  # what was asked, as the history keeps it
         self._dataset = dataset
         self.rows: tuple[ExplanationRow, ...] = self._ordered()
@@ -148,3 +145,22 @@ class Explanation(Frozen, Charted, Tabular):
             for line in checking(self.release.lines)
         ]
         return tuple(sorted(rows, key=lambda row: (-row.influence[1], row.rank[1])))
+
+
+@dataclass(frozen=True)
+class PlannedExplanation:
+    """An explanation of a question, planned and not yet paid for."""
+
+    question: QuestionLike
+    plan: ExplanationPlan
+    request: Request
+    dataset: OpenDataset
+
+    def preview(self) -> ExplanationPreview:
+        return ExplanationPreview.of(self.plan, self.question, self.dataset)
+
+    def run(self, dataset: OpenDataset | None = None) -> Explanation:
+        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        dataset = dataset or self.dataset
+        released = self.plan.explain(dataset, self.request)
+        return Explanation(self.question, self.plan, released, dataset, request=self.request.body or {})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpxplain.model.charge import Spend
-from dpxplain.model.prepared import PreparedRelease
+from dpxplain.model.charge import Request, Spend
+from dpxplain.model.release import PreparedRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import Preparation
 from dpxplain.results.displayed import Displayed, Record, Tabular
+from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import Price
 
 
@@ -18,9 +19,20 @@ class Prepared(Displayed, Tabular):
 
     sql: str
     plan: Preparation
-    release: PreparedRelease
-    id: int
-    free: bool
+    released: Released[PreparedRelease]
+
+    @property
+    def release(self) -> PreparedRelease:
+        return self.released.value
+
+    @property
+    def id(self) -> int:
+        """Its number in the history."""
+        return self.released.entry
+
+    @property
+    def free(self) -> bool:
+        return self.released.free
 
     @property
     def rho(self) -> float:
@@ -51,14 +63,30 @@ class PreparationPreview(Displayed, Tabular):
     def confidence(self) -> float:
         return 0.95
 
-    @classmethod
-    def of(cls, plan: Preparation, sql: str, dataset: OpenDataset) -> PreparationPreview:
-        remaining = dataset.ledger.budget(dataset.name).remaining
-        stored = dataset.ledger.find(dataset.name, plan.key(dataset)) is not None
-        return cls(Price(plan.rho, plan.spends, remaining, stored), sql, plan)
-
     def records(self) -> list[Record]:
         return [_summary(self.plan) | {"remaining_after": self.price.remaining_after}]
+
+
+@dataclass(frozen=True)
+class PlannedPreparation:
+    """A preparation of an answer, planned and not yet paid for."""
+
+    answer: AnswerLike
+    plan: Preparation
+    request: Request
+    dataset: OpenDataset
+
+    def preview(self) -> PreparationPreview:
+        remaining = self.dataset.ledger.budget(self.dataset.name).remaining
+        stored = self.dataset.find(self.plan) is not None
+        return PreparationPreview(
+            Price(self.plan.rho, self.plan.spends, remaining, stored), self.answer.sql, self.plan
+        )
+
+    def run(self, dataset: OpenDataset | None = None) -> Prepared:
+        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        released = (dataset or self.dataset).find_or_measure(self.plan, self.request)
+        return Prepared(self.answer.sql, self.plan, released)
 
 
 def _summary(plan: Preparation) -> Record:

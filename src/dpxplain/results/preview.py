@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Spend
 from dpxplain.phases.answer_query import QueryPlan, measured_grid
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
 from dpxplain.results.displayed import Displayed, Record, Tabular
-
-if TYPE_CHECKING:
-    from dpxplain.phases.plan import ExplanationPlan
-    from dpxplain.results.question import Question
+from dpxplain.results.links import QuestionLike
 
 _EXAMPLE_SIZES = (100, 1_000, 10_000)
 
@@ -118,7 +115,7 @@ class ExplanationPreview(Displayed, Tabular):
     gap_margin: float | None = None  # of the gap without a predicate's rows, where the mechanism tells it
 
     @classmethod
-    def of(cls, plan: ExplanationPlan, question: Question, dataset: OpenDataset) -> ExplanationPreview:
+    def of(cls, plan: ExplanationPlan, question: QuestionLike, dataset: OpenDataset) -> ExplanationPreview:
         divisor = question.relative_to
         return cls(
             price=Price(

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Literal, overload
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.choice import Predicates
+from dpxplain.explanation.choice import FamilyChoice, Predicates
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.hardening import Frozen
 from dpxplain.phases.assess_question import assess
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.explain_answer import explain_answer, plan_explanation
-from dpxplain.phases.explain_one_shot import Split
-from dpxplain.phases.plan import ExplanationPlan
+from dpxplain.phases.explain_answer import plan_explanation
+from dpxplain.phases.explain_scored import Split
+from dpxplain.phases.plan import ExplanationTerms, SensitivityChoice, check_terms
 from dpxplain.phases.prepare_answer import find_prepared
 from dpxplain.phases.price_search import best_split, rho_for_margin, rho_for_ranks
-from dpxplain.phases.request import ExplanationRequest, SensitivityChoice, request_explanation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by
 from dpxplain.results.displayed import Charted
-from dpxplain.results.explanation import Explanation
+from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formats import number
+from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import ExplanationPreview
-from dpxplain.results.requests import explain_asked, family_request, listed
+from dpxplain.results.requests import explain_request
 from dpxplain.results.sentences import finding, measured, question_text
 from dpxplain.results.truth import Truth, require_curator
-
-if TYPE_CHECKING:
-    from dpxplain.results.answer import Answer
 
 
 class Question(Frozen, Charted):
@@ -48,7 +45,7 @@ class Question(Frozen, Charted):
     def __init__(
         self,
         contrast: Contrast,
-        answer: Answer,
+        answer: AnswerLike,
         dataset: OpenDataset,
         *,
         confidence: float,
@@ -158,20 +155,16 @@ class Question(Frozen, Charted):
         `dpx.either("pickup_zone", "dropoff_zone")`. `influence` replaces the paper's influence by another,
         such as `dpx.RatioInfluence()`.
         """
-        predicates = listed(predicates)
-        family = self._family(attributes, conjuncts, exclude, predicates)
+        choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             if mechanism != "auto" or split != DEFAULT_SPLIT or sensitivity != "tight":
                 raise ExplanationError(
                     "An influence of your own has a mechanism of its own.",
                     remedy="Leave mechanism, split and sensitivity out.",
                 )
+            family = self._family(choice)
             return explain_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
-        plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
-        asked = explain_asked(self, plan, family_request(attributes, conjuncts, exclude, predicates))
-        release, entry, free = explain_answer(plan, self._dataset, asked)
-        request = asked.body or {}
-        return Explanation(self, plan, release, self._dataset, id=entry, free=free, request=request)
+        return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity).run()
 
     def preview(
         self,
@@ -188,9 +181,8 @@ class Question(Frozen, Charted):
         sensitivity: SensitivityChoice = "tight",
     ) -> ExplanationPreview:
         """What `explain` would cost and how precise its table would be. Spends nothing."""
-        family = self._family(attributes, conjuncts, exclude, predicates)
-        plan = self._plan(family, k, rho, mechanism, confidence, split, sensitivity)
-        return ExplanationPreview.of(plan, self, self._dataset)
+        choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
+        return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity).preview()
 
     def rho_for(
         self,
@@ -209,8 +201,8 @@ class Question(Frozen, Charted):
 
         Spends nothing. Rank widths depend on the data, so they are predicted from an earlier preparation.
         """
-        family = self._family(attributes, conjuncts, exclude, predicates)
-        request = self._request(family, k, 1.0, confidence, "tight")
+        family = self._family(FamilyChoice(attributes, conjuncts, exclude, predicates))
+        terms = self._terms(family, k, 1.0, confidence, "tight")
         plans = []
         if relative is not None:
             if self.relative_to is None or not relative > 0:
@@ -219,9 +211,9 @@ class Question(Frozen, Charted):
                     remedy="Ask the query with more budget first.",
                 )
             margin = relative * self.relative_to
-            plans.append(rho_for_margin(request, self._dataset, margin, mechanism))
+            plans.append(rho_for_margin(terms, self._dataset, margin, mechanism))
         if ranks is not None:
-            plans.append(rho_for_ranks(request, self._dataset, ranks))
+            plans.append(rho_for_ranks(terms, self._dataset, ranks))
         if not plans:
             raise ExplanationError("Say what is wanted.", remedy="Pass relative=0.02, ranks=3, or both.")
         return max(plan.rho for plan in plans)
@@ -234,13 +226,19 @@ class Question(Frozen, Charted):
         predicates: Predicates | None = None,
     ) -> Truth:
         """Curator only: true influence and rank of every predicate."""
-        family = self._family(attributes, conjuncts, exclude, predicates)
-        return require_curator(self._dataset).question_truth(self, family)
+        return self.truth_of(FamilyChoice(attributes, conjuncts, exclude, predicates))
+
+    def truth_of(self, choice: FamilyChoice) -> Truth:
+        """Curator only: `truth` of a family that is chosen already."""
+        return require_curator(self._dataset).question_truth(self, choice)
 
     @property
     def prepared(self) -> bool:
         """Whether explaining it by the usual predicates is free."""
-        return find_prepared(self.answer.statement.query, self._family(), self._dataset) is not None
+        return (
+            find_prepared(self.answer.statement.query, self._family(FamilyChoice()), self._dataset)
+            is not None
+        )
 
     @property
     def relative_to(self) -> float | None:
@@ -261,40 +259,33 @@ class Question(Frozen, Charted):
             return None
         return gap * smallest
 
-    def _family(
+    def plan_explain(
         self,
-        attributes: Sequence[str] | None = None,
-        conjuncts: int | None = None,
-        exclude: Sequence[str] = (),
-        predicates: Predicates | None = None,
-    ) -> Family:
-        query = self.answer.statement.query
-        return self._dataset.family(query, attributes, conjuncts, exclude, listed(predicates))
-
-    def _plan(
-        self,
-        family: Family,
-        k: int,
-        rho: float | None,
-        mechanism: str,
-        confidence: float | None,
-        split: Split | Literal["best"],
-        sensitivity: SensitivityChoice,
-    ) -> ExplanationPlan:
-        unpriced = rho is None
-        if rho is None:
-            rho = self._prepared_rho(family, mechanism)
-        request = self._request(family, k, rho, confidence, sensitivity)
-        shares = best_split(k, family.size, request.confidence) if split == "best" else split
-        plan = plan_explanation(request, self._dataset, mechanism, shares)
-        if unpriced and plan.rho:  # a split or sensitivity that what is prepared does not know
+        choice: FamilyChoice,
+        k: int = 5,
+        rho: float | None = None,
+        mechanism: str = "auto",
+        confidence: float | None = None,
+        split: Split | Literal["best"] = DEFAULT_SPLIT,
+        sensitivity: SensitivityChoice = "tight",
+    ) -> PlannedExplanation:
+        """What `explain` will do, to be priced and carried out later. Spends nothing."""
+        family = self._family(choice)
+        price = self._prepared_rho(family, mechanism) if rho is None else rho
+        terms = self._terms(family, k, price, confidence, sensitivity)
+        shares = best_split(k, family.size, terms.confidence) if split == "best" else split
+        plan = plan_explanation(terms, self._dataset, mechanism, shares)
+        if rho is None and plan.rho:  # a split or sensitivity that what is prepared does not know
             raise _needs_a_price()
-        return plan
+        return PlannedExplanation(self, plan, explain_request(self, plan, choice), self._dataset)
 
-    def _request(
+    def _family(self, choice: FamilyChoice) -> Family:
+        return self._dataset.family(self.answer.statement.query, choice)
+
+    def _terms(
         self, family: Family, k: int, rho: float, confidence: float | None, sensitivity: SensitivityChoice
-    ) -> ExplanationRequest:
-        return request_explanation(
+    ) -> ExplanationTerms:
+        return check_terms(
             self.answer.statement.query,
             self.contrast,
             family,

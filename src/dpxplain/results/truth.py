@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from dpxplain.errors import CuratorOnly
-from dpxplain.explanation.family import Family
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.results.displayed import Displayed, Record, Tabular
 
 
@@ -32,7 +32,7 @@ class TruthTeller(Protocol):
 
     def answers_truth(self, answers: Any) -> Truth: ...
 
-    def question_truth(self, question: Any, family: Family) -> Truth: ...
+    def question_truth(self, question: Any, choice: FamilyChoice) -> Truth: ...
 
     def table_truth(self, table: Any) -> Truth: ...
 

@@ -70,6 +70,22 @@ EntryId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="A number of the 
 JobId = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="As told when it began.")]
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end.")]
 ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="Of the intervals shown.")]
+KeyQuery = Annotated[str | None, Query(max_length=64, description="Identity of the request.")]
+KindQuery = Annotated[
+    Literal["query", "prepare", "explain"] | None, Query(description="The latest of a kind.")
+]
+SubjectQuery = Annotated[str, Query(max_length=64, description="Identity of the query.")]
+Form = Annotated[
+    Literal["shown", "release"],
+    Query(description="The result as a page shows it, or the bare release as a remote client reads it."),
+]
+ExpectedKey = Annotated[
+    str,
+    Field(
+        max_length=64,
+        description="The identity that the client computed; another one at the server is refused uncharged.",
+    ),
+]
 ChartQuery = Annotated[
     int | None, Query(ge=100, le=4_000, description="If given, a Vega-Lite chart of this width comes along.")
 ]
@@ -88,6 +104,7 @@ class Ask(Body):
     rho: Rho
     confidence: Confidence = 0.95
     chart_width: ChartWidth | None = None
+    expected_key: ExpectedKey | None = None
 
 
 class Weight(Body):
@@ -118,6 +135,7 @@ class Prepare(Body):
     of: Text | None = None
     rho: Rho
     family: Family = Family()
+    expected_key: ExpectedKey | None = None
 
 
 class Why(Body):
@@ -142,6 +160,7 @@ class Explain(Why):
     split: Annotated[list[float], Field(min_length=3, max_length=3)] | Literal["best"] | None = None
     sensitivity: Literal["tight", "paper"] = "tight"
     family: Family = Family()
+    expected_key: ExpectedKey | None = None
 
 
 class WhyTruth(Why):

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from fastapi import Depends, Request
 
 from dpxplain.ledger.validation import LOCAL_OWNER
-from dpxplain.phases.concurrency import Turns
+from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.render.snippets import Place
 from dpxplain.server import caller_session
@@ -24,10 +24,11 @@ from dpxplain.server.job_runner import JobRunner
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
-from dpxplain.server.problems import busy
+from dpxplain.server.problems import busy, other_version
 from dpxplain.server.registry import Registry
 from dpxplain.server.size_limits import FailureLimit, Sizes
 from dpxplain.session import Session
+from dpxplain.wire.protocol_version import PROTOCOL, PROTOCOL_HEADER
 
 if TYPE_CHECKING:
     from dpxplain.ledger.account import Account
@@ -74,7 +75,7 @@ class Server:
         self.failures = FailureLimit(ledger.failures, self.pool, limits)
         self.jobs = JobRunner(self.pool, ledger.jobs)
         self.metrics = Metrics(self.jobs, self.pool, self.datasets, ledger)
-        self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, KeyedLocks] = WeakValueDictionary()
         self._lock = threading.Lock()
 
     def account(self, caller: Caller) -> Account:
@@ -85,13 +86,13 @@ class Server:
             caller.name, sees_all=caller.is_curator, default_limit=self.config.analysts.default_rho
         )
 
-    def turns(self, caller: Caller) -> Turns:
+    def locks(self, caller: Caller) -> KeyedLocks:
         """The locks that all running requests of one caller share."""
         with self._lock:
-            turns = self._turns.get(caller.name)
-            if turns is None:
-                turns = self._turns[caller.name] = Turns()
-            return turns
+            locks = self._locks.get(caller.name)
+            if locks is None:
+                locks = self._locks[caller.name] = KeyedLocks()
+            return locks
 
     def actor(self, caller: Caller) -> str:
         """How the audit log names the caller."""
@@ -125,7 +126,7 @@ class DatasetAccess:
         self.place = Place.of_server(f"{home.rstrip('/')}/{dataset.name}")
         self.caller = caller
         self.account = server.account(caller)
-        self._turns = server.turns(caller)
+        self._locks = server.locks(caller)
 
     @property
     def name(self) -> str:
@@ -135,8 +136,8 @@ class DatasetAccess:
         """For prices and stored releases; cannot spend."""
         return caller_session.read_only_session(self.dataset, self.account)
 
-    def measuring_session(self, task: Task) -> Session:
-        return caller_session.measuring_session(self.dataset, self.account, task, self._turns, self._admitted)
+    def measuring_dataset(self, task: Task) -> OpenDataset:
+        return caller_session.measuring_dataset(self.dataset, self.account, task, self._locks, self._admitted)
 
     def curator_session(self) -> Session:
         assert self.caller.is_curator
@@ -169,6 +170,9 @@ class DatasetAccess:
 
 
 def access_of(request: Request, server: ServerDep, caller: AnyCaller, dataset: DatasetName) -> DatasetAccess:
+    """Refuses, before anything is charged, a client that speaks another version of the protocol."""
+    if request.headers.get(PROTOCOL_HEADER, str(PROTOCOL)) != str(PROTOCOL):
+        raise other_version()
     home = server.config.server.public_url or str(request.base_url)  # authenticate.py has checked its host
     return DatasetAccess(server, server.datasets.get(dataset), caller, home)
 

@@ -43,6 +43,24 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
 
+def other_version() -> Problem:
+    return Problem(
+        409,
+        "other_version",
+        "The server and the client are of different versions. Nothing was charged.",
+        "Install the server's version of DPXPlain.",
+    )
+
+
+def other_plan() -> Problem:
+    return Problem(
+        409,
+        "other_plan",
+        "The server plans this request in another way than the client did. Nothing was charged.",
+        "Ask again; if it is refused again, connect anew: the declarations may have changed.",
+    )
+
+
 def not_found(what: str = "page") -> Problem:
     """The same text whether it does not exist or belongs to somebody else."""
     return Problem(404, "not_found", f"There is no such {what}.", "Check the address.")

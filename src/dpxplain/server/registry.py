@@ -24,6 +24,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.server.problems import changed, not_found
 
@@ -157,7 +158,8 @@ class Registry:
         if self.editable:  # otherwise the one user may open any file anyway
             _check_inside(schema, folder, self._data_folder or folder)
         engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory)
-        dataset = OpenDataset(schema, engine, self._ledger, private_noise(schema.privacy.noise))
+        noise = private_noise(schema.privacy.noise)
+        dataset = OpenDataset(schema, engine, self._ledger, LocalReleaser(self._ledger), noise)
         dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
         return dataset
 

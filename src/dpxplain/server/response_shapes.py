@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from dpxplain.wire.shapes import BudgetFigures, ExplanationPayload, PreparedPayload, QueryForm
+from dpxplain.wire.shapes import BudgetFigures, ExplanationPayload, HistoryLine, PreparedPayload, QueryForm
 
 
 class Position(TypedDict):
@@ -84,13 +84,27 @@ class JobPayload(TypedDict):
     state: Literal["queued", "running", "done", "failed", "cancelled", "lost"]
     stage: str
     rho: float
-    result: ExplanationPayload | PreparedPayload | None
+    result: ExplanationPayload | PreparedPayload | ClientRelease | None
     error: Failure | None
 
 
 class ReleasePayload(TypedDict):
     entry: dict[str, Any]
     release: str
+
+
+class PreparationsOfQuery(TypedDict):
+    subject: str
+    entries: list[HistoryLine]
+
+
+class ClientRelease(TypedDict):
+    """What a remote client makes its result from."""
+
+    id: int
+    free: bool
+    release: str
+    preparations: NotRequired[list[PreparationsOfQuery]]
 
 
 class AllowancePayload(TypedDict):

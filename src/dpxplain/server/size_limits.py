@@ -11,7 +11,6 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from dpxplain.errors import ExplanationError, QueryRefused
 from dpxplain.explanation.cover import cover
@@ -20,16 +19,12 @@ from dpxplain.ledger.account import Failures
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
-from dpxplain.phases.dataset import OpenDataset
-from dpxplain.results.prepared import PreparationPreview
-from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.server import translate
-from dpxplain.server.bodies import Ask, Explain, Prepare
+from dpxplain.results.explanation import PlannedExplanation
+from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
+from dpxplain.results.preview import ExplanationPreview
 from dpxplain.server.config import Limits
 from dpxplain.server.pool import Pool
 from dpxplain.server.problems import too_many_failures
-from dpxplain.session import Session
-from dpxplain.sql.parse import parse
 
 MANY_GROUPS = 2_000
 """Answers with more are rendered in the planning pool, as that takes long."""
@@ -70,59 +65,40 @@ def bytes_of(memory: str | None) -> int:
     return int(float(parts[1]) * (_BINARY if parts[3] else _SIZES)[parts[2]])
 
 
-def group_count(schema: Schema, sql: str) -> int:
-    """The number of declared groups of a query."""
-    return Groups.of(parse(sql, schema).query, schema).size
-
-
-def check_query(schema: Schema, sql: str, sizes: Sizes) -> None:
-    if (size := group_count(schema, sql)) > sizes.groups:
+def check_groups(groups: int, sizes: Sizes) -> None:
+    if groups > sizes.groups:
         raise QueryRefused(
-            f"The query has {size:,} declared groups, more than the {sizes.groups:,} that this server "
+            f"The query has {groups:,} declared groups, more than the {sizes.groups:,} that this server "
             "answers at once. Nothing was charged.",
             remedy="Group by fewer columns, or by columns with fewer declared values.",
         )
 
 
-def priced_query(session: Session, body: Ask, sizes: Sizes) -> QueryPreview | QueriesPreview:
-    check_query(session.schema, body.sql, sizes)
-    return session.preview(body.sql, body.rho, confidence=body.confidence)
+def check_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationPreview:
+    """Its price; refuses one that is too large."""
+    preview = planned.preview()
+    if not preview.price.free:
+        _check_pass(planned.plan.query, planned.plan.family, sizes)
+    return preview
 
 
-def priced_preparation(
-    session: Session, dataset: OpenDataset, body: Prepare, sizes: Sizes
-) -> PreparationPreview:
-    """Its price, unless it is too large."""
-    answer = translate.stored_part(session, body.answer, body.of)
-    family = translate.family_arguments(body.family, session.schema)
-    priced = answer.preview_prepare(body.rho, **family)
-    if not priced.price.free:
-        _check_pass(dataset, answer.statement.query, family, sizes)
-    return priced
-
-
-def priced_explanation(
-    session: Session, dataset: OpenDataset, body: Explain, sizes: Sizes
-) -> ExplanationPreview:
-    """Its price, unless it is too large."""
-    question = translate.question_of(session, body)
-    arguments = translate.explain_arguments(body, session.schema)
-    priced = question.preview(**arguments)
-    if priced.k * priced.family_size > sizes.ranked:
+def check_explanation(planned: PlannedExplanation, sizes: Sizes) -> ExplanationPreview:
+    """Its price; refuses one that is too large."""
+    preview = planned.preview()
+    if preview.k * preview.family_size > sizes.ranked:
         raise ExplanationError(
-            f"To rank {priced.k:,} among {priced.family_size:,} predicates is more work than this server "
+            f"To rank {preview.k:,} among {preview.family_size:,} predicates is more work than this server "
             "does for one request. Nothing was charged.",
-            remedy=f"Use k up to {max(1, sizes.ranked // priced.family_size):,}, or choose fewer attributes "
+            remedy=f"Use k up to {max(1, sizes.ranked // preview.family_size):,}, or choose fewer attributes "
             "or conjuncts.",
         )
-    if not priced.price.free and priced.price.rho > 0:
-        family = {name: arguments[name] for name in ("attributes", "conjuncts", "exclude", "predicates")}
-        _check_pass(dataset, question.answer.statement.query, family, sizes)
-    return priced
+    if not preview.price.free and preview.price.rho > 0:
+        _check_pass(planned.plan.terms.query, planned.plan.family, sizes)
+    return preview
 
 
-def _check_pass(dataset: OpenDataset, query: Query, family: dict[str, Any], sizes: Sizes) -> None:
-    cells = pass_cells(query, dataset.family(query, **family), dataset.schema)
+def _check_pass(query: Query, family: Family, sizes: Sizes) -> None:
+    cells = pass_cells(query, family, family.schema)
     if cells > sizes.cells:
         raise ExplanationError(
             f"One pass over the data would count up to {cells:,} cells, more than the {sizes.cells:,} for "

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from dpxplain.errors import QuestionError
-from dpxplain.explanation.recipes import read
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.render.snippets import Place
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
-from dpxplain.results.explanation import Explanation
+from dpxplain.results.explanation import Explanation, PlannedExplanation
+from dpxplain.results.links import AnswerLike
+from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.question import Question
 from dpxplain.server.bodies import Explain, Family, Prepare, Why
 from dpxplain.server.problems import Problem, not_found
@@ -57,50 +59,42 @@ def question_of(session: Session, why: Why) -> Question:
     return answer.why(weights, at_least=why.at_least, confidence=why.confidence, method=why.method)
 
 
-def family_arguments(family: Family, schema: Schema) -> dict[str, Any]:
-    """As the library takes them; it checks them."""
-    given = family.predicates
-    return {
-        "attributes": family.attributes,
-        "conjuncts": family.conjuncts,
-        "exclude": family.exclude,
-        "predicates": None if given is None else [read(text, schema) for text in given],
-    }
+def family_choice(family: Family, schema: Schema) -> FamilyChoice:
+    return FamilyChoice.from_request(family.model_dump(), schema)
 
 
-def explain_arguments(body: Explain, schema: Schema) -> dict[str, Any]:
+def plan_preparation(session: Session, body: Prepare) -> PlannedPreparation:
+    answer = stored_part(session, body.answer, body.of)
+    return answer.plan_prepare(body.rho, family_choice(body.family, session.schema))
+
+
+def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
     split: Any = body.split
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
-    return {
-        "k": body.k,
-        "rho": body.rho,
-        "mechanism": body.mechanism,
-        "confidence": body.explain_confidence,
-        "split": split,
-        "sensitivity": body.sensitivity,
-        **family_arguments(body.family, schema),
-    }
+    return question_of(session, body).plan_explain(
+        family_choice(body.family, session.schema),
+        body.k,
+        body.rho,
+        body.mechanism,
+        body.explain_confidence,
+        split,
+        body.sensitivity,
+    )
 
 
-def explain(session: Session, body: Explain) -> Explanation:
-    question = question_of(session, body)
-    table: Explanation = question.explain(**explain_arguments(body, session.schema))
-    return table
-
-
-def check_stored(session: Session, body: Explain) -> None:
-    """Refuses what would have to be measured."""
-    question = question_of(session, body)
-    price = question.preview(**explain_arguments(body, session.schema)).price
+def stored_explanation(session: Session, body: Explain) -> Explanation:
+    """The explanation, if it spends nothing; refuses what would have to be measured."""
+    planned = plan_explanation(session, body)
+    price = planned.preview().price
     if not price.free and price.rho > 0:
         raise Problem(409, "not_stored", "This explanation was not asked yet.", "Ask it with explain first.")
+    return planned.run()
 
 
-def prepare(session: Session, body: Prepare) -> Payload:
-    answer = stored_part(session, body.answer, body.of)
-    preparation = answer.prepare(body.rho, **family_arguments(body.family, session.schema))
-    return _plain(prepared_payload(preparation, answer, session.budget))
+def show_release(result: Answer | Answers | Explanation | Prepared) -> Payload:
+    """What a remote client needs: the release itself, from which it makes the same result."""
+    return {"id": result.id, "free": result.free, "release": result.release.to_json()}
 
 
 def show_answer(session: Session, answer: Answer | Answers, place: Place, chart_width: int | None) -> Payload:
@@ -125,6 +119,10 @@ def show_question(question: Question, chart_width: int | None) -> Payload:
 
         payload["chart"] = question_chart(question, width=chart_width).to_dict()
     return payload
+
+
+def show_preparation(session: Session, answer: AnswerLike, prepared: Prepared) -> Payload:
+    return _plain(prepared_payload(prepared, answer, session.budget))
 
 
 def show_explanation(session: Session, table: Explanation, place: Place, chart_width: int | None) -> Payload:

@@ -19,9 +19,9 @@ from dpxplain.render.snippets import Place, explain_code, query_code
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation
+from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.question import Question
 from dpxplain.results.requests import group_request
 from dpxplain.results.truth import Truth
 from dpxplain.sql.parse import parse
@@ -95,7 +95,7 @@ def _part(answer: Answer) -> AnswerPart:
     )
 
 
-def question_payload(question: Question, truth: Truth | None = None) -> QuestionPayload:
+def question_payload(question: QuestionLike, truth: Truth | None = None) -> QuestionPayload:
     groups, contrast = question.answer.groups, question.contrast
     payload = QuestionPayload(
         kind="question",
@@ -170,7 +170,7 @@ def explanation_payload(
     return payload
 
 
-def prepared_payload(prepared: Prepared, answer: Answer, budget: Budget) -> PreparedPayload:
+def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> PreparedPayload:
     return PreparedPayload(
         kind="prepared",
         id=prepared.id,

@@ -47,9 +47,8 @@ async def why_truth(access: AccessDep, _caller: Curator, body: WhyTruth) -> Any:
     def work(_task: Task) -> Truth:
         session = access.curator_session()
         question = translate.question_of(session, body)
-        family = translate.family_arguments(body.family, session.schema)
         _note(access, {"answer": body.answer, "question": question.text})
-        return question.truth(**family)
+        return question.truth_of(translate.family_choice(body.family, session.schema))
 
     return _marked(await access.measure(work))
 
@@ -60,8 +59,7 @@ async def explain_truth(access: AccessDep, _caller: Curator, body: Explain) -> A
 
     def work(_task: Task) -> Truth:
         session = access.curator_session()
-        translate.check_stored(session, body)
-        table = translate.explain(session, body)
+        table = translate.stored_explanation(session, body)
         _note(access, {"explanation": table.id, "question": table.question.text})
         return table.truth()
 

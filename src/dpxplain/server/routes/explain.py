@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dpxplain.ledger.protocol import Job
-from dpxplain.results.prepared import PreparationPreview
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.results.explanation import Explanation, PlannedExplanation
+from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.server import size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
-from dpxplain.server.bodies import Explain, JobId, Prepare, Wait
+from dpxplain.server.bodies import Explain, Form, JobId, Prepare, Wait
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
 from dpxplain.server.job_runner import FINISHED, lost
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
-from dpxplain.server.problems import not_found
+from dpxplain.server.problems import not_found, other_plan
 from dpxplain.server.response_shapes import JobPayload
-from dpxplain.session import Session
 from dpxplain.wire.payloads import preview_payload
 from dpxplain.wire.shapes import PreviewPayload
 
 router = APIRouter(tags=["Explaining"])
+Planned = PlannedPreparation | PlannedExplanation
+Preview = PreparationPreview | ExplanationPreview
+Shown = Literal["shown", "release"]
 _GOING_ON: Any = {202: {"model": JobPayload, "description": "Not done yet; ask for the job again."}}
 _JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
 
@@ -33,27 +37,25 @@ _JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
 @router.post("/datasets/{dataset}/prepare/preview", responses=answers(PreviewPayload, "Price.", 503))
 async def preview_prepare(access: AccessDep, body: Prepare) -> Any:
     """What preparing an answer would cost. Spends nothing."""
-
-    return JSONResponse(await access.plan(lambda: preview_payload(_priced(access, body))))
+    return JSONResponse(await access.plan(lambda: preview_payload(_plan(access, body)[1])))
 
 
 @router.post("/datasets/{dataset}/prepare", responses=_JOB)
-async def prepare(access: AccessDep, body: Prepare, wait: Wait = 0.0) -> Any:
+async def prepare(access: AccessDep, body: Prepare, wait: Wait = 0.0, form: Form = "shown") -> Any:
     """Spend rho once, and every later explanation of this answer is free."""
-    return await _started(access, "prepare", body, wait)
+    return await _start_job(access, body, wait, form)
 
 
 @router.post("/datasets/{dataset}/explain/preview", responses=answers(PreviewPayload, "Price.", 503))
 async def preview_explain(access: AccessDep, body: Explain) -> Any:
     """What an explanation would cost and how precise it would be. Spends nothing."""
-
-    return JSONResponse(await access.plan(lambda: preview_payload(_priced(access, body))))
+    return JSONResponse(await access.plan(lambda: preview_payload(_plan(access, body)[1])))
 
 
 @router.post("/datasets/{dataset}/explain", responses=_JOB)
-async def explain(access: AccessDep, body: Explain, wait: Wait = 0.0) -> Any:
+async def explain(access: AccessDep, body: Explain, wait: Wait = 0.0, form: Form = "shown") -> Any:
     """Phase 3: the k predicates that matter most. Without rho it must be prepared, and is free."""
-    return await _started(access, "explain", body, wait)
+    return await _start_job(access, body, wait, form)
 
 
 @router.post(
@@ -65,37 +67,41 @@ async def report(access: AccessDep, body: Explain) -> Response:
     """The whole story as one HTML file, of an explanation that is stored or free."""
     from dpxplain.render.report import report as written
 
-    def work() -> str:
-        session = access.read_only_session()
-        translate.check_stored(session, body)
-        return written(translate.explain(session, body))
-
     # The report brings its own, stricter policy for its inline style.
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; sandbox"
     headers = {
         "Content-Security-Policy": policy,
         "Content-Disposition": 'attachment; filename="dpxplain-report.html"',
     }
-    return HTMLResponse(await access.plan(work), headers=headers)
+    html = await access.plan(lambda: written(translate.stored_explanation(access.read_only_session(), body)))
+    return HTMLResponse(html, headers=headers)
 
 
 def _own_job(server: ServerDep, caller: AnyCaller, job: JobId) -> Job:
-    """Another's job is as unknown as none."""
-    found = server.jobs.get(job)
-    if found.owner != caller.name:
+    """The caller's job; somebody else's is refused as if it did not exist."""
+    own = server.jobs.get(job)
+    if own.owner != caller.name:
         raise not_found("job")
-    return found
+    return own
 
 
 OwnJob = Annotated[Job, Depends(_own_job)]
 
 
 @router.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 503), **_GOING_ON})
-async def job(request: Request, server: ServerDep, caller: AnyCaller, job: OwnJob, wait: Wait = 0.0) -> Any:
+async def job(
+    request: Request,
+    server: ServerDep,
+    caller: AnyCaller,
+    job: OwnJob,
+    wait: Wait = 0.0,
+    form: Form = "shown",
+) -> Any:
     """How far a job is; with its result, once it is done."""
     if wait and job.state not in FINISHED:
         await server.jobs.wait(job.id, wait)
-    return await _told(await run_sync(access_of, request, server, caller, job.dataset), job.id)
+    access = await run_sync(access_of, request, server, caller, job.dataset)
+    return await _job_response(access, job.id, form)
 
 
 @router.delete("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 503), **_GOING_ON})
@@ -103,65 +109,80 @@ async def cancel(request: Request, server: ServerDep, caller: AnyCaller, job: Ow
     """Ask a job to stop. If its budget was reserved already, the charge stays."""
     await run_sync(server.jobs.cancel, job.id)
     await server.jobs.wait(job.id, 1.0)
-    return await _told(await run_sync(access_of, request, server, caller, job.dataset), job.id)
+    access = await run_sync(access_of, request, server, caller, job.dataset)
+    return await _job_response(access, job.id, "shown")
 
 
-async def _started(access: DatasetAccess, kind: str, body: Prepare | Explain, wait: float) -> Response:
-    """What would be refused anyway is, before a job is written down."""
+async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float, form: Shown) -> Response:
+    """Plans once; what would be refused anyway is, before a job is written down."""
     jobs = access.server.jobs
-    request = body.model_dump(mode="json")
-    await access.plan(lambda: _check_affordable(access, body))
+    planned = await access.plan(lambda: _plan_affordable(access, body))
 
     def work(task: Task) -> translate.Payload:
-        return _done(access, access.measuring_session(task), body)
+        return _show(access, body, planned, access.measuring_dataset(task), form)
 
+    kind = "prepare" if isinstance(body, Prepare) else "explain"
+    request = body.model_dump(mode="json")
     id = await run_sync(jobs.start, access.name, access.caller.name, kind, request, work)
     if wait:
         await jobs.wait(id, wait)
-        here = jobs.local(id)
-        if here is not None and here.problem is not None and here.task.entry is None:
-            raise here.problem  # it never began to cost anything: a refusal like any other
-    return await _told(access, id)
+        local = jobs.local(id)
+        if local is not None and local.problem is not None and local.task.entry is None:
+            raise local.problem  # it never began to cost anything: a refusal like any other
+    return await _job_response(access, id, form)
 
 
-def _priced(access: DatasetAccess, body: Prepare | Explain) -> ExplanationPreview | PreparationPreview:
+def _plan(access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Preview]:
     session, sizes = access.read_only_session(), access.server.sizes
     if isinstance(body, Prepare):
-        return size_limits.priced_preparation(session, access.dataset, body, sizes)
-    return size_limits.priced_explanation(session, access.dataset, body, sizes)
+        preparation = translate.plan_preparation(session, body)
+        return preparation, size_limits.check_preparation(preparation, sizes)
+    explanation = translate.plan_explanation(session, body)
+    return explanation, size_limits.check_explanation(explanation, sizes)
 
 
-def _check_affordable(access: DatasetAccess, body: Prepare | Explain) -> None:
-    price = _priced(access, body).price
-    if not price.free and price.rho > 0:
-        access.account.check_affordable(access.name, price.rho)
+def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
+    planned, preview = _plan(access, body)
+    if body.expected_key not in (None, planned.plan.key(access.dataset)):
+        raise other_plan()
+    if not preview.price.free and preview.price.rho > 0:
+        access.account.check_affordable(access.name, preview.price.rho)
+    return planned
 
 
-def _done(access: DatasetAccess, session: Session, body: Prepare | Explain) -> translate.Payload:
-    if isinstance(body, Prepare):
-        return translate.prepare(session, body)
-    return translate.show_explanation(
-        session, translate.explain(session, body), access.place, body.chart_width
-    )
+def _show(
+    access: DatasetAccess, body: Prepare | Explain, planned: Planned, dataset: OpenDataset, form: Shown
+) -> translate.Payload:
+    result = planned.run(dataset)
+    if form == "release":
+        return translate.show_release(result)
+    session = access.read_only_session()
+    if isinstance(planned, PlannedPreparation):
+        assert isinstance(result, Prepared)
+        return translate.show_preparation(session, planned.answer, result)
+    assert isinstance(body, Explain)
+    assert isinstance(result, Explanation)
+    return translate.show_explanation(session, result, access.place, body.chart_width)
 
 
-async def _told(access: DatasetAccess, id: str) -> Response:
+async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response:
     """The job's state, and its result from this process's memory or from what is stored."""
     jobs = access.server.jobs
     job = await run_sync(jobs.get, id)
-    here, charge, state, error = jobs.local(id), 0.0, job.state, job.error
-    if here is not None:
-        charge = here.task.charged
+    local, charge, state, error = jobs.local(id), 0.0, job.state, job.error
+    if local is not None:
+        charge = local.task.charged
     elif job.entry is not None:
-        charge = await run_sync(_charge, access, job.entry)
+        entry = await run_sync(access.account.entry, access.name, job.entry)
+        charge = 0.0 if entry is None else entry.rho
     if state == "lost":
-        released = None if job.entry is None else await run_sync(access.account.get, access.name, job.entry)
+        release = None if job.entry is None else await run_sync(access.account.get, access.name, job.entry)
         # A process may die after the release is stored and before it could tell.
-        state, error = ("done", None) if released is not None else ("lost", lost().shape)
+        state, error = ("done", None) if release is not None else ("lost", lost().shape)
     result: translate.Payload | None = None
     if state == "done":
-        known = here.result if here is not None else None
-        result = known if known is not None else await _again(access, job, charge)
+        known = local.result if local is not None and _is_form(local.result, form) else None
+        result = known if known is not None else await _stored_result(access, job, charge, form)
     payload = {
         "id": id,
         "kind": job.kind,
@@ -175,13 +196,16 @@ async def _told(access: DatasetAccess, id: str) -> Response:
     return JSONResponse(payload, 200 if state in FINISHED else 202)
 
 
-async def _again(access: DatasetAccess, job: Job, charge: float) -> translate.Payload:
+def _is_form(result: Mapping[str, Any] | None, form: Shown) -> bool:
+    return result is not None and ("release" in result) == (form == "release")
+
+
+async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: Shown) -> translate.Payload:
     """What another process released, from the ledger; nothing of it can cost anything."""
-    request: Mapping[str, Any] = job.request
-    body: Prepare | Explain = (Prepare if job.kind == "prepare" else Explain).model_validate(request)
-    result = await access.plan(lambda: _done(access, access.read_only_session(), body))
-    return result | {"free": charge == 0}
+    body: Prepare | Explain = (Prepare if job.kind == "prepare" else Explain).model_validate(job.request)
 
+    def work() -> translate.Payload:
+        planned, _preview = _plan(access, body)
+        return _show(access, body, planned, planned.dataset, form)
 
-def _charge(access: DatasetAccess, entry: int) -> float:
-    return next((line.rho for line in access.account.history(access.name) if line.id == entry), 0.0)
+    return await access.plan(work) | {"free": charge == 0}

@@ -8,18 +8,28 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from dpxplain.ledger.protocol import Entry
+from dpxplain.phases.prepare_answer import preparation_subject
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
+from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.server import catalog, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
-from dpxplain.server.bodies import Ask, ChartQuery, ConfidenceQuery, EntryId, Why
-from dpxplain.server.caller_session import NotStored
-from dpxplain.server.context import AccessDep, ServerDep
+from dpxplain.server.bodies import (
+    Ask,
+    ChartQuery,
+    ConfidenceQuery,
+    EntryId,
+    Form,
+    KeyQuery,
+    KindQuery,
+    SubjectQuery,
+    Why,
+)
+from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep
 from dpxplain.server.openapi import answers
-from dpxplain.server.problems import not_found
-from dpxplain.server.response_shapes import DatasetPayload, Datasets, ReleasePayload
-from dpxplain.session import Session
-from dpxplain.sql.parse import parse
+from dpxplain.server.problems import not_found, other_plan
+from dpxplain.server.response_shapes import ClientRelease, DatasetPayload, Datasets, ReleasePayload
 from dpxplain.wire.payloads import budget_payload, history_payload, history_records, preview_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
@@ -31,6 +41,7 @@ from dpxplain.wire.shapes import (
 )
 
 router = APIRouter(tags=["Asking"])
+_ANSWER: Any = answers(AnswerPayload | ClientRelease, "The answer, or its release.", 409, 500, 503)
 
 
 @router.get("/datasets", responses=answers(Datasets))
@@ -56,33 +67,39 @@ def budget(access: AccessDep) -> Any:
 @router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload))
 def preview(access: AccessDep, body: Ask) -> Any:
     """What a query would cost and how noisy its answer would be. Spends nothing."""
-    session, schema = access.read_only_session(), access.dataset.schema
-    payload = preview_payload(size_limits.priced_query(session, body, access.server.sizes))
-    return JSONResponse(payload | {"form": query_form(parse(body.sql, schema), schema)})
+    planned = _plan(access, body)
+    size_limits.check_groups(planned.group_count, access.server.sizes)
+    form = query_form(planned.statement, access.dataset.schema)
+    return JSONResponse(preview_payload(planned.preview()) | {"form": form})
 
 
-@router.post("/datasets/{dataset}/query", responses=answers(AnswerPayload, "The answer.", 409, 500, 503))
-async def query(access: AccessDep, body: Ask) -> Any:
+@router.post("/datasets/{dataset}/query", responses=_ANSWER)
+async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
     """Phase 1: a noisy answer for every declared group, for rho. Asking the identical thing again is free."""
 
-    def answered(session: Session) -> Any:
-        answer = session.query(body.sql, body.rho, confidence=body.confidence)
-        return translate.show_answer(session, answer, access.place, body.chart_width)
+    def show(answer: Answer | Answers) -> Response:
+        if form == "release":
+            return JSONResponse(
+                translate.show_release(answer) | {"preparations": _preparations(access, answer)}
+            )
+        session = access.read_only_session()
+        return JSONResponse(translate.show_answer(session, answer, access.place, body.chart_width))
 
-    schema = access.dataset.schema
+    def stored() -> tuple[PlannedQuery, Answer | Answers | Response | None]:
+        """In one visit to another thread, as each waits for a turn: plan, look up, show if that is quick."""
+        planned = _plan(access, body)
+        answer = planned.find()
+        if answer is None or planned.group_count > size_limits.MANY_GROUPS:
+            return planned, answer
+        return planned, show(answer)
 
-    def stored() -> Response | None:
-        """In one visit to another thread, each of which waits for whoever computes."""
-        if size_limits.group_count(schema, body.sql) > size_limits.MANY_GROUPS:
-            return None
-        return JSONResponse(answered(access.read_only_session()))
-
-    try:
-        shown = await run_sync(stored)  # what is stored does not wait for passes
-        return shown or await access.plan(lambda: JSONResponse(answered(access.read_only_session())))
-    except NotStored:
-        size_limits.check_query(schema, body.sql, access.server.sizes)
-    return await access.measure(lambda task: JSONResponse(answered(access.measuring_session(task))))
+    planned, found = await run_sync(stored)
+    if isinstance(found, Response):
+        return found
+    if found is not None:
+        return await access.plan(lambda: show(found))
+    size_limits.check_groups(planned.group_count, access.server.sizes)
+    return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
 
 
 @router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload, "The answer.", 503))
@@ -95,15 +112,15 @@ async def answer(
     def show(stored: Answer | Answers) -> Response:
         return JSONResponse(translate.show_answer(session, stored, access.place, chart_width))
 
-    def found() -> Response | Answer | Answers:
+    def read() -> Response | Answer | Answers:
         """Rendered at once, unless its many groups would keep others waiting."""
         stored = translate.stored_answer(session, entry, confidence)
         return stored if stored.groups.size > size_limits.MANY_GROUPS else show(stored)
 
-    shown = await run_sync(found)
-    if isinstance(shown, Response):
-        return shown
-    return await access.plan(lambda: show(shown))
+    answer = await run_sync(read)
+    if isinstance(answer, Response):
+        return answer
+    return await access.plan(lambda: show(answer))
 
 
 @router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload))
@@ -122,7 +139,45 @@ def history(access: AccessDep) -> Any:
 @router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload))
 def release(access: AccessDep, entry: EntryId) -> Any:
     """A release as it was stored."""
-    found = access.account.get(access.name, entry)
-    if found is None:
+    return _release_response(access.account.get(access.name, entry))
+
+
+@router.get("/datasets/{dataset}/releases", responses=answers(ReleasePayload))
+def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery = None) -> Any:
+    """The release of a request by its key, or the latest one of a kind."""
+    if key is not None:
+        return _release_response(access.account.find(access.name, key))
+    latest = None if kind is None else access.account.latest(access.name, kind)
+    return _release_response(None if latest is None else access.account.get(access.name, latest.id))
+
+
+@router.get("/datasets/{dataset}/preparations", responses=answers(HistoryPayload))
+def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
+    """What is prepared of one query."""
+    return JSONResponse(history_payload(access.account.preparations(access.name, subject)))
+
+
+def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
+    planned = access.read_only_session().plan(body.sql, body.rho, confidence=body.confidence)
+    if body.expected_key not in (None, planned.plan.key(access.dataset)):
+        raise other_plan()
+    return planned
+
+
+def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[dict[str, Any]]:
+    """What is prepared of each aggregate, so that the client need not ask."""
+    parts = answer.answers if isinstance(answer, Answers) else (answer,)
+    subjects = [preparation_subject(part.statement.query, access.dataset) for part in parts]
+    return [
+        {
+            "subject": subject,
+            "entries": history_records(access.account.preparations(access.name, subject)),
+        }
+        for subject in subjects
+    ]
+
+
+def _release_response(stored: tuple[Entry, str] | None) -> Response:
+    if stored is None:
         raise not_found("release")
-    return JSONResponse({"entry": history_records([found[0]])[0], "release": found[1]})
+    return JSONResponse({"entry": history_records([stored[0]])[0], "release": stored[1]})

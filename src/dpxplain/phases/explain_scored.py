@@ -1,0 +1,265 @@
+"""Mechanisms that score influences and release some or all of the scores: one-shot and vector.
+
+One-shot is the paper's: select, measure, bound the ranks (SPEC section 6, mechanism 1). Vector releases all
+influences at once (mechanism 2).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.cells import IntArray
+from dpxplain.explanation.family import Family
+from dpxplain.explanation.influence import FloatArray, influences, of_question, scores
+from dpxplain.model.cancellation import checking
+from dpxplain.model.charge import Charge, Request, Spend
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.contrast import Contrast
+from dpxplain.model.hardening import plain_numbers
+from dpxplain.model.query import Query
+from dpxplain.model.release import ExplanationLine, ExplanationRelease, Released
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
+from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
+from dpxplain.privacy.mechanisms.noise import NoiseSource
+from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, Selected, select_and_measure
+from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
+from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
+
+Split = tuple[float, float, float]
+LARGEST_VECTOR = 1_000_000  # each predicate is released, so each takes a draw
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """score = round(influence · 2^20 / sensitivity), so that one unit moves a score by 2^20 + slack."""
+
+    sensitivity: float  # of one influence, in grid units of the aggregated column (rows for COUNT)
+    per_score: float  # influence per score, in the unit of the column
+
+    @classmethod
+    def of(cls, terms: ExplanationTerms) -> Scoring:
+        per_row = influence_sensitivity(
+            terms.kind,
+            terms.contrast.weights,
+            *terms.bounds,
+            paper=terms.sensitivity == "paper",
+            neighbours=terms.neighbours,
+        )
+        sensitivity = per_row * terms.rows_per_unit
+        return cls(sensitivity, sensitivity / SCORE_GRID * terms.unit)
+
+    @property
+    def of_one(self) -> int:
+        """Sensitivity of one score."""
+        return SCORE_GRID + SCORE_SLACK
+
+
+@dataclass(frozen=True)
+class ActiveInfluences:
+    """True influences, in grid units, of the predicates that some row in question satisfies."""
+
+    active: IntArray
+    influence: FloatArray
+
+
+def true_influences(
+    query: Query, contrast: Contrast, family: Family, dataset: OpenDataset
+) -> Confidential[ActiveInfluences]:
+    """Influence of every predicate of the family; those not listed have influence 0."""
+    dataset.progress(f"Counting {family.size:,} predicates in one pass")
+    totals = dataset.totals(query)
+    cells = dataset.cells(query, family)
+    kind, weights, middle = query.aggregate.kind, contrast.weights, 0
+    if kind == "avg":
+        assert query.aggregate.column is not None
+        grid = dataset.schema.column(query.aggregate.column).grid
+        middle = grid.low + grid.high
+    laid_out = totals.zip(cells).map(lambda both: of_question(*both, contrast.groups))
+    return laid_out.map(lambda data: ActiveInfluences(data.active, influences(kind, weights, data, middle)))
+
+
+def true_scores(
+    terms: ExplanationTerms, scoring: Scoring, dataset: OpenDataset
+) -> Confidential[FamilyScores]:
+    true = true_influences(terms.query, terms.contrast, terms.family, dataset)
+    return true.map(
+        lambda t: FamilyScores(t.active, scores(t.influence, scoring.sensitivity), terms.family.size)
+    )
+
+
+class ScoredPlan(ExplanationPlan):
+    """A mechanism that releases scores of influences and stores its table (one-shot, vector)."""
+
+    scoring: Scoring
+
+    @property
+    @abstractmethod
+    def score_scale(self) -> float:
+        """σ of each released score."""
+
+    @abstractmethod
+    def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
+        """Choose and measure k predicates under privacy."""
+
+    @property
+    def influence_margin(self) -> float:
+        """The slack covers the rounding of scores."""
+        reach = two_sided_quantile(self.confidence) * self.score_scale + SCORE_SLACK
+        return reach * self.scoring.per_score
+
+    def measure(self, dataset: OpenDataset) -> ExplanationRelease:
+        scores = true_scores(self.terms, self.scoring, dataset)
+        dataset.progress("Choosing and measuring explanations under privacy")
+        lines, margin = [], self.influence_margin
+        for line in checking(self.draw(scores, dataset.noise)):
+            influence = line.score * self.scoring.per_score
+            interval = (influence - margin, influence + margin)
+            lines.append(ExplanationLine(line.predicate, influence, interval, line.rank))
+        return ExplanationRelease(
+            rho=self.rho,
+            mechanism=self.mechanism,
+            confidence=self.confidence,
+            lines=tuple(lines),
+            influence_scale=self.score_scale * self.scoring.per_score,
+            private=dataset.noise.private,
+        )
+
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        return Charge("explain", self.key(dataset), request, self.rho, self.spends)
+
+    def read(self, text: str) -> ExplanationRelease:
+        return ExplanationRelease.from_json(text)
+
+    def is_stored(self, dataset: OpenDataset) -> bool:
+        return dataset.find(self) is not None
+
+    def explain(self, dataset: OpenDataset, request: Request) -> Released[ExplanationRelease]:
+        return dataset.find_or_measure(self, request)
+
+
+@dataclass(frozen=True)
+class OneShotExplanation(ScoredPlan):
+    terms: ExplanationTerms
+    scoring: Scoring
+    one_shot: OneShotPlan
+    mechanism: str = "one-shot"
+    reason: str = "asked for by name"
+    split: Split | None = DEFAULT_SPLIT
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.one_shot.spends
+
+    @property
+    def score_scale(self) -> float:
+        return self.one_shot.influence_scale
+
+    @property
+    def rank_resolution(self) -> float:
+        return self.one_shot.rank_resolution(self.confidence) * self.scoring.per_score
+
+    def key(self, dataset: OpenDataset) -> str:
+        return self.terms.key(dataset, self.mechanism, self.one_shot)
+
+    def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
+        return select_and_measure(scores, self.one_shot, self.confidence, noise)
+
+
+def plan_one_shot(terms: ExplanationTerms, split: Split = DEFAULT_SPLIT) -> OneShotExplanation:
+    shares = usable_split(split)
+    if shares is None:
+        raise ExplanationError(
+            f"split must be three positive numbers (select, influence, rank), none a million times another, "
+            f"not {split!r}.",
+            remedy="Use split=(1, 1, 2).",
+        )
+    scoring = Scoring.of(terms)
+    one_shot = OneShotPlan.share(
+        k=terms.k,
+        family_size=terms.family.size,
+        sensitivity=scoring.of_one,
+        rho=terms.rho,
+        split=shares,
+    )
+    # The selection multiplies the scale by a logarithm of the family's size, at most 20.
+    if not one_shot.largest_scale * 32 <= LARGEST_SCALE:
+        raise too_small(terms)
+    return OneShotExplanation(terms, scoring, one_shot, split=shares)
+
+
+def too_small(terms: ExplanationTerms) -> ExplanationError:
+    return ExplanationError(
+        f"rho={terms.rho!r} is too small to be shared by k={terms.k} predicates.",
+        remedy="Use a larger rho or a smaller k.",
+    )
+
+
+def usable_split(split: object) -> Split | None:
+    """The three shares; none of them so small that its part would round to nothing and not be paid for."""
+    shares = plain_numbers(split)
+    if shares is None or len(shares) != 3:
+        return None
+    usable = all(1e-100 < part < 1e100 for part in shares) and max(shares) <= 1e6 * min(shares)
+    return (shares[0], shares[1], shares[2]) if usable else None
+
+
+@dataclass(frozen=True)
+class VectorExplanation(ScoredPlan):
+    terms: ExplanationTerms
+    scoring: Scoring
+    vector: VectorPlan
+    mechanism: str = "vector"
+    reason: str = "asked for by name"
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.vector.spends
+
+    @property
+    def score_scale(self) -> float:
+        return self.vector.fresh_scale
+
+    @property
+    def rank_resolution(self) -> float:
+        return self.vector.rank_resolution(self.confidence) * self.scoring.per_score
+
+    def key(self, dataset: OpenDataset) -> str:
+        return self.terms.key(dataset, self.mechanism, self.vector)
+
+    def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
+        return release_vector(scores, self.vector, self.confidence, noise)
+
+
+def plan_vector(terms: ExplanationTerms) -> VectorExplanation:
+    if terms.sensitivity == "paper":
+        raise ExplanationError(
+            "The vector mechanism is not the paper's, so it has no published sensitivity.",
+            remedy="Use mechanism='one-shot' with sensitivity='paper'.",
+        )
+    if terms.family.size > LARGEST_VECTOR:
+        raise ExplanationError(
+            f"{terms.family.size:,} predicates are too many to release each of them.",
+            remedy="Use mechanism='one-shot', or fewer attributes or conjuncts.",
+        )
+    scoring = Scoring.of(terms)
+    together = terms.rows_per_unit * family_sensitivity(
+        terms.kind,
+        terms.contrast.weights,
+        *terms.bounds,
+        overlap=terms.family.overlap,
+        neighbours=terms.neighbours,
+    )
+    # Rounding moves each score by its slack, in the worst case all of them (docs/proofs/sensitivity.md).
+    of_all = SCORE_GRID * (together / scoring.sensitivity) + SCORE_SLACK * math.sqrt(terms.family.size)
+    half = terms.rho / 2
+    plan = VectorPlan(
+        terms.k, terms.family.size, scoring.of_one, of_all * (1 + 2.0**-50), terms.rho - half, half
+    )
+    if not max(plan.all_scale, plan.fresh_scale) <= LARGEST_SCALE:
+        raise too_small(terms)
+    return VectorExplanation(terms, scoring, plan)

@@ -1,0 +1,54 @@
+"""How releases come about where the data are: reserve, measure, store; and where only stored ones are read.
+
+The third implementation, `remote.client.RemoteReleaser`, asks a server.
+"""
+
+from __future__ import annotations
+
+from dpxplain.errors import DPXPlainError
+from dpxplain.ledger.protocol import Ledger
+from dpxplain.model.cancellation import check_stop
+from dpxplain.model.charge import Charge, Request
+from dpxplain.model.release import R, Released
+from dpxplain.phases.concurrency import KeyedLocks
+from dpxplain.phases.dataset import OpenDataset, ReleasePlan
+
+
+class LocalReleaser:
+    """Measures at most once: identical requests wait for each other, so that together they pay once."""
+
+    def __init__(self, ledger: Ledger, locks: KeyedLocks | None = None) -> None:
+        self.ledger = ledger
+        self._locks = locks or KeyedLocks()
+
+    def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
+        with self._locks.hold(plan.key(dataset)):
+            if stored := dataset.find(plan):
+                return stored
+            dataset.check_declarations()
+            entry = self.reserve(dataset.name, plan.charge(dataset, request))
+            value = plan.measure(dataset)
+            check_stop()  # nobody waits for it any more; the charge stays
+            self.store(entry, value.to_json())
+            return Released(value, entry, free=False)
+
+    def reserve(self, dataset: str, charge: Charge) -> int:
+        """Charges, and returns the entry's id."""
+        return self.ledger.reserve(dataset, charge)
+
+    def store(self, entry: int, text: str) -> None:
+        """Stores the release with its entry, before anybody sees it."""
+        self.ledger.release(entry, text)
+
+
+class StoredReleaser:
+    """Finds what is stored and measures nothing, so nothing asked of it can spend."""
+
+    def __init__(self, refusal: DPXPlainError) -> None:
+        self._refusal = refusal
+
+    def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
+        stored = dataset.find(plan)
+        if stored is None:
+            raise self._refusal
+        return stored

@@ -1,0 +1,77 @@
+"""What a result knows of the results it came from, so that none imports a module that imports it.
+
+An `Answer` makes a `Question`, which makes an `Explanation`; these protocols are the way back.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dpxplain.model.charge import Spend
+from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.groups import Groups
+from dpxplain.model.query import Statement
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import Schema
+from dpxplain.privacy.intervals import Interval
+
+
+class AnswerLike(Protocol):
+    """The `Answer` that a question is about."""
+
+    statement: Statement
+    release: AnswerRelease
+    id: int
+    free: bool
+    confidence: float
+    groups: Groups
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def sql(self) -> str: ...
+
+    @property
+    def rho(self) -> float: ...
+
+    @property
+    def private(self) -> bool: ...
+
+    @property
+    def spends(self) -> tuple[Spend, ...]: ...
+
+    @property
+    def value_name(self) -> str: ...
+
+
+class QuestionLike(Protocol):
+    """The `Question` that an explanation answers."""
+
+    answer: AnswerLike
+    confidence: float
+    method: str
+    estimate: float
+    interval: Interval
+    verdict: Verdict
+
+    @property
+    def contrast(self) -> Contrast: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def finding(self) -> str: ...
+
+    @property
+    def note(self) -> str: ...
+
+    @property
+    def prepared(self) -> bool: ...
+
+    @property
+    def measured(self) -> str: ...
+
+    @property
+    def relative_to(self) -> float | None: ...
