@@ -20,7 +20,7 @@ import pandas as pd
 
 import dpxplain as dpx
 from dpxplain.datasets import census
-from dpxplain.phases.prepare_answer import _measure as measure_cells
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -69,7 +69,7 @@ def cases() -> list[Case]:
 def measure(case: Case, runs: int) -> list[dict[str, Any]]:
     question = case.session.query(case.sql, rho=0.1).why(*case.groups)
     dataset: Any = question._dataset
-    family = question._family()
+    family = question._family(FamilyChoice())
     truth = {row["predicate"]: row for row in question.truth().records()}
     names = [str(family.predicate(i)) for i in range(family.size)]
     influence = np.array([truth[name]["influence"] for name in names])
@@ -77,14 +77,14 @@ def measure(case: Case, runs: int) -> list[dict[str, Any]]:
     rows = []
     for label, how in MECHANISMS.items():
         for rho in PRICES:
-            plan: Any = question._plan(
-                family, K, rho, how["mechanism"], 0.95, (1.0, 1.0, 2.0), how["sensitivity"]
-            )
+            plan: Any = question.plan_explain(
+                FamilyChoice(), K, rho, how["mechanism"], 0.95, sensitivity=how["sensitivity"]
+            ).plan
             points = []
             for seed in range(runs):
                 dataset.noise = SeededNoise(seed)
                 release = (
-                    plan.read(measure_cells(plan.preparation, dataset))
+                    plan.read(plan.preparation.measure(dataset))
                     if plan.mechanism == "marginals"
                     else plan.measure(dataset)
                 )

@@ -16,6 +16,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.errors import ExplanationError
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.custom import (
     Counts,
     CustomInfluence,
@@ -36,6 +37,7 @@ from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.stable_rank import Envelope, bound_positions
 from dpxplain.render.layout import view
 from dpxplain.results.custom_explanation import explain_by
+from dpxplain.wire.payloads import preview_payload
 
 RATIO = RatioInfluence()
 REACH = 12
@@ -364,7 +366,7 @@ def _plan(session: Any, dataset: Any, influence: Any = RATIO, sql: str = "COUNT(
     question = session.query(f"SELECT g, {sql} FROM t GROUP BY g", rho=1.0).why(
         settings.pop("why", {"A": 1, "B": -1})
     )
-    family = question._family(["zone"], 1)
+    family = question._family(FamilyChoice(["zone"], 1))
     request = {"k": 3, "rho": 1.0, "confidence": 0.95} | settings
     return plan_custom(
         dataset, question.answer.statement.query, question.contrast, family, influence, **request
@@ -398,7 +400,7 @@ def test_the_ratio_question_is_explained_paid_once_and_stored(tmp_path: Any) -> 
 def test_the_table_shows_open_intervals_and_exports_them(tmp_path: Any) -> None:
     session, dataset = _session(tmp_path)
     question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")
-    family = question._family(["zone"], 1)
+    family = question._family(FamilyChoice(["zone"], 1))
     settings: dict[str, Any] = {"k": 3, "rho": 0.01, "confidence": None}
     table = explain_by(RATIO, question, family, dataset, **settings)
     assert [record["rank_high"] for record in table.records()] == [row.rank[1] for row in table]
@@ -406,6 +408,25 @@ def test_the_table_shows_open_intervals_and_exports_them(tmp_path: Any) -> None:
     assert "zone" in "".join(cell for row in view(table).grid.rows for cell in row)  # type: ignore[union-attr]
     with pytest.raises(ExplanationError, match="needs a price"):
         explain_by(RATIO, question, family, dataset, **settings | {"rho": None})
+    session.close()
+
+
+def test_the_price_of_a_custom_influence_is_previewed(tmp_path: Any) -> None:
+    session, _ = _session(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=1.0).why("A", "B")
+    settings: dict[str, Any] = {"k": 3, "rho": 2.0, "attributes": ["zone"], "influence": RATIO}
+    preview = question.preview(**settings)
+    assert len(session.history) == 1
+    assert (preview.price.rho, preview.price.free, preview.family_size) == (2.0, False, 11)
+    assert "ratio of counts" in str(preview)
+    assert preview_payload(preview)["rows"][0]["influence_rows"] == preview.influence_rows > 0
+    table = question.explain(**settings)
+    assert table.spends == preview.price.spends
+    assert question.preview(**settings).price.free
+    with pytest.raises(ExplanationError, match="mechanism of its own"):
+        question.preview(**settings, mechanism="vector")
+    with pytest.raises(ExplanationError, match="needs a price"):
+        question.preview(**settings | {"rho": None})
     session.close()
 
 

@@ -14,11 +14,10 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.contrast import Contrast
-from dpxplain.phases.answer_query import _measure as measure_answer
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import assess
-from dpxplain.phases.prepare_answer import _measure as measure_cells
 
 RUNS = 2000
 MOVER_ALLOWANCE = 0.005
@@ -61,7 +60,7 @@ SHAPES = {
 def _draw(plan: Any, dataset: Any) -> Any:
     """One more release by the plan's mechanism, past the ledger, which would return the first for free."""
     if plan.mechanism == "marginals":
-        return plan.read(measure_cells(plan.preparation, dataset))
+        return plan.read(plan.preparation.measure(dataset))
     return plan.measure(dataset)
 
 
@@ -82,7 +81,7 @@ def test_influence_and_rank_intervals_cover(
     owner = _open(SHAPES[shape], 7, tmp_path)
     question = owner.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0).why("A", "B")
     confidence, k = 0.9, 3
-    plan = question._plan(question._family(), k, 0.5, mechanism, confidence, (1, 1, 2), "tight")
+    plan = question.plan_explain(FamilyChoice(), k, 0.5, mechanism, confidence, (1, 1, 2)).plan
     truth = {row["predicate"]: row for row in question.truth().records()}
     predicates = [str(plan.family.predicate(i)) for i in range(plan.family.size)]
     influence = np.array([truth[p]["influence"] for p in predicates])
@@ -120,7 +119,7 @@ def test_question_intervals_cover(rho: float, shape: str, aggregate: str, tmp_pa
     plan, contrast = plan_query(query, dataset.schema, rho), Contrast((0, 1), (1.0, -1.0))
     covered = 0
     for _ in range(RUNS):
-        release = measure_answer(plan, dataset)
+        release = plan.measure(dataset)
         low, high = assess(release, query, dataset.schema, contrast, confidence, "mover").interval
         covered += low <= a - b <= high
     owner.close()

@@ -17,7 +17,6 @@ import dpxplain as dpx
 from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.model.groups import Groups
 from dpxplain.phases.explain_scored import Scoring, true_scores
-from dpxplain.phases.prepare_answer import _measure as measure_cells
 from dpxplain.phases.prepare_answer import plan_preparation
 from dpxplain.privacy.calibration import range_quantile
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise
@@ -110,8 +109,8 @@ def test_one_row_moves_the_scores_by_at_most_what_the_vector_pays_for(
         for table in (frame, frame.iloc[1:]):
             with _open(table, tmp_path, f"{seed}-{len(table)}") as session:
                 question = session.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0).why("A", "B")
-                chosen = question._family(**FAMILIES[family])
-                plan: Any = question._plan(chosen, 2, 1.0, "vector", None, (1.0, 1.0, 2.0), "tight")
+                choice = FamilyChoice(**FAMILIES[family])
+                plan: Any = question.plan_explain(choice, 2, 1.0, "vector").plan
                 secret = true_scores(plan.terms, Scoring.of(plan.terms), question._dataset)
                 scores.append(_dense(secret.reveal()))
         largest = max(largest, float(np.linalg.norm(scores[0] - scores[1])))
@@ -132,18 +131,16 @@ def test_opendp_charges_what_was_planned(tmp_path: Any) -> None:
         answer = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0)
         question = answer.why("A", "B")
         recorder = question._dataset.noise = _Recorder()
-        vector: Any = question._plan(question._family(), 2, 0.8, "vector", None, (1.0, 1.0, 2.0), "tight")
+        vector: Any = question.plan_explain(FamilyChoice(), 2, 0.8, "vector").plan
         vector.measure(question._dataset)
         (everything, size), (fresh, k) = recorder.runs
         assert (size, k) == (8, 2)
         assert everything.map(vector.vector.family_sensitivity) == pytest.approx(0.4, rel=1e-8)
         assert fresh.map(vector.vector.fresh_sensitivity) == pytest.approx(0.4, rel=1e-8)
         recorder.runs.clear()
-        marginals: Any = question._plan(
-            question._family(), 2, 0.8, "marginals", None, (1.0, 1.0, 2.0), "tight"
-        )
+        marginals: Any = question.plan_explain(FamilyChoice(), 2, 0.8, "marginals").plan
         plan = marginals.preparation
-        measure_cells(plan, question._dataset)
+        plan.measure(question._dataset)
         (counts, cells), (sums, same) = recorder.runs
         assert cells == same == plan.cells == 3 * (4 + 3 + 4)
         # Noise is drawn on a finer lattice; the map is asked in its units.
@@ -173,7 +170,7 @@ def test_noise_a_fifth_too_small_is_caught_in_every_cell(source: Any, accepted: 
         true = dataset.marginals(query, family).reveal()
         off = []
         for _ in range(20):
-            release = measure_cells(plan, dataset)
+            release = plan.measure(dataset)
             off.append((release.noisy_count - true.count) / plan.count_scale)
         chance = stats.chi2.cdf(np.sum(np.square(off)), np.size(off))
         assert bool(FALSE_ALARM < chance < 1 - FALSE_ALARM) is accepted
@@ -257,8 +254,8 @@ def test_noise_a_fifth_too_small_is_caught_by_the_coverage_of_influences(
 ) -> None:
     with _open(_frame(400, 10), tmp_path, "w") as session:
         question = session.query("SELECT g, AVG(x) FROM t GROUP BY g", rho=1.0).why("A", "B")
-        family = question._family()
-        plan: Any = question._plan(family, 2, 0.5, mechanism, 0.9, (1.0, 1.0, 2.0), "tight")
+        plan: Any = question.plan_explain(FamilyChoice(), 2, 0.5, mechanism, 0.9).plan
+        family = plan.family
         truth = {row["predicate"]: row["influence"] for row in question.truth().records()}
         question._dataset.noise = source(11)
         covered, runs = 0, 600

@@ -16,7 +16,7 @@ from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
-    from dpxplain.results.preview import ExplanationPreview, Price
+    from dpxplain.results.preview import ExplanationPreview
     from dpxplain.results.question import Question
 
 UNPREPARED_RHO = 0.5
@@ -103,11 +103,12 @@ def ratio(
     typed = TypedQuestion(groups, choice, confidence)
     arguments = family.arguments(place.declared)
     with place.read_only_session() as session:
-        price = _ratio_price(typed.ask(session, place), arguments, k, rho, session.budget.remaining)
+        options = {**arguments, "k": k, "rho": rho, "influence": RatioInfluence()}
+        price = typed.ask(session, place).preview(**options).price
     approve(price, yes=yes, format=form)
     with place.read_only_session() if price.free else place.measuring_session(progress) as session:
         with progress.running("Explaining"):
-            table = typed.ask(session, place).explain(**arguments, k=k, rho=rho, influence=RatioInfluence())
+            table = typed.ask(session, place).explain(**options)
         present(table, lambda: {"kind": "explanation", "id": table.id, "rows": table.records()}, form)
 
 
@@ -117,8 +118,10 @@ def preview_explanation(question: Question, rho: float | None, **arguments: Any)
 
     if rho is None:
         with suppress(ExplanationError):  # not prepared; any other error is raised again below
-            return question.preview(**arguments)
-    return question.preview(**arguments, rho=UNPREPARED_RHO if rho is None else rho)
+            prepared: ExplanationPreview = question.preview(**arguments)
+            return prepared
+    priced: ExplanationPreview = question.preview(**arguments, rho=UNPREPARED_RHO if rho is None else rho)
+    return priced
 
 
 def check_writable(path: Path) -> None:
@@ -128,19 +131,3 @@ def check_writable(path: Path) -> None:
         raise BadRequest(
             f"A report cannot be written to {path}.", remedy="Name a file in a folder that exists."
         )
-
-
-def _ratio_price(
-    question: Question, arguments: dict[str, Any], k: int, rho: float, remaining: float
-) -> Price:
-    """The price of a ratio's explanation, which is nothing if it is stored; raises what is wrong with it."""
-    from dpxplain.explanation.custom import RatioInfluence
-    from dpxplain.phases.explain_custom import plan_custom
-    from dpxplain.results.preview import Price
-
-    dataset, query = question._dataset, question.answer.statement.query
-    family = dataset.family(query, **arguments)
-    plan = plan_custom(
-        dataset, query, question.contrast, family, RatioInfluence(), k, rho, question.confidence
-    )
-    return Price(plan.rho, plan.spends, remaining, plan.is_stored(dataset))

@@ -14,7 +14,7 @@ from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
 from dpxplain.results import formats
 from dpxplain.results.prepared import PreparationPreview, Prepared
-from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
+from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.sentences import NOT_PRIVATE
 
 _ANY = "for any groups, weights, k and confidence, as often as you like"
@@ -71,6 +71,25 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
             (Column("of each predicate"), Column(f"expected {formats.level(preview.confidence)} interval")),
             tuple(margins),
         ),
+    )
+
+
+@view.register
+def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
+    rows = tuple(
+        (name, f"what {words.counted(count, 'changed row')} could make of it")
+        for name, count in (("influence", preview.influence_rows), ("rank", preview.rank_rows))
+    )
+    widths = Column(f"{formats.level(preview.confidence)} interval, at most")
+    return View(
+        title="Preview of an explanation: nothing is spent",
+        lead=(
+            formats.clean(preview.question),
+            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'predicate')}, "
+            f"by the influence “{formats.clean(preview.influence)}”.",
+            *words.price(preview.price),
+        ),
+        grid=Grid((Column("of each predicate"), widths), rows),
     )
 
 

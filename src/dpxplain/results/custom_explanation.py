@@ -96,6 +96,34 @@ class CustomExplanation(Displayed, Tabular):
         ]
 
 
+def plan_by(
+    influence: CustomInfluence,
+    question: QuestionLike,
+    family: Family,
+    dataset: OpenDataset,
+    *,
+    k: int,
+    rho: float | None,
+    confidence: float | None,
+) -> CustomPlan:
+    """The plan of an explanation by a custom influence, which always has a price."""
+    if rho is None:
+        raise ExplanationError(
+            "A custom influence cannot be explained from a preparation, so it needs a price.",
+            remedy="Pass rho=0.5.",
+        )
+    return plan_custom(
+        dataset,
+        question.answer.statement.query,
+        question.contrast,
+        family,
+        influence,
+        k,
+        rho,
+        question.confidence if confidence is None else confidence,
+    )
+
+
 def explain_by(
     influence: CustomInfluence,
     question: QuestionLike,
@@ -107,20 +135,6 @@ def explain_by(
     confidence: float | None,
 ) -> CustomExplanation:
     """The k predicates of highest custom influence, for `rho`. Asking the identical thing again is free."""
-    if rho is None:
-        raise ExplanationError(
-            "A custom influence cannot be explained from a preparation, so it needs a price.",
-            remedy="Pass rho=0.5.",
-        )
-    plan = plan_custom(
-        dataset,
-        question.answer.statement.query,
-        question.contrast,
-        family,
-        influence,
-        k,
-        rho,
-        question.confidence if confidence is None else confidence,
-    )
+    plan = plan_by(influence, question, family, dataset, k=k, rho=rho, confidence=confidence)
     released = dataset.find_or_measure(plan, Request(question.text))
     return CustomExplanation(question, plan, released)

@@ -8,6 +8,7 @@ from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Spend
 from dpxplain.phases.answer_query import QueryPlan, measured_grid
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
@@ -150,5 +151,50 @@ class ExplanationPreview(Displayed, Tabular):
                 "gap_margin": self.gap_margin,
                 "mechanism": self.mechanism,
                 "reason": self.reason,
+            }
+        ]
+
+
+@dataclass(frozen=True)
+class CustomPreview(Displayed, Tabular):
+    """The price of an explanation by a custom influence, and how far its intervals may reach.
+
+    Widths are in rows, the only unit that all influences share: an interval holds at most the values that so
+    many added or removed rows could lead to.
+    """
+
+    price: Price
+    question: str
+    influence: str
+    k: int
+    family_size: int
+    confidence: float
+    influence_rows: int
+    rank_rows: int
+
+    @classmethod
+    def of(cls, plan: CustomPlan, question: str, dataset: OpenDataset) -> CustomPreview:
+        remaining = dataset.ledger.budget(dataset.name).remaining
+        return cls(
+            price=Price(plan.rho, plan.spends, remaining, plan.is_stored(dataset)),
+            question=question,
+            influence=plan.influence.name,
+            k=plan.shares.k,
+            family_size=plan.family.size,
+            confidence=plan.confidence,
+            influence_rows=plan.influence_reach,
+            rank_rows=plan.rank_reach,
+        )
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                "rho": self.price.rho,
+                "remaining_after": self.price.remaining_after,
+                "k": self.k,
+                "predicates": self.family_size,
+                "influence": self.influence,
+                "influence_rows": self.influence_rows,
+                "rank_rows": self.rank_rows,
             }
         ]

@@ -20,12 +20,12 @@ from dpxplain.phases.prepare_answer import find_prepared
 from dpxplain.phases.price_search import best_split, rho_for_margin, rho_for_ranks
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.results.custom_explanation import CustomExplanation, explain_by
+from dpxplain.results.custom_explanation import CustomExplanation, explain_by, plan_by
 from dpxplain.results.displayed import Charted
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formats import number
 from dpxplain.results.links import AnswerLike
-from dpxplain.results.preview import ExplanationPreview
+from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request
 from dpxplain.results.sentences import finding, measured, question_text
 from dpxplain.results.truth import Truth, require_curator
@@ -157,14 +157,41 @@ class Question(Frozen, Charted):
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
-            if mechanism != "auto" or split != DEFAULT_SPLIT or sensitivity != "tight":
-                raise ExplanationError(
-                    "An influence of your own has a mechanism of its own.",
-                    remedy="Leave mechanism, split and sensitivity out.",
-                )
+            _refuse_mechanism(mechanism, split, sensitivity)
             family = self._family(choice)
             return explain_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
         return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity).run()
+
+    @overload
+    def preview(
+        self,
+        k: int = ...,
+        rho: float | None = ...,
+        *,
+        mechanism: str = ...,
+        attributes: Sequence[str] | None = ...,
+        conjuncts: int | None = ...,
+        exclude: Sequence[str] = ...,
+        predicates: Predicates | None = ...,
+        confidence: float | None = ...,
+        split: Split | Literal["best"] = ...,
+        sensitivity: SensitivityChoice = ...,
+        influence: None = ...,
+    ) -> ExplanationPreview: ...
+
+    @overload
+    def preview(
+        self,
+        k: int = ...,
+        rho: float | None = ...,
+        *,
+        attributes: Sequence[str] | None = ...,
+        conjuncts: int | None = ...,
+        exclude: Sequence[str] = ...,
+        predicates: Predicates | None = ...,
+        confidence: float | None = ...,
+        influence: CustomInfluence,
+    ) -> CustomPreview: ...
 
     def preview(
         self,
@@ -179,9 +206,15 @@ class Question(Frozen, Charted):
         confidence: float | None = None,
         split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
-    ) -> ExplanationPreview:
+        influence: CustomInfluence | None = None,
+    ) -> ExplanationPreview | CustomPreview:
         """What `explain` would cost and how precise its table would be. Spends nothing."""
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
+        if influence is not None:
+            _refuse_mechanism(mechanism, split, sensitivity)
+            family = self._family(choice)
+            plan = plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
+            return CustomPreview.of(plan, self.text, self._dataset)
         return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity).preview()
 
     def rho_for(
@@ -302,6 +335,14 @@ class Question(Frozen, Charted):
         if prepared is None or mechanism not in ("auto", "marginals"):
             raise _needs_a_price()
         return prepared.worth
+
+
+def _refuse_mechanism(mechanism: str, split: object, sensitivity: str) -> None:
+    if mechanism != "auto" or split != DEFAULT_SPLIT or sensitivity != "tight":
+        raise ExplanationError(
+            "An influence of your own has a mechanism of its own.",
+            remedy="Leave mechanism, split and sensitivity out.",
+        )
 
 
 def _needs_a_price() -> ExplanationError:

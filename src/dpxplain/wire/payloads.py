@@ -21,7 +21,7 @@ from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
-from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
+from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.requests import group_request
 from dpxplain.results.truth import Truth
 from dpxplain.sql.parse import parse
@@ -187,7 +187,7 @@ def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> 
 
 
 def preview_payload(
-    preview: QueryPreview | QueriesPreview | ExplanationPreview | PreparationPreview,
+    preview: QueryPreview | QueriesPreview | ExplanationPreview | CustomPreview | PreparationPreview,
 ) -> PreviewPayload:
     price = preview.price
     once = isinstance(preview, ExplanationPreview) and preview.mechanism == "marginals"
@@ -208,7 +208,7 @@ def preview_payload(
 
 
 def _expected(
-    preview: QueryPreview | QueriesPreview | ExplanationPreview | PreparationPreview,
+    preview: QueryPreview | QueriesPreview | ExplanationPreview | CustomPreview | PreparationPreview,
 ) -> list[str]:
     if isinstance(preview, QueryPreview):
         return [words.expected_margin(preview)]

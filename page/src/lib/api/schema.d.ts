@@ -268,6 +268,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/releases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find Release
+         * @description The release of a request by its key, or the latest one of a kind.
+         */
+        get: operations["find_release_api_v1_datasets__dataset__releases_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset}/preparations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preparations
+         * @description What is prepared of one query.
+         */
+        get: operations["preparations_api_v1_datasets__dataset__preparations_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/datasets/{dataset}/prepare/preview": {
         parameters: {
             query?: never;
@@ -830,6 +870,8 @@ export interface components {
             confidence?: number;
             /** Chart Width */
             chart_width?: number | null;
+            /** Expected Key */
+            expected_key?: string | null;
         };
         /** AuditLine */
         AuditLine: {
@@ -894,6 +936,20 @@ export interface components {
              * @constant
              */
             kind: "budget";
+        };
+        /**
+         * ClientRelease
+         * @description What a remote client makes its result from.
+         */
+        ClientRelease: {
+            /** Id */
+            id: number;
+            /** Free */
+            free: boolean;
+            /** Release */
+            release: string;
+            /** Preparations */
+            preparations?: components["schemas"]["PreparationsOfQuery"][];
         };
         /** Code */
         Code: {
@@ -1045,6 +1101,8 @@ export interface components {
              *     }
              */
             family?: components["schemas"]["Family"];
+            /** Expected Key */
+            expected_key?: string | null;
         };
         /**
          * ExplanationLine
@@ -1295,7 +1353,7 @@ export interface components {
             /** Rho */
             rho: number;
             /** Result */
-            result: components["schemas"]["ExplanationPayload"] | components["schemas"]["PreparedPayload"] | null;
+            result: components["schemas"]["ExplanationPayload"] | components["schemas"]["PreparedPayload"] | components["schemas"]["ClientRelease"] | null;
             error: components["schemas"]["Failure"] | null;
         };
         /** Me */
@@ -1338,6 +1396,13 @@ export interface components {
             /** End */
             end: number | null;
         };
+        /** PreparationsOfQuery */
+        PreparationsOfQuery: {
+            /** Subject */
+            subject: string;
+            /** Entries */
+            entries: components["schemas"]["HistoryLine"][];
+        };
         /** Prepare */
         Prepare: {
             /** Answer */
@@ -1356,6 +1421,8 @@ export interface components {
              *     }
              */
             family?: components["schemas"]["Family"];
+            /** Expected Key */
+            expected_key?: string | null;
         };
         /** PreparedPayload */
         PreparedPayload: {
@@ -2382,7 +2449,10 @@ export interface operations {
     };
     query_api_v1_datasets__dataset__query_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                form?: "shown" | "release";
+            };
             header?: never;
             path: {
                 /** @description The data set's name. */
@@ -2396,13 +2466,13 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer. */
+            /** @description The answer, or its release. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AnswerPayload"];
+                    "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["ClientRelease"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
@@ -2818,6 +2888,168 @@ export interface operations {
             };
         };
     };
+    find_release_api_v1_datasets__dataset__releases_get: {
+        parameters: {
+            query?: {
+                /** @description Identity of the request. */
+                key?: string | null;
+                /** @description The latest of a kind. */
+                kind?: ("query" | "prepare" | "explain") | null;
+            };
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReleasePayload"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    preparations_api_v1_datasets__dataset__preparations_get: {
+        parameters: {
+            query: {
+                /** @description Identity of the query. */
+                subject: string;
+            };
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HistoryPayload"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     preview_prepare_api_v1_datasets__dataset__prepare_preview_post: {
         parameters: {
             query?: never;
@@ -2913,6 +3145,8 @@ export interface operations {
             query?: {
                 /** @description Seconds to wait for the end. */
                 wait?: number;
+                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                form?: "shown" | "release";
             };
             header?: never;
             path: {
@@ -3123,6 +3357,8 @@ export interface operations {
             query?: {
                 /** @description Seconds to wait for the end. */
                 wait?: number;
+                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                form?: "shown" | "release";
             };
             header?: never;
             path: {
@@ -3342,6 +3578,8 @@ export interface operations {
             query?: {
                 /** @description Seconds to wait for the end. */
                 wait?: number;
+                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                form?: "shown" | "release";
             };
             header?: never;
             path: {
