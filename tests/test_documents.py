@@ -1,0 +1,40 @@
+"""What the documents say about the repository is true: files exist, decisions have a status."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PLACES = [ROOT, ROOT / "src/dpxplain", ROOT / "page/src", ROOT / "src/dpxplain/server"]
+GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/walkthrough.md"]
+DECISIONS = sorted((ROOT / "docs/adr").glob("*.md"))
+
+
+def test_every_file_named_in_the_guides_exists() -> None:
+    missing = [
+        f"{guide.name}: {name}"
+        for guide in GUIDES
+        for name in re.findall(r"`([\w/.-]+(?:/|\.(?:py|md|toml|txt|svelte|css)))`", guide.read_text("utf-8"))
+        if not re.search("NAME|SUBJECT", name) and not any((place / name).exists() for place in PLACES)
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_decision_has_a_number_of_its_own_and_a_status() -> None:
+    numbers = Counter(path.name[:4] for path in DECISIONS)
+    assert [number for number, times in numbers.items() if times > 1] == []
+    wrong = [
+        path.name
+        for path in DECISIONS
+        if not re.match(
+            rf"# {int(path.name[:4])}\. .+\n\n\*\*Status:\*\* (proposed|accepted|superseded by ADR \d+)",
+            path.read_text("utf-8"),
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_changelog_begins_with_what_is_unreleased() -> None:
+    assert (ROOT / "CHANGELOG.md").read_text("utf-8").startswith("# Changelog\n\n## Unreleased\n\n- ")
