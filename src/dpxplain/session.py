@@ -16,8 +16,9 @@ from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.ledger.protocol import Entry, Ledger
+from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Entry
 from dpxplain.model.hardening import plain
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
@@ -189,8 +190,8 @@ class Session:
                 remedy="Ask the query again, or restore the schema it was asked under.",
             )
         if isinstance(release, AnswersRelease):
-            return planned.answers(Released(release, line.id, free=True))
-        return planned.answer(Released(release, line.id, free=True))
+            return planned.answers(Released(release, line, free=True))
+        return planned.answer(Released(release, line, free=True))
 
 
 def is_address(source: object) -> bool:

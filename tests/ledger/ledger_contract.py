@@ -22,14 +22,15 @@ from dpxplain.model.charge import Charge, Request, Spend
 
 
 def reserve(ledger: Ledger, rho: float, key: str = "k", dataset: str = "adult") -> int:
-    return ledger.reserve(
+    entry = ledger.reserve(
         dataset, Charge("query", key, Request("SELECT COUNT(*) FROM adult"), rho, (Spend("gaussian", rho),))
     )
+    return entry.id
 
 
 def store(ledger: Ledger, kind: str, key: str, subject: str | None = None) -> int:
     """A released entry of this kind."""
-    entry = ledger.reserve("adult", Charge(kind, key, Request(key), 0.01, subject=subject))
+    entry = ledger.reserve("adult", Charge(kind, key, Request(key), 0.01, subject=subject)).id
     ledger.release(entry, "{}")
     return entry
 
@@ -250,7 +251,7 @@ class LedgerContract:
 
     def test_what_was_asked_is_kept_so_that_it_can_be_asked_again(self, ledger):
         request = {"sql": "SELECT 'Zürich'", "rho": 0.1, "parts": [1, None, {"a": True}]}
-        entry = ledger.reserve("adult", Charge("query", "k", Request("words", request), 0.1))
+        entry = ledger.reserve("adult", Charge("query", "k", Request("words", request), 0.1)).id
         ledger.release(entry, "{}")
         assert ledger.history("adult")[0].request == request
         assert ledger.find("adult", "k")[0].request == request
@@ -259,7 +260,7 @@ class LedgerContract:
     def test_text_is_never_taken_for_sql(self, ledger):
         nasty = "x'); DROP TABLE entries; -- \" % :name ?"
         ledger.open_dataset(nasty, 1.0, 1e-6)
-        entry = ledger.reserve(nasty, Charge(nasty, nasty, Request(nasty), 0.1, (Spend(nasty, 0.1),)))
+        entry = ledger.reserve(nasty, Charge(nasty, nasty, Request(nasty), 0.1, (Spend(nasty, 0.1),))).id
         ledger.release(entry, nasty)
         line, payload = ledger.find(nasty, nasty)
         assert {payload, line.kind, line.key, line.description, line.spends[0].event} == {nasty}

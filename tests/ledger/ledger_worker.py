@@ -26,7 +26,7 @@ def say(*words: object) -> None:
 
 
 def charge(ledger: Ledger, rho: float) -> int:
-    return ledger.reserve("adult", Charge("query", "k", Request("SELECT"), rho, (Spend("gaussian", rho),)))
+    return ledger.reserve("adult", Charge("query", "k", Request("SELECT"), rho, (Spend("gaussian", rho),))).id
 
 
 def attempt(ledger: SQLLedger) -> None:

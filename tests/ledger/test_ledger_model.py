@@ -105,7 +105,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
             with pytest.raises(BudgetExhausted):
                 self.account(who).reserve(*asked)
         else:
-            self.lines.append(Line(self.account(who).reserve(*asked), who, units, key))
+            self.lines.append(Line(self.account(who).reserve(*asked).id, who, units, key))
 
     @rule(who=PEOPLE, key=KEYS)
     def reserve_all_that_is_left(self, who: str, key: str) -> None:

@@ -123,7 +123,7 @@ def big_server(folder: Path) -> Iterator[RunningServer]:
         for line in range(LINES):
             said = f"SELECT night, COUNT(*) FROM trips WHERE zone = 'Zone {line % GROUPS:03d}' GROUP BY night"
             request = Request(said, {"sql": said})
-            entry = server.ledger.reserve("trips", Charge("query", f"line {line}", request, 0.0001))
+            entry = server.ledger.reserve("trips", Charge("query", f"line {line}", request, 0.0001)).id
             server.ledger.release(entry, "{}")
         yield server
 

@@ -82,10 +82,10 @@ def test_the_release_form_is_what_the_ledger_has_stored(alone: RunningServer) ->
         address = f"{AT}{path}{'&' if '?' in path else '?'}form=release"
         first, again = client.post(address, json=body).json(), client.post(address, json=body).json()
         first, again = first.get("result", first), again.get("result", again)
-        stored = client.get(f"{AT}/releases/{first['id']}").json()["release"]
+        stored = client.get(f"{AT}/releases/{first['entry']['id']}").json()["release"]
         assert json.loads(first["release"]) == json.loads(stored)
         assert (first["free"], again["free"]) == (False, True)
-        assert (again["id"], again["release"]) == (first["id"], first["release"])
+        assert (again["entry"]["id"], again["release"]) == (first["entry"]["id"], first["release"])
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[str]:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger import audit
-from dpxplain.ledger.protocol import EVERYONE, Entry
+from dpxplain.ledger.protocol import EVERYONE
 from dpxplain.ledger.standing import (
     add_notice,
     charge_units,
@@ -26,7 +26,7 @@ from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, SHARES
 from dpxplain.ledger.validation import check_name, check_reason
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
-from dpxplain.model.charge import Charge, Spend
+from dpxplain.model.charge import Charge, Entry, Spend
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
@@ -126,7 +126,7 @@ class Account:
         with self._store.reading() as connection:
             return standing(connection, dataset, self._analyst, self._default_limit).budget()
 
-    def reserve(self, dataset: str, charge: Charge) -> int:
+    def reserve(self, dataset: str, charge: Charge) -> Entry:
         units = charge_units(charge.rho, charge.spends)
         row = {
             "dataset": dataset,
@@ -144,10 +144,20 @@ class Account:
             if refusal := state.refusal(dataset, self._analyst, units):
                 raise refusal
             time = audit.now()
-            entry = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
-            audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: entry}, time)
-        number: int = entry["id"]
-        return number
+            line = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
+            audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
+        return Entry(
+            id=line["id"],
+            time=datetime.fromisoformat(time),
+            kind=charge.kind,
+            description=charge.request.words,
+            rho=rho_of_units(units),
+            spends=charge.spends,
+            state="reserved",
+            key=charge.key,
+            analyst=self._analyst,
+            request=charge.request.body,
+        )
 
     def check_affordable(self, dataset: str, rho: float) -> None:
         """The refusal that reserving would meet now, if any; nothing is charged."""

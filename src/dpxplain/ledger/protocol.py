@@ -12,32 +12,10 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Charge, Spend
+from dpxplain.model.charge import Charge, Entry
 
 EVERYONE = "*"
 """The reader with whom something is shared when it is shared with all."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a data set's history. Everything in it is public."""
-
-    id: int
-    time: datetime
-    """When it was reserved, in UTC."""
-    kind: str
-    """"query", "explain", "prepare"; or "limit", "top-up" and "grant", which cost nothing."""
-    description: str
-    rho: float
-    spends: tuple[Spend, ...]
-    state: str
-    """"reserved": running or interrupted, charged all the same; "released": the answer is stored."""
-    key: str
-    """Identity of the request: an equal key means the stored release answers it."""
-    analyst: str = ""
-    """Who asked; "" is the local owner."""
-    request: Mapping[str, Any] | None = None
-    """What was asked, as public JSON, so that it can be asked again."""
 
 
 class LedgerView(Protocol):
@@ -91,8 +69,8 @@ class Ledger(LedgerView, Protocol):
     def open_dataset(self, dataset: str, limit: float, delta: float) -> None:
         """Register the data set, or record a changed limit as an entry of kind "limit"."""
 
-    def reserve(self, dataset: str, charge: Charge) -> int:
-        """Charge its ρ for good and return the entry's id, or raise BudgetExhausted and charge nothing.
+    def reserve(self, dataset: str, charge: Charge) -> Entry:
+        """Charge its ρ for good and return its entry, or raise BudgetExhausted and charge nothing.
 
         The shares of its spends may not add up to more than its ρ.
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -124,3 +125,25 @@ class Charge:
     spends: tuple[Spend, ...] = ()
     subject: str | None = None
     """Identity of the query that a preparation belongs to, so that it is found without its key."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a data set's history. Everything in it is public."""
+
+    id: int
+    time: datetime
+    """When it was reserved, in UTC."""
+    kind: str
+    """"query", "explain", "prepare"; or "limit", "top-up" and "grant", which cost nothing."""
+    description: str
+    rho: float
+    spends: tuple[Spend, ...]
+    state: str
+    """"reserved": running or interrupted, charged all the same; "released": the answer is stored."""
+    key: str
+    """Identity of the request: an equal key means the stored release answers it."""
+    analyst: str = ""
+    """Who asked; "" is the local owner."""
+    request: Mapping[str, Any] | None = None
+    """What was asked, as public JSON, so that it can be asked again."""

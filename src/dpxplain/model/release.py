@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.charge import Entry
 
 FloatArray = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ class Released(Generic[R]):
     """A release and the ledger entry it is stored under; `free` when it had been stored before."""
 
     value: R
-    entry: int
+    entry: Entry
     free: bool
 
 

@@ -102,7 +102,7 @@ class OpenDataset:
     def find(self, plan: ReleasePlan[R]) -> Released[R] | None:
         """The stored release of the identical request, if there is one."""
         stored = self.ledger.find(self.name, plan.key(self))
-        return None if stored is None else Released(plan.read(stored[1]), stored[0].id, free=True)
+        return None if stored is None else Released(plan.read(stored[1]), stored[0], free=True)
 
     def find_or_measure(self, plan: ReleasePlan[R], request: Request) -> Released[R]:
         return self.releaser.find_or_measure(plan, request, self)

@@ -15,9 +15,8 @@ import numpy as np
 from dpxplain.errors import BadRequest, ExplanationError
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
-from dpxplain.ledger.protocol import Entry
 from dpxplain.model.budget import check_rho, remainder, rho_of_units, spend_units
-from dpxplain.model.charge import Charge, Event, Request, Spend, spends
+from dpxplain.model.charge import Charge, Entry, Event, Request, Spend, spends
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
 from dpxplain.model.query import Query
@@ -151,7 +150,7 @@ class StoredPreparation:
     """What was prepared before, cut down to the parts that are asked about."""
 
     release: PreparedRelease
-    entry: int
+    entry: Entry
     worth: float
     """The ρ that preparing only these parts would have cost, for the same noise."""
 
@@ -172,7 +171,7 @@ def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> StoredP
     if best is None or stored is None:
         return None
     release = PreparedRelease.from_json(stored[1]).only(best[2], Groups.of(query, dataset.schema).size)
-    return StoredPreparation(release, best[1].id, best[0])
+    return StoredPreparation(release, best[1], best[0])
 
 
 def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDataset) -> Family | None:

@@ -47,14 +47,14 @@ def rho_for_ranks(terms: ExplanationTerms, dataset: OpenDataset, width: int) -> 
     Needs influences that are released already: an earlier, cheaper preparation of the same answer.
     """
     width = plain(width)
-    found = find_prepared(terms.query, terms.family, dataset)
-    if found is None:
+    prepared = find_prepared(terms.query, terms.family, dataset)
+    if prepared is None:
         raise ExplanationError(
             "How wide ranks will be depends on how close influences lie, which nothing released says yet.",
             remedy="Prepare the answer with a little budget first, for example answer.prepare(rho=0.01).",
         )
-    everything = plan_marginals(replace(terms, k=terms.family.size, rho=found.worth), dataset)
-    influence = np.array([line.influence for line in everything.read(found.release).lines])
+    everything = plan_marginals(replace(terms, k=terms.family.size, rho=prepared.worth), dataset)
+    influence = np.array([line.influence for line in everything.read(prepared.release).lines])
 
     def excess(plan: ExplanationPlan) -> float:
         near = np.abs(influence[: terms.k, None] - influence[None, :]) <= plan.rank_resolution

@@ -5,10 +5,12 @@ The third implementation, `remote.client.RemoteReleaser`, asks a server.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpxplain.errors import DPXPlainError
 from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.cancellation import check_stop
-from dpxplain.model.charge import Charge, Request
+from dpxplain.model.charge import Charge, Entry, Request
 from dpxplain.model.release import R, Released
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import OpenDataset, ReleasePlan
@@ -30,15 +32,15 @@ class LocalReleaser:
             value = plan.measure(dataset)
             check_stop()  # nobody waits for it any more; the charge stays
             self.store(entry, value.to_json())
-            return Released(value, entry, free=False)
+            return Released(value, replace(entry, state="released"), free=False)
 
-    def reserve(self, dataset: str, charge: Charge) -> int:
-        """Charges, and returns the entry's id."""
+    def reserve(self, dataset: str, charge: Charge) -> Entry:
+        """Charges, and returns the entry in the ledger."""
         return self.ledger.reserve(dataset, charge)
 
-    def store(self, entry: int, text: str) -> None:
+    def store(self, entry: Entry, text: str) -> None:
         """Stores the release with its entry, before anybody sees it."""
-        self.ledger.release(entry, text)
+        self.ledger.release(entry.id, text)
 
 
 class StoredReleaser:

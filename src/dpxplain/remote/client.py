@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from dpxplain.errors import BadRequest, CuratorOnly, Denied
 from dpxplain.explanation.choice import FamilyChoice
-from dpxplain.ledger.protocol import Entry
-from dpxplain.model.budget import Budget, rho_of_units, spend_units
-from dpxplain.model.charge import Charge, Request, Spend
+from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Entry, Request, Spend
 from dpxplain.model.release import R, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset, Progress, ReleasePlan
@@ -72,23 +71,11 @@ class RemoteLedger:
         for prepared in preparations:
             self._preparations[prepared["subject"]] = list(map(_entry, prepared["entries"]))
 
-    def add_preparation(self, id: int, charge: Charge, text: str) -> None:
+    def add_preparation(self, subject: str, entry: Entry, text: str) -> None:
         """Remembers a preparation of this session's own."""
-        assert charge.subject is not None
-        entry = Entry(
-            id=id,
-            time=datetime.now(UTC),
-            kind=charge.kind,
-            description=charge.request.words,
-            rho=rho_of_units(spend_units(charge.rho)),
-            spends=charge.spends,
-            state="released",
-            key=charge.key,
-            request=charge.request.body,
-        )
-        self._releases[id] = entry, text
-        known = self._preparations.get(charge.subject)
-        if known is not None and all(other.id != id for other in known):
+        self._releases[entry.id] = entry, text
+        known = self._preparations.get(subject)
+        if known is not None and all(other.id != entry.id for other in known):
             known.append(entry)
 
     def forget_preparations(self) -> None:
@@ -128,11 +115,11 @@ class RemoteReleaser:
                 remedy="Ask the curator to run it where the data are.",
             )
         body = self._ask(charge.kind, {**request.body, "expected_key": charge.key}, dataset.progress)
-        text = str(body["release"])
-        if charge.kind == "prepare":
-            self._ledger.add_preparation(body["id"], charge, text)
+        entry, text = _entry(body["entry"]), str(body["release"])
+        if charge.subject is not None:
+            self._ledger.add_preparation(charge.subject, entry, text)
         self._ledger.keep_preparations(body.get("preparations", ()))
-        return Released(plan.read(text), body["id"], body["free"])
+        return Released(plan.read(text), entry, body["free"])
 
     def _ask(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
         try:

@@ -174,9 +174,9 @@ def _read(status: int, received: bytes, body: Mapping[str, Any] | None) -> Any:
 
 
 def not_a_server(status: int | None = None) -> Unavailable:
-    shown = "" if status is None else f" (status {status})"
+    detail = "" if status is None else f" (status {status})"
     return Unavailable(
-        f"Something that is not a DPXPlain server answered{shown}.",
+        f"Something that is not a DPXPlain server answered{detail}.",
         remedy="Check the address: https://host/data-set.",
     )
 

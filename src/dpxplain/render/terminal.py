@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dpxplain.ledger.protocol import Entry
+from dpxplain.model.charge import Entry
 from dpxplain.model.contrast import Verdict
 from dpxplain.render.layout import Axis, Grid, Mark, View, view
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from dpxplain.ledger.protocol import Entry
 from dpxplain.model.budget import Budget, rho_of_units, spend_units
+from dpxplain.model.charge import Entry
 from dpxplain.phases.prepare_answer import Preparation
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.privacy.calibration import two_sided_quantile

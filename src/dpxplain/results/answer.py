@@ -62,7 +62,8 @@ class Answer(Frozen, Charted, Tabular):
         """`order` lists the groups to show; without it the statement's ORDER BY and LIMIT decide."""
         self.statement = statement
         self.release = released.value
-        self.id = released.entry
+        self.entry = released.entry  # its line in the history
+        self.id = released.entry.id
         self.free = released.free
         self.confidence = check_confidence(confidence)
         self._dataset = dataset
@@ -225,9 +226,7 @@ class Answer(Frozen, Charted, Tabular):
         """Every declared group, shown or not."""
         query, schema = self.statement.query, self._dataset.schema
         estimates = group_estimates(self.release, query, schema, self.confidence)
-        stored = self._dataset.ledger.get(self._dataset.name, self.id)
-        assert stored is not None
-        values = ReleasedValues(stored[0], self.release, query, schema, self.confidence)
+        values = ReleasedValues(self.entry, self.release, query, schema, self.confidence)
         return tuple(
             AnswerRow(
                 self.groups.key(index),

@@ -58,7 +58,8 @@ class Answers(Frozen, Charted, Tabular):
     ) -> None:
         self.statement = statement
         self.release = released.value
-        self.id = released.entry
+        self.entry = released.entry  # its line in the history
+        self.id = released.entry.id
         self.free = released.free
         self.confidence = confidence
         self._dataset = dataset
@@ -68,7 +69,7 @@ class Answers(Frozen, Charted, Tabular):
         self.answers: tuple[Answer, ...] = tuple(
             Answer(
                 statement.alone(number),
-                Released(by_query[query], self.id, self.free),
+                Released(by_query[query], self.entry, self.free),
                 dataset,
                 confidence=confidence,
                 order=order,

@@ -15,7 +15,7 @@ from numbers import Real
 from typing import ClassVar, NoReturn
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.protocol import Entry
+from dpxplain.model.charge import Entry
 from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease

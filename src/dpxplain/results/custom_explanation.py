@@ -36,7 +36,7 @@ class CustomExplanation(Displayed, Tabular):
         self.question = question
         self.plan = plan
         self.release = released.value
-        self.id = released.entry
+        self.id = released.entry.id
         self.free = released.free
         rows = [
             CustomRow(

@@ -57,7 +57,8 @@ class Explanation(Frozen, Charted, Tabular):
         self.question = question
         self.plan = plan
         self.release = released.value
-        self.id = released.entry
+        self.entry = released.entry  # its line in the history
+        self.id = released.entry.id
         self.free = released.free
         self.request = request  # what was asked, as the history keeps it
         self._dataset = dataset

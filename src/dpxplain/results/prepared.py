@@ -28,7 +28,7 @@ class Prepared(Displayed, Tabular):
     @property
     def id(self) -> int:
         """Its number in the history."""
-        return self.released.entry
+        return self.released.entry.id
 
     @property
     def free(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from dpxplain.curator import CuratorDataset
 from dpxplain.errors import InternalError
 from dpxplain.ledger.protocol import Ledger, LedgerView
-from dpxplain.model.charge import Charge
+from dpxplain.model.charge import Charge, Entry
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import LocalReleaser, StoredReleaser
@@ -27,14 +27,14 @@ class TaskReleaser(LocalReleaser):
         self._task = task
         self._admitted = admitted
 
-    def reserve(self, dataset: str, charge: Charge) -> int:
+    def reserve(self, dataset: str, charge: Charge) -> Entry:
         self._task.stop.check()  # the last moment at which a cancelled request costs nothing
         with self._admitted():
             entry = super().reserve(dataset, charge)
-        self._task.charge(entry, charge.rho)
+        self._task.charge(entry.id, charge.rho)
         return entry
 
-    def store(self, entry: int, text: str) -> None:
+    def store(self, entry: Entry, text: str) -> None:
         self._task.settle()
         super().store(entry, text)
 

@@ -101,7 +101,7 @@ class PreparationsOfQuery(TypedDict):
 class ClientRelease(TypedDict):
     """What a remote client makes its result from."""
 
-    id: int
+    entry: HistoryLine
     free: bool
     release: str
     preparations: NotRequired[list[PreparationsOfQuery]]

@@ -19,7 +19,13 @@ from dpxplain.results.question import Question
 from dpxplain.server.bodies import Explain, Family, Prepare, Why
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.session import Session
-from dpxplain.wire.payloads import answer_payload, explanation_payload, prepared_payload, question_payload
+from dpxplain.wire.payloads import (
+    answer_payload,
+    explanation_payload,
+    history_records,
+    prepared_payload,
+    question_payload,
+)
 
 Payload = dict[str, Any]
 
@@ -94,7 +100,8 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
 
 def show_release(result: Answer | Answers | Explanation | Prepared) -> Payload:
     """What a remote client needs: the release itself, from which it makes the same result."""
-    return {"id": result.id, "free": result.free, "release": result.release.to_json()}
+    entry = result.released.entry if isinstance(result, Prepared) else result.entry
+    return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}
 
 
 def show_answer(session: Session, answer: Answer | Answers, place: Place, chart_width: int | None) -> Payload:

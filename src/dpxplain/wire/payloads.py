@@ -9,10 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dpxplain.ledger.protocol import Entry
 from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.cancellation import checking
-from dpxplain.model.charge import Spend
+from dpxplain.model.charge import Entry, Spend
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.render import words
 from dpxplain.render.snippets import Place, explain_code, query_code

@@ -942,8 +942,7 @@ export interface components {
          * @description What a remote client makes its result from.
          */
         ClientRelease: {
-            /** Id */
-            id: number;
+            entry: components["schemas"]["HistoryLine"];
             /** Free */
             free: boolean;
             /** Release */

@@ -8,7 +8,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.ledger.protocol import Entry
+from dpxplain.model.charge import Entry
 from dpxplain.phases.prepare_answer import preparation_subject
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
@@ -93,11 +93,11 @@ async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
             return planned, answer
         return planned, show(answer)
 
-    planned, found = await run_sync(stored)
-    if isinstance(found, Response):
-        return found
-    if found is not None:
-        return await access.plan(lambda: show(found))
+    planned, answer = await run_sync(stored)
+    if isinstance(answer, Response):
+        return answer
+    if answer is not None:
+        return await access.plan(lambda: show(answer))
     size_limits.check_groups(planned.group_count, access.server.sizes)
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
 
