@@ -299,6 +299,17 @@ def test_floats_are_off_by_less_than_half_of_what_is_allowed_for(scale: float) -
     assert 2 * 64 * ROUNDOFF < bernoulli_exp.TOLERANCE
 
 
+def test_constants_are_rounded_once_and_powers_of_two_not_at_all() -> None:
+    with localcontext() as context:
+        context.prec = 60
+        ln_2 = Decimal(2).ln()
+        assert float(ln_2) == bernoulli_exp._LN_2
+        assert float(1 / ln_2) == bernoulli_exp._LOG2_E
+    assert [Fraction(power) for power in bernoulli_exp._POWERS_OF_HALF.tolist()] == [
+        Fraction(1, 2**n) for n in range(64)
+    ]
+
+
 def test_the_float_exponential_alone_is_within_its_bound() -> None:
     rng = np.random.default_rng(12)
     halves = (np.arange(1, 58) - 0.5) * math.log(2)  # where the number of halvings changes

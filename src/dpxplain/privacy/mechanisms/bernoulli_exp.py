@@ -22,7 +22,7 @@ TOLERANCE = 2.0**-45
 """More than twice the error of `_exponential` and of the exponents it is given, all told."""
 
 _FAR = 40.0  # e^-40 is below 2^-57: exponents beyond it make no difference to the floats
-_LOG2_E, _LN_2 = math.log2(math.e), math.log(2.0)
+_LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453  # written out: no library's log is trusted
 _TAYLOR = tuple((-1) ** n / math.factorial(n) for n in range(13))
 _GEOMETRIC_BITS = 63
 
@@ -60,7 +60,7 @@ def _exponential(exponents: FloatArray) -> FloatArray:
     return power
 
 
-_POWERS_OF_HALF = 0.5 ** np.arange(64)
+_POWERS_OF_HALF = np.ldexp(1.0, -np.arange(64))  # exact, which a vectorised pow need not be
 
 
 def geometric(uniform: NDArray[np.uint64], words: Words) -> NDArray[np.int64]:
