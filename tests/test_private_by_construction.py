@@ -35,6 +35,7 @@ from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.session import Session
 
@@ -108,7 +109,7 @@ def fresh(engine: Any, ledger: Any = None, *, curator: bool = False) -> Session:
     ledger = ledger or open_ledger(None)
     ledger.open_dataset(SCHEMA.table.name, SCHEMA.privacy.rho, SCHEMA.privacy.delta)
     kind = CuratorDataset if curator else OpenDataset
-    return Session(kind(SCHEMA, engine, ledger, OpenDPNoise()))
+    return Session(kind(SCHEMA, engine, ledger, LocalReleaser(ledger), OpenDPNoise()))
 
 
 def refusal(error: DPXPlainError) -> tuple[Any, ...]:
@@ -463,7 +464,7 @@ def test_budget_is_reserved_before_data_is_read_in_every_phase(engines: dict[str
         for conjuncts in (1, 2):
             calls.clear()
             question.explain(k=2, rho=0.5, conjuncts=conjuncts, mechanism=mechanism)
-            spending = [call for call in calls if call not in ("ledger.history", "ledger.budget")]
+            spending = [call for call in calls if call not in ("ledger.preparations", "ledger.budget")]
             # The second mechanism finds the grouped pass of the first still in memory.
             assert spending in (order, [call for call in order if call != "engine.grouped"])
         if mechanism == "one-shot":
