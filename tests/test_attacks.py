@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,9 +19,13 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.recipes import Either, Recipe
+from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.model.charge import Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import Aggregate, Comparison, Or, Query, identity
 from dpxplain.model.schema import Column, Grid, Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.releaser import LocalReleaser, StoredReleaser
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian, gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, authorise
 from dpxplain.privacy.mechanisms.one_shot import OneShotPlan
@@ -26,6 +33,7 @@ from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
 from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.top_k import select_top_k
 from dpxplain.privacy.mechanisms.vector import VectorPlan
+from dpxplain.results.custom_explanation import plan_by
 
 
 def _open(tmp_path: Any, rho: float = 10.0) -> dpx.Session:
@@ -552,3 +560,113 @@ def test_a_family_that_is_kept_depends_on_nothing_that_may_change(tmp_path: Any)
         with pytest.raises(dpx.ExplanationError):
             dataset.family(query, FamilyChoice(**wrong))  # type: ignore[arg-type]
     session.close()
+
+
+def _narrower(tmp_path: Any) -> dpx.Session:
+    """A data set of the analyst's own: the columns of `_open`, declared so that little noise is needed."""
+    columns = {
+        "g": {"values": ["A", "B"]},
+        "id": {"values": ["0", "1"]},
+        "pay": {"bounds": [0, 1], "step": 1},
+    }
+    schema = {"table": {"name": "t"}, "privacy": {"rho": 10.0}, "columns": columns}
+    return dpx.connect(pd.DataFrame({"g": ["A"], "id": ["0"], "pay": [1]}), schema, workspace=tmp_path)
+
+
+def test_a_plan_made_under_other_declarations_is_not_measured(tmp_path: Any) -> None:
+    session, own = _open(tmp_path / "theirs"), _narrower(tmp_path / "own")
+    dataset = session._dataset
+    answer = own.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
+    question = answer.why("A", "B")
+    influence = dpx.RatioInfluence()
+    for planned in (
+        own.plan("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5),
+        own.plan("SELECT g, SUM(pay), COUNT(*) FROM t GROUP BY g", rho=0.5),
+        answer.plan_prepare(0.5, FamilyChoice()),
+        *(
+            question.plan_explain(FamilyChoice(), k=1, rho=0.5, mechanism=mechanism)
+            for mechanism in ("one-shot", "vector", "marginals")
+        ),
+    ):
+        with pytest.raises(InternalError, match="other declarations"):
+            planned.run(dataset)
+    family = own._dataset.family(answer.statement.query, FamilyChoice())
+    custom = plan_by(influence, question, family, own._dataset, k=1, rho=0.5, confidence=None)
+    with pytest.raises(InternalError, match="other declarations"):
+        dataset.find_or_measure(custom, Request("why?"))
+    assert (session.budget.spent, len(session.history)) == (0.0, 0)
+    session.close()
+    own.close()
+
+
+def test_what_is_planned_cannot_be_given_another_plan(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
+    query = session.plan("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5)
+    for planned, cheaper in (
+        (query, replace(query.plan, sum_sensitivity=1e-6)),
+        (answer.plan_prepare(0.5, FamilyChoice()), None),
+        (answer.why("A", "B").plan_explain(FamilyChoice(), k=1, rho=0.5), None),
+    ):
+        with pytest.raises(AttributeError):
+            planned.plan = cheaper or planned.plan
+        with pytest.raises(TypeError):
+            replace(planned, plan=cheaper or planned.plan)
+    session.close()
+
+
+def _public_parts(thing: Any) -> Iterator[Any]:
+    if isinstance(thing, tuple | list):
+        yield from thing[:5]
+    elif isinstance(thing, dict):
+        yield from thing.values()
+    elif type(thing).__module__.startswith("dpxplain."):
+        for name in dir(thing):
+            if not name.startswith("_"):
+                with suppress(Exception):
+                    yield getattr(thing, name)
+
+
+def test_no_object_an_analyst_holds_leads_to_the_data_by_a_public_name(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    planned = session.plan("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
+    answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
+    question, choice = answer.why("A", "B"), FamilyChoice()
+    waiting = [
+        session,
+        planned,
+        planned.preview(),
+        answer,
+        session.query("SELECT g, COUNT(*), SUM(pay) FROM t GROUP BY g", rho=0.5),
+        question,
+        answer.plan_prepare(0.5, choice),
+        question.plan_explain(choice, k=1, rho=0.5),
+        question.explain(k=1, rho=0.5, mechanism="vector"),
+        question.explain(k=1, rho=0.5, influence=dpx.RatioInfluence()),
+        answer.prepare(rho=0.5),
+    ]
+    seen: dict[int, Any] = {}
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) not in seen:
+            seen[id(thing)] = thing
+            kinds = (OpenDataset, DuckDBEngine, Confidential, SQLLedger, LocalReleaser, OpenDPNoise)
+            assert not isinstance(thing, kinds)
+            waiting += _public_parts(thing)
+    session.close()
+
+
+def test_a_releaser_that_measures_nothing_refuses_each_request_anew() -> None:
+    """An exception raised again would keep the frames, and so the requests, of all it was raised for."""
+
+    class Nothing:
+        def find(self, _plan: Any) -> None:
+            return None
+
+    releaser = StoredReleaser(lambda: InternalError("No."))
+    caught = []
+    for _ in range(2):
+        with pytest.raises(InternalError, match="No") as error:
+            releaser.find_or_measure(None, Request("why?"), Nothing())  # type: ignore[arg-type, type-var]
+        caught.append(error.value)
+    assert caught[0] is not caught[1]

@@ -21,9 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 from slow_engine import slow_down
 
+from dpxplain.errors import InternalError
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
+from dpxplain.server.caller_session import curator_session, read_only_session
 from dpxplain.server.config import Config
+from dpxplain.session import Session
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 
 AT = "/datasets/people"
@@ -327,3 +330,15 @@ def test_the_process_ends_even_if_a_worker_does_not(tmp_path: Path) -> None:
         process.communicate()
     with closing(open_ledger(tmp_path / "ledger.sqlite")) as book:
         assert book.budget("people").spent == 0.1
+
+
+def test_only_a_callers_own_task_can_spend_and_what_only_looks_has_no_data(tmp_path: Path) -> None:
+    with running_server(config_of(tmp_path)) as server:
+        registered = server.state.datasets.get("people")
+        looking = read_only_session(registered, server.ledger.account("alice"))
+        curating = curator_session(registered, server.ledger.account("carol"))
+        for session in (Session(registered), looking, curating):
+            with pytest.raises(InternalError, match="may not spend"):
+                session.query(SQL, 0.1)
+        assert looking._dataset.engine is None
+        assert server.ledger.history("people") == []

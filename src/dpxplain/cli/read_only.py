@@ -15,7 +15,9 @@ from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.session import Session
 
-_REFUSAL = BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")
+
+def _not_open() -> BadRequest:
+    return BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")
 
 
 def read_only_session(schema: Schema, workspace: str | Path) -> Session:
@@ -26,4 +28,4 @@ def read_only_session(schema: Schema, workspace: str | Path) -> Session:
     except BaseException:
         ledger.close()
         raise
-    return Session(OpenDataset(schema, None, ledger, StoredReleaser(_REFUSAL), OpenDPNoise()))
+    return Session(OpenDataset(schema, None, ledger, StoredReleaser(_not_open), OpenDPNoise()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ class QueryPlan:
     count_sensitivity: float
     sum_sensitivity: float
     sum_unit: float
+    schema: Schema = field(compare=False, repr=False)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -101,6 +102,7 @@ class QueriesPlan:
 
     rho: float
     parts: tuple[QueryPlan, ...]  # in canonical order
+    schema: Schema = field(compare=False, repr=False)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -133,15 +135,16 @@ def plan_query(query: Query, schema: Schema, rho: float) -> QueryPlan:
     unit = schema.privacy.max_rows, schema.privacy.neighbours
     rows, kind = count_sensitivity(*unit), query.aggregate.kind
     if kind == "count":
-        plan = QueryPlan(query, rho, rho, 0.0, rows, 0.0, 1.0)
+        plan = QueryPlan(query, rho, rho, 0.0, rows, 0.0, 1.0, schema)
     else:
         grid = measured_grid(query, schema)
         if kind == "sum":
             total = sum_sensitivity(grid.low, grid.high, *unit)
-            plan = QueryPlan(query, rho, 0.0, rho, rows, total, grid.unit)
+            plan = QueryPlan(query, rho, 0.0, rho, rows, total, grid.unit, schema)
         else:
             total = mean_sum_sensitivity(grid.low, grid.high, *unit)
-            plan = QueryPlan(query, rho, rho / 2, remainder(rho, rho / 2), rows, total, grid.unit / 2)
+            half = rho / 2
+            plan = QueryPlan(query, rho, half, remainder(rho, half), rows, total, grid.unit / 2, schema)
     if not gaussian_scale(max(rows, plan.sum_sensitivity), rho / 2) <= LARGEST_SCALE:
         raise BadRequest(
             f"rho={rho!r} is too small for the declared bounds.",
@@ -179,7 +182,7 @@ def plan_queries(queries: Sequence[Query], schema: Schema, rho: float) -> Querie
             f"rho={rho!r} is too small to be shared by {len(queries)} aggregates.",
             remedy="Use a larger rho, or ask for fewer aggregates at once.",
         ) from None
-    return QueriesPlan(rho, tuple(parts))
+    return QueriesPlan(rho, tuple(parts), schema)
 
 
 def canonical(queries: Sequence[Query]) -> tuple[Query, ...]:

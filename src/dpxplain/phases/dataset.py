@@ -23,7 +23,7 @@ from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
-from dpxplain.model.release import R, R_co, Released
+from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.concurrency import Memo
 from dpxplain.privacy.mechanisms.noise import NoiseSource
@@ -41,6 +41,11 @@ def silent(_stage: str) -> None:
 
 class ReleasePlan(Protocol[R_co]):
     """What one release will measure and cost, from public quantities only."""
+
+    @property
+    def schema(self) -> Schema:
+        """The declarations that its sensitivities follow from."""
+        ...
 
     def key(self, dataset: OpenDataset) -> str:
         """Identity of the request: equal requests on equal declarations have equal keys."""
@@ -107,12 +112,17 @@ class OpenDataset:
     def find_or_measure(self, plan: ReleasePlan[R], request: Request) -> Released[R]:
         return self.releaser.find_or_measure(plan, request, self)
 
-    def check_declarations(self) -> None:
-        """Refuses to measure under declarations that changed after the data set was opened.
+    def check_declarations(self, plan: ReleasePlan[Release]) -> None:
+        """Refuses a plan whose sensitivities follow from anything but the declarations of the opened data.
 
-        Plans hand out the schema. It cannot be changed by any usual means; but if it was, the
-        sensitivities computed from it are wrong.
+        A plan of another data set may be run here by mistake. The schema, which plans hand out, cannot be
+        changed by any usual means; but if it was, the sensitivities computed from it are wrong.
         """
+        if plan.schema is not self.schema:
+            raise InternalError(
+                "This was planned under other declarations than the data set's; nothing was charged.",
+                remedy="Plan it on the data set that it is to be measured on.",
+            )
         if self.schema.fingerprint() != self._fingerprint:
             raise InternalError(
                 "The declarations have changed since the data set was opened; nothing was charged.",

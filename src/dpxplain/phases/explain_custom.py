@@ -23,6 +23,7 @@ from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_numbers
 from dpxplain.model.query import Query
+from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import plain_contrast, plain_k
@@ -84,6 +85,10 @@ class CustomPlan:
     confidence: float
     rows: int  # added or removed between neighbours
     shares: OneShotPlan
+
+    @property
+    def schema(self) -> Schema:
+        return self.family.schema
 
     @property
     def spends(self) -> tuple[Spend, ...]:

@@ -15,7 +15,7 @@ from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released
-from dpxplain.model.schema import AggregateKind
+from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.sensitivity import Neighbours
@@ -138,6 +138,10 @@ class ExplanationPlan(ABC):
     @property
     def family(self) -> Family:
         return self.terms.family
+
+    @property
+    def schema(self) -> Schema:
+        return self.terms.family.schema
 
     @property
     def k(self) -> int:

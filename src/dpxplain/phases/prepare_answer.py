@@ -46,6 +46,10 @@ class Preparation:
     total_unit: float
 
     @property
+    def schema(self) -> Schema:
+        return self.family.schema
+
+    @property
     def spends(self) -> tuple[Spend, ...]:
         return spends((Event.CELL_COUNTS, self.rho_count), (Event.CELL_SUMS, self.rho_total))
 

@@ -5,9 +5,10 @@ The third implementation, `remote.client.RemoteReleaser`, asks a server.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from dpxplain.errors import DPXPlainError
+from dpxplain.errors import DPXPlainError, InternalError
 from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.cancellation import check_stop
 from dpxplain.model.charge import Charge, Entry, Request
@@ -27,7 +28,7 @@ class LocalReleaser:
         with self._locks.hold(plan.key(dataset)):
             if stored := dataset.find(plan):
                 return stored
-            dataset.check_declarations()
+            dataset.check_declarations(plan)
             entry = self.reserve(dataset.name, plan.charge(dataset, request))
             value = plan.measure(dataset)
             check_stop()  # nobody waits for it any more; the charge stays
@@ -43,14 +44,21 @@ class LocalReleaser:
         self.ledger.release(entry.id, text)
 
 
-class StoredReleaser:
-    """Finds what is stored and measures nothing, so nothing asked of it can spend."""
+def may_not_spend() -> DPXPlainError:
+    return InternalError("A request that may not spend was about to.")
 
-    def __init__(self, refusal: DPXPlainError) -> None:
+
+class StoredReleaser:
+    """Finds what is stored and measures nothing, so nothing asked of it can spend.
+
+    `refusal` makes a new exception for each request: one raised twice would keep the frames of both.
+    """
+
+    def __init__(self, refusal: Callable[[], DPXPlainError] = may_not_spend) -> None:
         self._refusal = refusal
 
     def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
         stored = dataset.find(plan)
         if stored is None:
-            raise self._refusal
+            raise self._refusal()
         return stored

@@ -148,20 +148,23 @@ class Explanation(Frozen, Charted, Tabular):
         return tuple(sorted(rows, key=lambda row: (-row.influence[1], row.rank[1])))
 
 
-@dataclass(frozen=True)
-class PlannedExplanation:
+class PlannedExplanation(Frozen):
     """An explanation of a question, planned and not yet paid for."""
 
-    question: QuestionLike
-    plan: ExplanationPlan
-    request: Request
-    dataset: OpenDataset
+    def __init__(
+        self, question: QuestionLike, plan: ExplanationPlan, request: Request, dataset: OpenDataset
+    ) -> None:
+        self.question = question
+        self.plan = plan
+        self.request = request
+        self._dataset = dataset
+        self.freeze()
 
     def preview(self) -> ExplanationPreview:
-        return ExplanationPreview.of(self.plan, self.question, self.dataset)
+        return ExplanationPreview.of(self.plan, self.question, self._dataset)
 
     def run(self, dataset: OpenDataset | None = None) -> Explanation:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
-        dataset = dataset or self.dataset
+        dataset = dataset or self._dataset
         released = self.plan.explain(dataset, self.request)
         return Explanation(self.question, self.plan, released, dataset, request=self.request.body or {})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpxplain.model.charge import Request
 from dpxplain.model.groups import Groups
+from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.phases.answer_query import QueriesPlan, QueryPlan, plan_queries, plan_query
@@ -16,15 +15,23 @@ from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
 from dpxplain.results.requests import query_request
 
 
-@dataclass(frozen=True)
-class PlannedQuery:
+class PlannedQuery(Frozen):
     """One aggregate or several; `find` and `run` give the answer, `preview` its price."""
 
-    statement: Statement
-    plan: QueryPlan | QueriesPlan
-    request: Request
-    confidence: float
-    dataset: OpenDataset
+    def __init__(
+        self,
+        statement: Statement,
+        plan: QueryPlan | QueriesPlan,
+        request: Request,
+        confidence: float,
+        dataset: OpenDataset,
+    ) -> None:
+        self.statement = statement
+        self.plan = plan
+        self.request = request
+        self.confidence = confidence
+        self._dataset = dataset
+        self.freeze()
 
     @classmethod
     def of(cls, statement: Statement, rho: float, confidence: float, dataset: OpenDataset) -> PlannedQuery:
@@ -37,40 +44,40 @@ class PlannedQuery:
 
     @property
     def group_count(self) -> int:
-        return Groups.of(self.statement.query, self.dataset.schema).size
+        return Groups.of(self.statement.query, self._dataset.schema).size
 
     def find(self) -> Answer | Answers | None:
         """The stored answer, if the identical query was asked before. Free."""
         if isinstance(self.plan, QueriesPlan):
-            several = self.dataset.find(self.plan)
+            several = self._dataset.find(self.plan)
             return None if several is None else self.answers(several)
-        stored = self.dataset.find(self.plan)
+        stored = self._dataset.find(self.plan)
         return None if stored is None else self.answer(stored)
 
     def run(self, dataset: OpenDataset | None = None) -> Answer | Answers:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
-        dataset = dataset or self.dataset
+        dataset = dataset or self._dataset
         if isinstance(self.plan, QueriesPlan):
             return self.answers(dataset.find_or_measure(self.plan, self.request))
         return self.answer(dataset.find_or_measure(self.plan, self.request))
 
     def answer(self, released: Released[AnswerRelease]) -> Answer:
-        return Answer(self.statement, released, self.dataset, confidence=self.confidence)
+        return Answer(self.statement, released, self._dataset, confidence=self.confidence)
 
     def answers(self, released: Released[AnswersRelease]) -> Answers:
-        return Answers(self.statement, released, self.dataset, confidence=self.confidence)
+        return Answers(self.statement, released, self._dataset, confidence=self.confidence)
 
     def preview(self) -> QueryPreview | QueriesPreview:
-        ledger, plan, sql = self.dataset.ledger, self.plan, self.statement.sql
-        stored = ledger.find(self.dataset.name, plan.key(self.dataset)) is not None
-        price = Price(plan.rho, plan.spends, ledger.budget(self.dataset.name).remaining, stored)
+        ledger, plan, sql = self._dataset.ledger, self.plan, self.statement.sql
+        stored = ledger.find(self._dataset.name, plan.key(self._dataset)) is not None
+        price = Price(plan.rho, plan.spends, ledger.budget(self._dataset.name).remaining, stored)
         plans = (
             [plan.part(query) for query in self.statement.queries]
             if isinstance(plan, QueriesPlan)
             else [plan]
         )
         size = self.group_count
-        parts = [QueryPreview.of(part, sql, size, price, self.dataset, self.confidence) for part in plans]
+        parts = [QueryPreview.of(part, sql, size, price, self._dataset, self.confidence) for part in plans]
         if not isinstance(plan, QueriesPlan):
             return parts[0]
         named = tuple(zip(self.statement.names, parts, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpxplain.model.charge import Request, Spend
+from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import PreparedRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import Preparation
@@ -67,25 +68,26 @@ class PreparationPreview(Displayed, Tabular):
         return [_summary(self.plan) | {"remaining_after": self.price.remaining_after}]
 
 
-@dataclass(frozen=True)
-class PlannedPreparation:
+class PlannedPreparation(Frozen):
     """A preparation of an answer, planned and not yet paid for."""
 
-    answer: AnswerLike
-    plan: Preparation
-    request: Request
-    dataset: OpenDataset
+    def __init__(self, answer: AnswerLike, plan: Preparation, request: Request, dataset: OpenDataset) -> None:
+        self.answer = answer
+        self.plan = plan
+        self.request = request
+        self._dataset = dataset
+        self.freeze()
 
     def preview(self) -> PreparationPreview:
-        remaining = self.dataset.ledger.budget(self.dataset.name).remaining
-        stored = self.dataset.find(self.plan) is not None
+        remaining = self._dataset.ledger.budget(self._dataset.name).remaining
+        stored = self._dataset.find(self.plan) is not None
         return PreparationPreview(
             Price(self.plan.rho, self.plan.spends, remaining, stored), self.answer.sql, self.plan
         )
 
     def run(self, dataset: OpenDataset | None = None) -> Prepared:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
-        released = (dataset or self.dataset).find_or_measure(self.plan, self.request)
+        released = (dataset or self._dataset).find_or_measure(self.plan, self.request)
         return Prepared(self.answer.sql, self.plan, released)
 
 

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 
 from dpxplain.curator import CuratorDataset
-from dpxplain.errors import InternalError
 from dpxplain.ledger.protocol import Ledger, LedgerView
 from dpxplain.model.charge import Charge, Entry
 from dpxplain.phases.concurrency import KeyedLocks
@@ -39,12 +38,9 @@ class TaskReleaser(LocalReleaser):
         super().store(entry, text)
 
 
-_READ_ONLY = StoredReleaser(InternalError("A request that may not spend was about to."))
-
-
 def read_only_session(dataset: OpenDataset, account: LedgerView) -> Session:
-    """For prices and for what is stored. It cannot spend."""
-    return Session(replace(dataset, ledger=account, releaser=_READ_ONLY))
+    """For prices and for what is stored. It cannot spend, and has no data."""
+    return Session(replace(dataset, ledger=account, releaser=StoredReleaser(), engine=None))
 
 
 def measuring_dataset(
@@ -62,4 +58,4 @@ def measuring_dataset(
 def curator_session(dataset: OpenDataset, account: LedgerView) -> Session:
     """Also shows true values. Cannot spend."""
     parts = {part.name: getattr(dataset, part.name) for part in fields(dataset)}
-    return Session(CuratorDataset(**parts | {"ledger": account, "releaser": _READ_ONLY}))
+    return Session(CuratorDataset(**parts | {"ledger": account, "releaser": StoredReleaser()}))

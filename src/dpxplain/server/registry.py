@@ -24,7 +24,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.releaser import LocalReleaser
+from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.server.problems import changed, not_found
 
@@ -159,7 +159,8 @@ class Registry:
             _check_inside(schema, folder, self._data_folder or folder)
         engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory)
         noise = private_noise(schema.privacy.noise)
-        dataset = OpenDataset(schema, engine, self._ledger, LocalReleaser(self._ledger), noise)
+        # Only a task spends, and on its caller's account (caller_session.py).
+        dataset = OpenDataset(schema, engine, self._ledger, StoredReleaser(), noise)
         dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
         return dataset
 

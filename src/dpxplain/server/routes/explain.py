@@ -151,8 +151,9 @@ def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
 
 
 def _show(
-    access: DatasetAccess, body: Prepare | Explain, planned: Planned, dataset: OpenDataset, form: Shown
+    access: DatasetAccess, body: Prepare | Explain, planned: Planned, dataset: OpenDataset | None, form: Shown
 ) -> translate.Payload:
+    """Without a data set to measure in, what is stored."""
     result = planned.run(dataset)
     if form == "release":
         return translate.show_release(result)
@@ -206,6 +207,6 @@ async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: S
 
     def work() -> translate.Payload:
         planned, _preview = _plan(access, body)
-        return _show(access, body, planned, planned.dataset, form)
+        return _show(access, body, planned, None, form)
 
     return await access.plan(work) | {"free": charge == 0}
