@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpxplain.engines import duckdb
+from dpxplain.engines.dense_counts import suits_dense
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Membership, Not, Query
 from dpxplain.model.schema import Schema
@@ -77,6 +79,36 @@ def test_a_condensed_pass_equals_a_full_one(aggregate: Aggregate, where: str) ->
             assert _sorted(engine, query, subsets) == condensed
             engine._condensed = True
     engine.close()
+
+
+@pytest.mark.parametrize("condensed", [True, False])
+@pytest.mark.parametrize("where", FILTERS)
+@pytest.mark.parametrize(
+    "aggregate",
+    [Aggregate("count"), Aggregate("count", "g"), Aggregate("count", "age"), Aggregate("sum", "pay")],
+    ids=str,
+)
+def test_counting_in_dense_arrays_equals_counting_in_the_database(
+    aggregate: Aggregate, where: str, condensed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = DuckDBEngine(_frame(4000), SCHEMA)
+    engine._condensed = condensed
+    monkeypatch.setattr(duckdb, "ROWS_AT_ONCE", 700)  # several batches
+    for group_by in ((), ("g",), ("g", "age")):
+        query = Query("t", group_by, aggregate, FILTERS[where])
+        for subsets in (((),), (("a",),), (("a",), ("both",), ("a", "both"))):
+            monkeypatch.setattr(duckdb, "suits_dense", lambda *_: True)
+            dense = _sorted(engine, query, subsets)
+            monkeypatch.setattr(duckdb, "suits_dense", lambda *_: False)
+            assert dense == _sorted(engine, query, subsets)
+    engine.close()
+
+
+def test_dense_arrays_are_chosen_by_declared_sizes_alone() -> None:
+    five = tuple((name,) for name in "abcde")
+    assert suits_dense(("g",), five, {"g": 3} | dict.fromkeys("abcde", 100))
+    assert not suits_dense(("g",), five[:2], {"g": 3, "a": 100, "b": 100}), "the database groups few as fast"
+    assert not suits_dense(("g",), five, {"g": 3000} | dict.fromkeys("abcde", 10_000)), "too large"
 
 
 def test_a_table_of_different_rows_is_not_condensed() -> None:

@@ -13,11 +13,12 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, quote
 from dpxplain.engines.duckdb_source import open_source, quiet
 from dpxplain.engines.engine import Grouped
 from dpxplain.errors import SourceError
-from dpxplain.model.cancellation import interruptible
+from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
@@ -29,6 +30,7 @@ from dpxplain.sql.render import (
     fits_condensed,
     grouped_select,
     grouping_parts,
+    row_select,
 )
 
 
@@ -64,7 +66,27 @@ class DuckDBEngine:
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
-        condensed = self._condensed and fits_condensed(query, self.schema)
+        sizes = {name: len(self.schema.domain(name)) + 1 for name in self.schema.discrete()}
+        scan = self._dense_scan if suits_dense(query.group_by, subsets, sizes) else self._grouping_sets
+        return scan(query, subsets, self._condensed and fits_condensed(query, self.schema))
+
+    def _dense_scan(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
+        """Reads the rows and counts them here."""
+        attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
+        rendered = row_select(query, self.schema, attributes, condensed=condensed)
+        names = (*query.group_by, *attributes)
+        counts = DenseCounts(query.group_by, subsets, {n: len(self.schema.domain(n)) + 1 for n in names})
+        cursor = self._connection.cursor()  # a connection serves one thread at a time
+        with closing(cursor), interruptible(cursor.interrupt):
+            relation = cursor.sql(rendered.sql("duckdb"), params=rendered.parameters)
+            for batch in checking(relation.to_arrow_reader(ROWS_AT_ONCE)):
+                columns = {name: batch[name].to_numpy() for name in batch.schema.names}
+                codes = {name: columns[code_column(self.schema, name)] for name in names}
+                counts.add(codes, columns["count"], columns.get("total"))
+        return counts.grouped()
+
+    def _grouping_sets(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
+        """Lets the database count."""
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):

@@ -10,9 +10,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Family
 from dpxplain.model.grouped import Grouped, IntArray
+
+_DENSE = 8  # a dense array of up to so many cells per row is quicker to fill than the rows are to sort
 
 __all__ = ["Cells", "IntArray", "Totals", "cells", "group_index", "marginals", "totals"]
 
@@ -72,28 +75,55 @@ def cells(
     its columns.
     """
     groups = group_index(grouped, group_by, shape)
-    occupied = (groups >= 0) & (grouped.count > 0)
-    rows_of = [np.flatnonzero(occupied & (grouped.subset == number)) for number in range(len(blocks))]
+    rows_of = _rows_of_blocks(grouped, (groups >= 0) & (grouped.count > 0), len(blocks))
     columns: list[tuple[IntArray, ...]] = []
-    for part, offset in zip(family.parts, family.offsets, strict=False):
-        rows = min(
-            (rows_of[number] for number, block in enumerate(blocks) if set(part.columns) <= set(block)),
-            key=len,
-        )
+    for part, holders, offset in zip(family.parts, _holders(family, blocks), family.offsets, strict=False):
+        rows = min((rows_of[number] for number in holders), key=len)
         matching, predicate = part.satisfied([grouped.codes[name][rows] for name in part.columns])
         rows = rows[matching]
-        index = groups[rows] * part.size + predicate
-        order = np.argsort(index, kind="stable")
-        rows, index = rows[order], index[order]
-        starts = np.flatnonzero(np.diff(index, prepend=-1))
-        group, predicate = np.divmod(index[starts], part.size)
-        # reduceat adds integers exactly; an empty pass has no segment to add.
-        sums = [
-            np.add.reduceat(a[rows], starts) if len(starts) else a[rows]
-            for a in (grouped.count, grouped.total)
-        ]
+        index, *sums = _summed(
+            groups[rows] * part.size + predicate,
+            (grouped.count[rows], grouped.total[rows]),
+            math.prod(shape) * part.size,
+        )
+        group, predicate = np.divmod(index, part.size)
         columns.append((group, offset + predicate, *sums))
     return Cells(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+
+
+def _summed(index: IntArray, values: tuple[IntArray, IntArray], size: int) -> tuple[IntArray, ...]:
+    """The different indices in order, and the sums of both values where they are equal; exact integers.
+
+    The first value is positive, so an index occurs where its sum is not 0.
+    """
+    if size <= _DENSE * len(index) + 1:
+        sums = [np.zeros(size, dtype=np.int64) for _ in values]
+        for dense, added in zip(sums, values, strict=True):
+            np.add.at(dense, index, added)
+        occurring = np.flatnonzero(sums[0])
+        return occurring, *(dense[occurring] for dense in sums)
+    order = np.argsort(index, kind="stable")
+    index = index[order]
+    starts = np.flatnonzero(np.diff(index, prepend=-1))
+    if not len(starts):  # reduceat needs a segment to add
+        return index, *values
+    return index[starts], *(np.add.reduceat(added[order], starts) for added in values)
+
+
+def _rows_of_blocks(grouped: Grouped, wanted: NDArray[np.bool_], blocks: int) -> list[IntArray]:
+    """The places of the wanted rows, block by block."""
+    order = np.argsort(grouped.subset, kind="stable")
+    ends = np.searchsorted(grouped.subset[order], np.arange(1, blocks))
+    return [rows[wanted[rows]] for rows in np.split(order, ends)]
+
+
+def _holders(family: Family, blocks: tuple[tuple[str, ...], ...]) -> list[list[int]]:
+    """The blocks that contain all columns of a part, for every part."""
+    sets = [frozenset(block) for block in blocks]
+    return [
+        [number for number, block in enumerate(sets) if block.issuperset(part.columns)]
+        for part in family.parts
+    ]
 
 
 def marginals(
@@ -112,9 +142,9 @@ def marginals(
     number = math.prod(shape)
     counts: list[IntArray] = []
     totals: list[IntArray] = []
-    for part in family.parts:
-        block = next(i for i, columns in enumerate(blocks) if set(part.columns) <= set(columns))
-        rows = np.flatnonzero((groups >= 0) & (grouped.subset == block))
+    rows_of = _rows_of_blocks(grouped, groups >= 0, len(blocks))
+    for part, holders in zip(family.parts, _holders(family, blocks), strict=True):
+        rows = min((rows_of[block] for block in holders), key=len)
         cell = groups[rows] * part.cells + part.cell_of([grouped.codes[name][rows] for name in part.columns])
         for sums, values in ((counts, grouped.count), (totals, grouped.total)):
             dense = np.zeros(number * part.cells, dtype=np.int64)

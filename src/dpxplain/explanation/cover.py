@@ -12,8 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
-_SMALL = 1024  # cells that fit a processor's cache: merging up to here is always worth it
-_GROWTH = 16  # how many times larger than the largest narrow subset a wider one may be
+_SMALL = 1024  # cells up to which merging is always worth it
+_GROWTH = 24  # how many times larger than the largest narrow subset a wider one may be,
+_CACHED = 16_384  # as long as its cells fit a processor's cache
 _MOST_SUBSETS = 5000  # beyond, finding a cover could take longer than the group-bys it saves
 
 Subset = tuple[str, ...]
@@ -22,7 +23,7 @@ Subset = tuple[str, ...]
 def cover(subsets: tuple[Subset, ...], sizes: Mapping[str, int]) -> tuple[Subset, ...]:
     """Wider subsets such that each given subset is contained in one of them; depends on domain sizes only.
 
-    >>> cover((("a",), ("b",), ("c",)), {"a": 10, "b": 20, "c": 5000})
+    >>> cover((("a",), ("b",), ("c",)), {"a": 10, "b": 20, "c": 1000})
     (('c', 'a'), ('b',))
     """
     return _cover(subsets, tuple(sorted(sizes.items())))
@@ -36,7 +37,8 @@ def _cover(subsets: tuple[Subset, ...], sizes: tuple[tuple[str, int], ...]) -> t
         return subsets
     bit = {name: 1 << i for i, name in enumerate(names)}
     cells = [math.prod(size[name] for name in subset) for subset in subsets]
-    most = max(_SMALL, _GROWTH * max(cells))
+    largest = max(cells)
+    most = max(_SMALL, min(_GROWTH * largest, _CACHED), 2 * largest)
     # The largest first: they can be widened the least.
     order = sorted(range(len(subsets)), key=lambda i: -cells[i])
     waiting = np.array([sum(bit[name] for name in subsets[i]) for i in order], dtype=np.int64)

@@ -190,4 +190,5 @@ class OpenDataset:
         return self.engine
 
     def _blocks(self, family: Family) -> tuple[tuple[str, ...], ...]:
-        return cover(family.subsets, {name: len(self.schema.domain(name)) for name in family.attributes})
+        codes = {name: len(self.schema.domain(name)) + 1 for name in family.attributes}  # 0: undeclared
+        return cover(family.subsets, codes)

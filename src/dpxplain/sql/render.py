@@ -116,18 +116,16 @@ def grouped_select(
             codes = [exp.column(code_column(schema, name)) for name in part]
             bits = exp.Anonymous(this="GROUPING", expressions=codes)
             outputs.append(exp.alias_(bits, f"missing_{i}", copy=False))
-    measured = query.aggregate.column
-    number = None if measured is None else list(schema.columns).index(measured)
+    number = _number(query, schema)
     counted = (
-        _sum("rows" if number is None else f"known_{number}") if condensed else _counted(schema, measured)
+        _sum("rows" if number is None else f"known_{number}")
+        if condensed
+        else exp.Count(this=_counted(schema, query.aggregate.column))
     )
     outputs.append(exp.alias_(counted, "count", copy=False))
     if query.aggregate.kind != "count":
         outputs.append(exp.alias_(_sum(f"{'sum' if condensed else 'units'}_{number}"), "total", copy=False))
-    table = exp.to_table(CONDENSED if condensed else ENCODED)
-    select = exp.select(*outputs, copy=False).from_(table, copy=False)
-    if query.where is not None:
-        select = select.where(_Conditions(schema, parameters).render(query.where), copy=False)
+    select = _select(outputs, query, schema, parameters, condensed=condensed)
     keys = [[exp.column(code_column(schema, n)) for n in (*query.group_by, *s)] for s in subsets]
     if len(subsets) == 1:
         select = select.group_by(*keys[0], copy=False)
@@ -137,20 +135,66 @@ def grouped_select(
     return Rendered(select, parameters)
 
 
+def row_select(
+    query: Query, schema: Schema, attributes: Sequence[str], *, condensed: bool = False
+) -> Rendered:
+    """The rows themselves, as codes and as what each adds to its cells' count and total; never NULL."""
+    parameters: list[int | float | bool] = []
+    number = _number(query, schema)
+    if condensed:
+        counted: exp.Expr = exp.column("rows" if number is None else f"known_{number}")
+    elif number is None:
+        counted = exp.Literal.number(1)
+    else:
+        known = exp.Is(this=_counted(schema, query.aggregate.column), expression=exp.null())
+        counted = exp.Cast(this=exp.not_(known), to=exp.DataType.build("TINYINT"))
+    outputs: list[exp.Expr] = [
+        *(exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)),
+        exp.alias_(counted, "count", copy=False),
+    ]
+    if query.aggregate.kind != "count":
+        value = exp.column(f"{'sum' if condensed else 'units'}_{number}")
+        added = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])
+        outputs.append(exp.alias_(added, "total", copy=False))
+    return Rendered(_select(outputs, query, schema, parameters, condensed=condensed), parameters)
+
+
+def _number(query: Query, schema: Schema) -> int | None:
+    """The position of the aggregated column among the declared ones."""
+    measured = query.aggregate.column
+    return None if measured is None else list(schema.columns).index(measured)
+
+
+def _select(
+    outputs: list[exp.Expr],
+    query: Query,
+    schema: Schema,
+    parameters: list[int | float | bool],
+    *,
+    condensed: bool,
+) -> exp.Select:
+    """The outputs over the table's rows that the query's filter admits."""
+    table = exp.to_table(CONDENSED if condensed else ENCODED)
+    select = exp.select(*outputs, copy=False).from_(table, copy=False)
+    if query.where is not None:
+        select = select.where(_Conditions(schema, parameters).render(query.where), copy=False)
+    return select
+
+
 def _sum(column: str) -> exp.Cast:
     return exp.Cast(this=exp.Sum(this=exp.column(column)), to=exp.DataType.build("BIGINT"))
 
 
-def _counted(schema: Schema, name: str | None) -> exp.Count:
-    """COUNT(*), or the rows that have a value: COUNT(x), SUM(x) and AVG(x) skip the others."""
+def _counted(schema: Schema, name: str | None) -> exp.Expr:
+    """What COUNT counts: `*`, or a column that is NULL where COUNT(x), SUM(x) and AVG(x) skip the row."""
     if name is None:
-        return exp.Count(this=exp.Star())
+        return exp.Star()
     column = schema.column(name)
     if column.bounds is not None:
-        return exp.Count(this=exp.column(units_column(schema, name)))
+        return exp.column(units_column(schema, name))
     if column.edges is not None:
-        return exp.Count(this=exp.column(value_column(schema, name)))
-    return exp.Count(this=_declared_or_null(schema, name))
+        return exp.column(value_column(schema, name))
+    return _declared_or_null(schema, name)
 
 
 def _declared_or_null(schema: Schema, name: str) -> exp.Condition:
