@@ -5,10 +5,13 @@ import { comparing } from '../src/lib/state/comparing.svelte';
 const row = (label: string, estimate: number): AnswerRow => ({
   group: [label],
   label,
+  labels: [label],
   estimate,
   low: estimate - 1,
   high: estimate + 1,
   noise_scale: 1,
+  estimate_text: '',
+  interval_text: '',
 });
 const ROWS = [row('A', 1), row('B', 3), row('C', 2)];
 const answer = (id: number): Answer =>

@@ -4,8 +4,12 @@ import { isByNoise } from '../src/lib/noise';
 import { placeOf } from '../src/lib/reopen';
 import { format } from '../src/lib/route';
 
-const entry = (kind: string, request: object | null, description = ''): HistoryEntry =>
-  ({ id: 4, kind, state: 'released', description, request }) as unknown as HistoryEntry;
+const entry = (kind: string, request: object | null, weights: HistoryEntry['weights'] = []): HistoryEntry =>
+  ({ id: 4, kind, state: 'released', request, weights }) as unknown as HistoryEntry;
+const PAIR = [
+  { group: 'True, NULL', weight: 1 },
+  { group: 'b', weight: -1 },
+];
 const hash = (line: HistoryEntry) => {
   const place = placeOf(line, 'adult');
   return place && format(place);
@@ -20,17 +24,13 @@ describe('a line of the history', () => {
     const request = {
       answer: 1,
       of: 'AVG(x)',
-      weights: [
-        { group: [true, null], weight: 1 },
-        { group: 'b', weight: -1 },
-      ],
       confidence: 0.9,
       k: 3,
       rho: 0.5,
       mechanism: 'vector',
       family: { conjuncts: 2 },
     };
-    expect(placeOf(entry('explain', request), 'adult')).toMatchObject({
+    expect(placeOf(entry('explain', request, PAIR), 'adult')).toMatchObject({
       answer: 1,
       of: 'AVG(x)',
       confidence: 0.9,
@@ -43,8 +43,9 @@ describe('a line of the history', () => {
   });
 
   test('of a preparation leads to a free explanation', () => {
-    const line = entry('prepare', { answer: 1 }, 'Why is AVG(x) of A above that of B?');
-    expect(hash(line)).toBe('#/adult?answer=1&group=1*A&group=-1*B&explain=5');
+    expect(hash(entry('prepare', { answer: 1 }))).toBe('#/adult?answer=1&explain=5');
+    const withQuestion = hash(entry('prepare', { answer: 1 }, PAIR));
+    expect(withQuestion).toBe('#/adult?answer=1&group=1*True%2C+NULL&group=-1*b&explain=5');
   });
 
   test('that has no result leads nowhere', () => {

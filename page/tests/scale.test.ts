@@ -1,15 +1,7 @@
 import { expect, test } from 'vitest';
-import type { AnswerRow } from '../src/lib/api/types';
 import { scaleOf } from '../src/lib/scale';
 
-const row = (low: number | null, estimate: number, high: number | null): AnswerRow => ({
-  group: [],
-  label: '',
-  estimate,
-  low,
-  high,
-  noise_scale: null,
-});
+const row = (low: number | null, estimate: number, high: number | null) => ({ estimate, low, high });
 
 test('ticks are round and hold every interval', () => {
   const scale = scaleOf([row(0.11, 0.2, 0.29), row(0.31, 0.4, 0.49)]);

@@ -19,6 +19,7 @@ A message says what is wrong, where, and how to mend it. It never carries a valu
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -49,7 +50,23 @@ class BadRequest(DPXPlainError):
 
 
 class SchemaError(BadRequest):
-    """The declared schema is malformed or contradicts the source."""
+    """The declared schema is malformed or contradicts the source.
+
+    `mistakes` has every refused key with what is wrong; `place` is the line and column, counted from 1, where
+    a text stops being TOML.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        remedy: str = "",
+        mistakes: Sequence[tuple[str, str]] = (),
+        place: tuple[int, int] | None = None,
+    ) -> None:
+        self.mistakes = tuple(mistakes)
+        self.place = place
+        super().__init__(problem, remedy=remedy)
 
 
 class SourceError(BadRequest):

@@ -41,6 +41,20 @@ def test_an_old_price_is_not_told_beside_a_new_one(adult: RunningServer, visit: 
     expect(cost(page)).to_contain_text("Costs 0.3 of")
 
 
+def test_the_form_waits_until_typed_sql_is_read(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult)
+    grouping = page.get_by_role("combobox", name="Group by")
+    expect(grouping).to_have_value("marital_status")
+    expect(grouping).to_be_enabled()
+    with held(page, "**/preview"):
+        write_sql(page, OTHER)
+        expect(grouping).to_be_disabled()
+    expect(grouping).to_be_enabled()
+    expect(grouping).to_have_value("sex")
+    grouping.select_option("race")
+    expect(page.locator(".cm-content")).to_contain_text("SELECT race, COUNT(*)")
+
+
 def test_few_predicates_are_not_refused_for_being_few(
     tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:

@@ -7,13 +7,14 @@ import { setDiagnostics } from '@codemirror/lint';
 import { Compartment, EditorState, Prec } from '@codemirror/state';
 import { drawSelection, EditorView, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
+import type { Position, SchemaProblem } from '../lib/api/types';
 import { colours, look } from '../lib/editor';
-import type { Mark } from './keyplaces';
+import { rangeOf } from '../lib/offsets';
 
 export interface TomlEditor {
   set: (text: string) => void;
-  mark: (marks: Mark[]) => void;
-  goTo: (position: number) => void;
+  mark: (problems: SchemaProblem[]) => void;
+  goTo: (position: Position) => void;
   allow: (editing: boolean) => void;
   destroy: () => void;
 }
@@ -61,25 +62,21 @@ export function createTomlEditor(
       ],
     }),
   });
-  const within = (position: number) => Math.min(position, view.state.doc.length);
+  const range = (position: Position) => rangeOf(position, view.state.doc.toString());
   return {
     set: (next) => {
       if (next !== view.state.doc.toString()) {
         view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } });
       }
     },
-    mark: (marks) => {
-      const placed = marks.filter(({ line }) => line !== null);
-      const diagnostics = placed.map(({ from, to, key, message }) => ({
-        from: within(from),
-        to: within(Math.max(from + 1, to)),
-        severity: 'error' as const,
-        message: `${key}: ${message}`,
-      }));
+    mark: (problems) => {
+      const diagnostics = problems.flatMap(({ key, message, position }) =>
+        position ? [{ ...range(position), severity: 'error' as const, message: `${key}: ${message}` }] : [],
+      );
       view.dispatch(setDiagnostics(view.state, diagnostics));
     },
     goTo: (position) => {
-      view.dispatch({ selection: { anchor: within(position) }, scrollIntoView: true });
+      view.dispatch({ selection: { anchor: range(position).from }, scrollIntoView: true });
       view.focus();
     },
     allow: (allowed) =>

@@ -8,6 +8,7 @@ import { Compartment, EditorState, Prec } from '@codemirror/state';
 import { drawSelection, EditorView, keymap, placeholder } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import type { Dataset, Problem } from './api/types';
+import { rangeOf } from './offsets';
 
 export interface Editor {
   set: (text: string) => void;
@@ -107,12 +108,8 @@ function marks(problem: Problem, view: EditorView) {
   const text = view.state.doc.toString();
   const position = problem.position;
   if (!position) return [];
-  // The server counts characters; the editor counts UTF-16 units.
-  const unit = (index: number) => [...text].slice(0, index).join('').length;
-  const from = Math.min(unit(position.start), text.length);
-  const to = Math.max(from, Math.min(unit(position.end ?? position.start), text.length));
   const message = [problem.message, problem.remedy].filter(Boolean).join(' ');
-  return [{ from, to: to === from ? Math.min(from + 1, text.length) : to, severity: 'error' as const, message }];
+  return [{ ...rangeOf(position, text), severity: 'error' as const, message }];
 }
 
 export const colours = HighlightStyle.define([

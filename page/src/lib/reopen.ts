@@ -2,8 +2,6 @@
 import type { HistoryEntry } from './api/types';
 import { ALL, DEFAULT_CONFIDENCE, FIRST_K, type ExplainPlace, type Place } from './route';
 
-type Value = string | number | boolean | null;
-
 export function placeOf(entry: HistoryEntry, dataset: string): Place | null {
   const place: Place = {
     dataset,
@@ -18,18 +16,12 @@ export function placeOf(entry: HistoryEntry, dataset: string): Place | null {
   if (entry.kind === 'query') return { ...place, answer: entry.id };
   const request = entry.request;
   if (!request || typeof request.answer !== 'number') return null;
-  const weights = (request.weights ?? []) as { group: Value[] | string; weight: number }[];
-  const groups = weights.map(({ group, weight }) => ({
-    label: Array.isArray(group) ? group.map(label).join(', ') : group,
-    weight,
-  }));
-  const asked = { ...place, answer: request.answer, of: (request.of as string) ?? null, groups };
-  if (entry.kind === 'prepare') {
-    return { ...asked, groups: pairIn(entry.description), explain: prepared(request.family as object | undefined) };
-  }
-  if (entry.kind !== 'explain') return asked;
+  const groups = entry.weights.map(({ group, weight }) => ({ label: group, weight }));
+  const question = { ...place, answer: request.answer, of: (request.of as string) ?? null, groups };
+  if (entry.kind === 'prepare') return { ...question, explain: prepared(request.family as object | undefined) };
+  if (entry.kind !== 'explain') return question;
   return {
-    ...asked,
+    ...question,
     confidence: typeof request.confidence === 'number' ? request.confidence : DEFAULT_CONFIDENCE,
     atLeast: Number(request.at_least ?? 0),
     explain: {
@@ -55,21 +47,4 @@ function prepared(family: object | undefined): ExplainPlace {
     sensitivity: 'tight',
     family: { ...ALL, ...family },
   };
-}
-
-/** Bought with a question, a preparation is described by it; labels that do not fit the answer choose nothing. */
-function pairIn(description: string): Place['groups'] {
-  const [, first, second] = /^Why is .+? of (.+) above that of (.+)\?$/.exec(description) ?? [];
-  if (!first || !second) return [];
-  return [
-    { label: first, weight: 1 },
-    { label: second, weight: -1 },
-  ];
-}
-
-/** How the server labels a declared value. */
-function label(value: Value): string {
-  if (value === null) return 'NULL';
-  if (typeof value === 'boolean') return value ? 'True' : 'False';
-  return String(value);
 }

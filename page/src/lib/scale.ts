@@ -1,6 +1,6 @@
 // A common axis: round ends, round ticks, and where a value lies on it in percent.
 import type { AnswerRow } from './api/types';
-import { number } from './words';
+import { plain } from './words';
 
 export interface Scale {
   ticks: { at: number; text: string }[];
@@ -11,7 +11,7 @@ export interface Scale {
 
 const MOST_TICKS = 5;
 
-export function scaleOf(rows: AnswerRow[]): Scale {
+export function scaleOf(rows: Pick<AnswerRow, 'estimate' | 'low' | 'high'>[]): Scale {
   const ends = rows.flatMap((row) => [row.low ?? row.estimate, row.high ?? row.estimate]).filter(Number.isFinite);
   let low = ends.length ? Math.min(...ends) : 0;
   let high = ends.length ? Math.max(...ends) : 1;
@@ -26,7 +26,7 @@ export function scaleOf(rows: AnswerRow[]): Scale {
   const at = (value: number) => (100 * (value - first * step)) / span;
   const ticks = Array.from({ length: last - first + 1 }, (_, i) => {
     const value = Number(((first + i) * step).toPrecision(12));
-    return { at: at(value), text: number(value) };
+    return { at: at(value), text: plain(value) };
   });
   const zero = first <= 0 && last >= 0 ? at(0) : null;
   return { ticks, zero, at };

@@ -72,7 +72,7 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
     """By default all discrete columns that the query neither groups nor aggregates by; refuses in words."""
     attributes, conjuncts = choice.attributes, choice.conjuncts
     exclude, predicates = choice.exclude, choice.predicates
-    eligible = _eligible(schema, query)
+    eligible = eligible_attributes(schema, query)
     if predicates is not None:
         if attributes is not None or conjuncts is not None or exclude:
             raise ExplanationError(
@@ -110,7 +110,8 @@ def chosen_family(choice: CheckedChoice, schema: Schema, query: Query, parse: Pa
     return _sized(Family.conjunctions(schema, choice.attributes, choice.conjuncts))
 
 
-def _eligible(schema: Schema, query: Query) -> list[str]:
+def eligible_attributes(schema: Schema, query: Query) -> list[str]:
+    """The columns that may explain: discrete, and neither grouped nor aggregated by."""
     return [
         name for name in schema.discrete() if name not in query.group_by and name != query.aggregate.column
     ]
@@ -132,7 +133,7 @@ def _listed(
     predicates: tuple[str | Recipe | Either, ...], schema: Schema, query: Query, parse: ParseCondition
 ) -> Family:
     """Conditions grouped by the columns they read, so that each set of columns is counted once."""
-    eligible = _eligible(schema, query)
+    eligible = eligible_attributes(schema, query)
     by_columns: dict[tuple[str, ...], dict[Filter, None]] = {}
     for item in predicates:
         conditions: Iterable[Filter]

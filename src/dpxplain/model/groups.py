@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,11 @@ from dpxplain.model.schema import Bin, DomainValue, Schema, label
 
 LARGEST_ANSWER = 1_000_000
 _JOINTS = ("→", "->", " / ", ",")
+
+
+def group_label(key: Iterable[DomainValue]) -> str:
+    """A group as text for people; the one group of a query without GROUP BY is all rows."""
+    return ", ".join(map(label, key)) or "all rows"
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Groups:
         return tuple(domain[int(code)] for domain, code in zip(self.domains, codes, strict=True))
 
     def label(self, index: int) -> str:
-        return ", ".join(label(value) for value in self.key(index)) or "all rows"
+        return group_label(self.key(index))
 
     def arranged(self, presentation: Presentation, estimates: Sequence[Sequence[float]]) -> list[int]:
         """The groups in the order and number of ORDER BY and LIMIT, applied to released `estimates`."""

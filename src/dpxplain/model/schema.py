@@ -277,9 +277,11 @@ class Schema(Declared):
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
+            mistakes = [_mistake(e) for e in error.errors()]
             raise SchemaError(
-                f"In {where}: {'; '.join(_explain(e) for e in error.errors())}.",
+                f"In {where}: {'; '.join(f'{key}: {message}' for key, message in mistakes)}.",
                 remedy="Mend these keys of the schema.",
+                mistakes=mistakes,
             ) from None
 
     def column(self, name: str) -> Column:
@@ -325,15 +327,15 @@ def _canonical(value: Any) -> Any:
     return value if kind in (str, int, float, bool, type(None)) else ["object", id(value)]
 
 
-def _explain(error: Any) -> str:
-    """One validation error as `key: what is wrong`."""
+def _mistake(error: Any) -> tuple[str, str]:
+    """The refused key of a validation error, and what is wrong with it."""
     key = ".".join(str(part) for part in error["loc"]) or "schema"
     kinds: dict[str, str] = {
         "missing": "is missing",
         "extra_forbidden": "is not a known key",
     }
     message = kinds.get(error["type"]) or error["msg"].removeprefix("Value error, ")
-    return f"{key}: {message[0].lower() + message[1:]}"
+    return key, message[0].lower() + message[1:]
 
 
 AggregateKind = Literal["count", "sum", "avg"]

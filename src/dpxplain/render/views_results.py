@@ -310,6 +310,16 @@ def truth_cells(record: Record) -> dict[str, Cell]:
     return cells
 
 
+def true_texts(record: Record) -> tuple[str, str]:
+    """The true value or influence of a row as text, and the true gap without its rows where that is told."""
+    cells = truth_cells({name: value for name, value in record.items() if name not in _GAPS})
+    true = next(
+        name for name in reversed(cells) if name.rstrip("_") in ("true", "true influence", "influence")
+    )
+    gap = _gap_cells(record)["truly without them"].text if record.get(_GAPS[0]) is not None else ""
+    return cells[true].text, gap
+
+
 def _spread(record: Record) -> float | None:
     """The width of the released interval, which says how many digits are worth showing."""
     for stem in ("", "influence_"):

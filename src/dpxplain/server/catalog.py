@@ -7,6 +7,7 @@ from typing import Any
 from dpxplain.model.budget import Budget
 from dpxplain.model.predicate import sql_literal, sql_name
 from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
+from dpxplain.results.formats import number
 from dpxplain.server.response_shapes import ColumnPayload, DatasetPayload, Example, Summary
 from dpxplain.sql.parse import parse
 from dpxplain.wire.payloads import budget_payload
@@ -62,6 +63,7 @@ def columns(schema: Schema) -> list[ColumnPayload]:
             values=None if column.domain is None else [label(value) for value in column.domain],
             sql_values=None if column.domain is None else [_sql_value(value) for value in column.domain],
             bounds=None if column.bounds is None else list(column.bounds),
+            bounds_text=None if column.bounds is None else " to ".join(map(number, column.bounds)),
             description=column.description,
         )
         for name, column in schema.columns.items()

@@ -37,7 +37,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _MOST_DEPTH, _MOST_TABLES = 32, 5_000
 _NOT_PART_OF_KEYS = str.maketrans("", "", " \t\"'")
 _WORD = re.compile(r"[\w.-]+")
-_TOML_POSITION = re.compile(r"\(at (line \d+, column \d+|end of document)\)")
+_TOML_POSITION = re.compile(r"\(at (line (\d+), column (\d+)|end of document)\)")
 
 FileVersion = tuple[int, int]
 """Time and size: differs whenever the file was edited."""
@@ -254,10 +254,18 @@ def schema_of(text: str) -> Schema:
         raise SchemaError(
             f"The schema is not valid TOML{f' at {position[1]}' if position else ''}.",
             remedy="Mend it there.",
+            place=_place(text, position),
         ) from None
     schema = Schema.load(raw)
     _check_source(schema)
     return schema
+
+
+def _place(text: str, position: re.Match[str] | None) -> tuple[int, int]:
+    """Line and column where tomllib stopped; the end of the text where it names none."""
+    if position is not None and position[2]:
+        return int(position[2]), int(position[3])
+    return text.count("\n") + 1, len(text) - text.rfind("\n")
 
 
 def _check_toml_size(text: str) -> None:
@@ -316,7 +324,8 @@ def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
 
 def _check_source(schema: Schema) -> None:
     if "\x00" in (schema.table.source or ""):  # no path has it, and asking the system would fail
-        raise SchemaError("table.source: must not contain a NUL character.", remedy="Leave it out.")
+        mistake = ("table.source", "must not contain a NUL character")
+        raise SchemaError(f"{': '.join(mistake)}.", remedy="Leave it out.", mistakes=[mistake])
 
 
 def _source(schema: Schema, folder: Path) -> Path:

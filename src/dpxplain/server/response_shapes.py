@@ -57,6 +57,7 @@ class ColumnPayload(TypedDict):
     values: list[str] | None
     sql_values: list[str | None] | None
     bounds: list[float] | None
+    bounds_text: str | None
     description: str
 
 
@@ -153,6 +154,20 @@ class SchemaText(TypedDict):
     editable: bool
 
 
+class SchemaProblem(TypedDict):
+    """A refused key; `position` is null where neither it nor a table around it is in the text."""
+
+    key: str
+    message: str
+    position: Position | None
+
+
+class SchemaRefused(Failure):
+    """`problems` is empty where the refusal is about no key."""
+
+    problems: list[SchemaProblem]
+
+
 class SchemaChecked(TypedDict):
     name: str
     columns: list[ColumnPayload]
@@ -184,6 +199,8 @@ class TokenMade(TypedDict):
 
 
 class AuditLine(TypedDict):
+    """A record as it is chained, and in a sentence."""
+
     id: int
     time: str
     actor: str
@@ -192,6 +209,8 @@ class AuditLine(TypedDict):
     details: dict[str, Any]
     previous: str
     hash: str
+    sentence: str
+    reveals_truth: bool
 
 
 class AuditPayload(TypedDict):

@@ -6,15 +6,21 @@ The command line prints them with --json; the server serves them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpxplain.explanation.choice import eligible_attributes
 from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Entry, Spend
+from dpxplain.model.groups import group_label
+from dpxplain.model.schema import label
 from dpxplain.privacy.accounting import epsilon
+from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
 from dpxplain.render.snippets import Place, explain_code, query_code
+from dpxplain.render.views_results import true_texts
+from dpxplain.results import formats
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation
@@ -27,6 +33,7 @@ from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowed
 from dpxplain.wire.shapes import (
     Amounts,
+    AmountTexts,
     AnswerPart,
     AnswerPayload,
     BudgetFigures,
@@ -41,6 +48,7 @@ from dpxplain.wire.shapes import (
     QuestionPayload,
     Record,
     SpendPayload,
+    TrueValue,
     TruthPayload,
     WeightPayload,
 )
@@ -84,10 +92,13 @@ def _part(answer: Answer) -> AnswerPart:
             GroupPayload(
                 group=list(group_request(row.group)),
                 label=row.label,
+                labels=list(map(label, row.group)),
                 estimate=row.estimate,
                 low=_number(row.interval[0]),
                 high=_number(row.interval[1]),
                 noise_scale=_number(row.scale),
+                estimate_text=_estimate_text(row.estimate, row.interval),
+                interval_text=_interval_text(row.interval),
             )
             for row in answer.rows
         ],
@@ -108,12 +119,15 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         at_least=contrast.at_least,
         estimate=question.estimate,
         interval=(_number(question.interval[0]), _number(question.interval[1])),
+        estimate_text=_estimate_text(question.estimate, question.interval),
+        interval_text=_interval_text(question.interval),
         confidence=question.confidence,
         method=question.method,
         verdict=question.verdict.value,
         finding=question.finding,
         note=question.note,
         prepared=question.prepared,
+        attributes=eligible_attributes(question.answer.schema, question.answer.statement.query),
     )
     if truth is not None:
         payload["truth"] = truth_payload(truth)
@@ -131,6 +145,7 @@ def explanation_payload(
             unclear=words.is_unclear(row),
             sentence=words.row_sentence(table, row),
             influence_text=words.influence_text(row),
+            influence_interval_text=_interval_text(row.influence),
             gap_without_text=words.gap_without_text(table, row),
             rank_text=words.ranks(*row.rank),
             drill=narrowed(sql, str(row.predicate)),
@@ -221,7 +236,25 @@ def budget_payload(budget: Budget) -> BudgetPayload:
 
 
 def truth_payload(truth: Truth) -> TruthPayload:
-    return TruthPayload(private=False, title=truth.title, rows=list(map(_finite, truth.rows)))
+    return TruthPayload(
+        private=False,
+        title=truth.title,
+        rows=list(map(_finite, truth.rows)),
+        values=list(map(_true_value, truth.rows)),
+    )
+
+
+def _true_value(record: dict[str, Any]) -> TrueValue:
+    own = {name.rstrip("_"): value for name, value in record.items()}  # see `results.answers.unused`
+    value = next(own[name] for name in ("true", "true_influence", "influence") if name in own)
+    covered = own.get("covered" if "true" in own else "influence_covered")
+    text, gap_without = true_texts(record)
+    return TrueValue(
+        value=None if value is None else _number(value),
+        text=text,
+        covered=covered,
+        gap_without_text=gap_without,
+    )
 
 
 def history_payload(entries: Sequence[Entry]) -> HistoryPayload:
@@ -245,6 +278,7 @@ def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
                 total_rho=rho_of_units(total),
                 spends=_spends(entry.spends),
                 request=None if entry.request is None else dict(entry.request),
+                weights=_weights(entry.request),
                 key=entry.key,
             )
         )
@@ -252,19 +286,37 @@ def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
 
 
 def _budget(budget: Budget) -> BudgetFigures:
-    amounts = Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining)
     delta = budget.delta
+    limit, spent, remaining = (epsilon(rho, delta) for rho in (budget.limit, budget.spent, budget.remaining))
     return BudgetFigures(
-        rho=amounts,
-        epsilon=Amounts(
-            limit=epsilon(budget.limit, delta),
-            spent=epsilon(budget.spent, delta),
-            remaining=epsilon(budget.remaining, delta),
+        rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
+        epsilon=Amounts(limit=limit, spent=spent, remaining=remaining),
+        epsilon_text=AmountTexts(
+            limit=formats.number(limit), spent=formats.number(spent), remaining=formats.number(remaining)
         ),
         delta=delta,
         expires=None if budget.expires is None else budget.expires.isoformat(),
         shared_remaining=budget.shared_remaining,
     )
+
+
+def _weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
+    """The groups that a stored request compares, labelled as its answer labels them."""
+    return [
+        WeightPayload(
+            group=group_label(group) if isinstance(group := term["group"], list) else group,
+            weight=term["weight"],
+        )
+        for term in (request or {}).get("weights", ())
+    ]
+
+
+def _estimate_text(estimate: float, interval: Interval) -> str:
+    return formats.number(estimate, interval[1] - interval[0])
+
+
+def _interval_text(interval: Interval) -> str:
+    return formats.interval(*interval) if all(map(math.isfinite, interval)) else "unbounded"
 
 
 def _spends(spends: Sequence[Spend]) -> list[SpendPayload]:

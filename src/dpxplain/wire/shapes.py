@@ -21,9 +21,16 @@ class Amounts(TypedDict):
     remaining: float
 
 
+class AmountTexts(TypedDict):
+    limit: str
+    spent: str
+    remaining: str
+
+
 class BudgetFigures(TypedDict):
     rho: Amounts
     epsilon: Amounts
+    epsilon_text: AmountTexts
     delta: float
     expires: str | None
     shared_remaining: float | None
@@ -40,15 +47,35 @@ class SpendPayload(TypedDict):
     rho: float
 
 
+class TrueValue(TypedDict):
+    """Of a group or predicate; `covered` by the released interval, null where there is nothing to cover."""
+
+    value: float | None
+    text: str
+    covered: bool | None
+    gap_without_text: str
+
+
 class TruthPayload(TypedDict):
+    """`values` has one for each row."""
+
     private: Literal[False]
     title: str
     rows: list[Record]
+    values: list[TrueValue]
 
 
-class GroupPayload(TypedDict):
+class EstimateTexts(TypedDict):
+    """A released value and its interval, rounded as people read them."""
+
+    estimate_text: str
+    interval_text: str
+
+
+class GroupPayload(EstimateTexts):
     group: list[Scalar]
     label: str
+    labels: list[str]  # one for each column of the group
     estimate: float
     low: float | None
     high: float | None
@@ -91,7 +118,7 @@ class WeightPayload(TypedDict):
     weight: float
 
 
-class QuestionPayload(TypedDict):
+class QuestionPayload(EstimateTexts):
     kind: Literal["question"]
     answer: int
     of: str
@@ -106,6 +133,7 @@ class QuestionPayload(TypedDict):
     finding: str
     note: str
     prepared: bool
+    attributes: list[str]  # which may explain it
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
     truth: NotRequired[TruthPayload]
 
@@ -126,6 +154,7 @@ class ExplanationLine(TypedDict):
     unclear: bool
     sentence: str
     influence_text: str
+    influence_interval_text: str  # of the absolute influence
     gap_without_text: str
     rank_text: str
     drill: str
@@ -216,6 +245,7 @@ class HistoryLine(TypedDict):
     total_rho: float
     spends: list[SpendPayload]
     request: dict[str, Any] | None
+    weights: list[WeightPayload]  # of the groups that the request compares, by their labels
     key: str
 
 

@@ -659,7 +659,7 @@ export interface paths {
         put?: never;
         /**
          * Check
-         * @description Whether a schema is right, without opening or changing anything.
+         * @description Whether a schema is right, and where it is not, without opening or changing anything.
          */
         post: operations["check_api_v1_admin_schema_check_post"];
         delete?: never;
@@ -775,6 +775,15 @@ export interface components {
             /** Time */
             time: string | null;
         };
+        /** AmountTexts */
+        AmountTexts: {
+            /** Limit */
+            limit: string;
+            /** Spent */
+            spent: string;
+            /** Remaining */
+            remaining: string;
+        };
         /** Amounts */
         Amounts: {
             /** Limit */
@@ -873,7 +882,10 @@ export interface components {
             /** Expected Key */
             expected_key?: string | null;
         };
-        /** AuditLine */
+        /**
+         * AuditLine
+         * @description A record as it is chained, and in a sentence.
+         */
         AuditLine: {
             /** Id */
             id: number;
@@ -893,6 +905,10 @@ export interface components {
             previous: string;
             /** Hash */
             hash: string;
+            /** Sentence */
+            sentence: string;
+            /** Reveals Truth */
+            reveals_truth: boolean;
         };
         /** AuditPayload */
         AuditPayload: {
@@ -914,6 +930,7 @@ export interface components {
         BudgetFigures: {
             rho: components["schemas"]["Amounts"];
             epsilon: components["schemas"]["Amounts"];
+            epsilon_text: components["schemas"]["AmountTexts"];
             /** Delta */
             delta: number;
             /** Expires */
@@ -925,6 +942,7 @@ export interface components {
         BudgetPayload: {
             rho: components["schemas"]["Amounts"];
             epsilon: components["schemas"]["Amounts"];
+            epsilon_text: components["schemas"]["AmountTexts"];
             /** Delta */
             delta: number;
             /** Expires */
@@ -977,6 +995,8 @@ export interface components {
             sql_values: (string | null)[] | null;
             /** Bounds */
             bounds: number[] | null;
+            /** Bounds Text */
+            bounds_text: string | null;
             /** Description */
             description: string;
         };
@@ -1134,6 +1154,8 @@ export interface components {
             sentence: string;
             /** Influence Text */
             influence_text: string;
+            /** Influence Interval Text */
+            influence_interval_text: string;
             /** Gap Without Text */
             gap_without_text: string;
             /** Rank Text */
@@ -1271,10 +1293,16 @@ export interface components {
         };
         /** GroupPayload */
         GroupPayload: {
+            /** Estimate Text */
+            estimate_text: string;
+            /** Interval Text */
+            interval_text: string;
             /** Group */
             group: (string | number | boolean | null)[];
             /** Label */
             label: string;
+            /** Labels */
+            labels: string[];
             /** Estimate */
             estimate: number;
             /** Low */
@@ -1318,6 +1346,8 @@ export interface components {
             request: {
                 [key: string]: unknown;
             } | null;
+            /** Weights */
+            weights: components["schemas"]["WeightPayload"][];
             /** Key */
             key: string;
         };
@@ -1499,6 +1529,10 @@ export interface components {
         };
         /** QuestionPayload */
         QuestionPayload: {
+            /** Estimate Text */
+            estimate_text: string;
+            /** Interval Text */
+            interval_text: string;
             /**
              * Kind
              * @constant
@@ -1533,6 +1567,8 @@ export interface components {
             note: string;
             /** Prepared */
             prepared: boolean;
+            /** Attributes */
+            attributes: string[];
             /** Chart */
             chart?: {
                 [key: string]: unknown;
@@ -1566,6 +1602,32 @@ export interface components {
             columns: components["schemas"]["ColumnPayload"][];
             /** Warnings */
             warnings: string[];
+        };
+        /**
+         * SchemaProblem
+         * @description A refused key; `position` is null where neither it nor a table around it is in the text.
+         */
+        SchemaProblem: {
+            /** Key */
+            key: string;
+            /** Message */
+            message: string;
+            position: components["schemas"]["Position"] | null;
+        };
+        /**
+         * SchemaRefused
+         * @description `problems` is empty where the refusal is about no key.
+         */
+        SchemaRefused: {
+            /** Code */
+            code: string;
+            /** Message */
+            message: string;
+            /** Remedy */
+            remedy: string;
+            position: components["schemas"]["Position"] | null;
+            /** Problems */
+            problems: components["schemas"]["SchemaProblem"][];
         };
         /** SchemaText */
         SchemaText: {
@@ -1683,7 +1745,24 @@ export interface components {
             /** Analyst */
             analyst?: string | null;
         };
-        /** TruthPayload */
+        /**
+         * TrueValue
+         * @description Of a group or predicate; `covered` by the released interval, null where there is nothing to cover.
+         */
+        TrueValue: {
+            /** Value */
+            value: number | null;
+            /** Text */
+            text: string;
+            /** Covered */
+            covered: boolean | null;
+            /** Gap Without Text */
+            gap_without_text: string;
+        };
+        /**
+         * TruthPayload
+         * @description `values` has one for each row.
+         */
         TruthPayload: {
             /**
              * Private
@@ -1696,6 +1775,8 @@ export interface components {
             rows: {
                 [key: string]: string | number | boolean | null;
             }[];
+            /** Values */
+            values: components["schemas"]["TrueValue"][];
         };
         /** Weight */
         Weight: {
@@ -4973,7 +5054,7 @@ export interface operations {
                     "application/json": components["schemas"]["SchemaChecked"];
                 };
             };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            /** @description Wrong. */
             400: {
                 headers: {
                     [name: string]: unknown;

@@ -9,7 +9,13 @@ export type ChartSpec = Record<string, unknown>;
 /** Results carry a chart where its width was asked for. */
 type Charted<T> = T & { chart?: ChartSpec | null };
 
-export type Problem = Omit<Schemas['Failure'], 'position'> & { position?: Schemas['Position'] | null };
+export type Position = Schemas['Position'];
+export type SchemaProblem = Schemas['SchemaProblem'];
+/** Everything that goes wrong; only a refused schema has `problems`, one for each key. */
+export type Problem = Omit<Schemas['Failure'], 'position'> & {
+  position?: Position | null;
+  problems?: SchemaProblem[];
+};
 export type Me = Schemas['Me'];
 export type Budget = Schemas['BudgetFigures'];
 export type DatasetSummary = Schemas['Summary'];

@@ -13,8 +13,9 @@ class Asking {
   rho = $state(FIRST_PRICE);
   confidence = $state(DEFAULT_CONFIDENCE);
   preview = $state.raw<Preview | null>(null);
-  /** What the SQL asks in the form's fields, as of the last preview; null if a form cannot ask it. */
+  /** What `#formSql` asks in the form's fields; null if a form cannot ask it. */
   form = $state.raw<Form | null>(null);
+  #formSql = $state('');
   problem = $state.raw<Problem | null>(null);
   running = $state(false);
   /** What the preview is of: while the query has moved on, it promises nothing about it. */
@@ -22,6 +23,8 @@ class Asking {
   #request: AbortController | null = null;
   #begun = '';
 
+  /** Whether the SQL has been typed since the form was read from it: until then the form shows another query. */
+  readonly reading = $derived(this.sql.trim() !== '' && this.sql !== this.#formSql);
   readonly current = $derived(this.preview !== null && this.#priced === this.written);
   readonly free = $derived(this.current && this.preview?.free === true);
   readonly ready = $derived(this.current && this.problem === null && this.preview?.affordable === true);
@@ -43,8 +46,13 @@ class Asking {
 
   /** As the form's fields say. */
   compose(form: Form, dataset: Dataset): void {
-    this.form = form;
     this.sql = write(form, dataset);
+    this.#read(this.sql, form);
+  }
+
+  #read(sql: string, form: Form | null): void {
+    this.#formSql = sql;
+    this.form = form;
   }
 
   takeExample({ form, sql }: Example, dataset: Dataset): void {
@@ -62,7 +70,8 @@ class Asking {
     this.#request?.abort();
     const dataset = workspace.dataset;
     if (!dataset || !this.sql.trim()) {
-      this.preview = this.problem = this.form = null;
+      this.preview = this.problem = null;
+      this.#read(this.sql, null);
       return;
     }
     const request = (this.#request = new AbortController());
@@ -72,14 +81,16 @@ class Asking {
       const preview = await api.preview(dataset.name, { sql, rho, confidence }, request.signal);
       if (request.signal.aborted) return;
       this.preview = preview;
-      this.form = preview.form ?? null;
+      this.#read(sql, preview.form ?? null);
       this.#priced = written;
       this.problem = null;
       workspace.prices.ask = preview.free ? null : preview.rho;
     } catch (error) {
       const problem = problemFrom(error);
       if (problem === null || request.signal.aborted || isGone(error)) return;
-      this.preview = this.form = null;
+      this.preview = null;
+      // A refused price says nothing about a form that is read already.
+      if (sql !== this.#formSql) this.#read(sql, null);
       this.problem = problem;
       workspace.prices.ask = null;
     }

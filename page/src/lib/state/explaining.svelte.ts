@@ -10,7 +10,6 @@ import { workspace } from './workspace.svelte';
 export type Way = 'prepare' | 'once';
 export const FIRST_PRICES: Record<Way, number> = { prepare: 0.02, once: 0.5 };
 const MOST_K = 50;
-const RECIPE = /^(ranges|thresholds|differs|either):/;
 
 class Explaining {
   way = $state<Way>('prepare');
@@ -36,6 +35,8 @@ class Explaining {
   problem = $state.raw<Problem | null>(null);
   /** How the last work ended, if not well; a new price does not make that undone. */
   failure = $state.raw<Problem | null>(null);
+  /** How many predicates a family has, from the server's previews. */
+  #sizes = $state.raw<Record<string, number>>({});
   #request: AbortController | null = null;
   #asked = 0;
   #shown = '';
@@ -67,19 +68,19 @@ class Explaining {
     };
   }
 
-  /** Columns that may explain: those with declared values that the answer does not group by. */
+  /** The columns that may explain the question. */
   get candidates(): Column[] {
-    const grouped = comparing.answer?.columns ?? [];
-    return (workspace.dataset?.columns ?? []).filter(({ name, values }) => values && !grouped.includes(name));
+    const names = comparing.question?.attributes ?? [];
+    return (workspace.dataset?.columns ?? []).filter(({ name }) => names.includes(name));
   }
 
-  /** No more predicates can be named than there are; of recipes and combinations only the server knows. */
+  /** No more predicates can be named than there are. */
   get most(): number {
-    const lines = this.#lines;
-    if (this.conjuncts !== null || lines.some((line) => RECIPE.test(line))) return MOST_K;
-    const used = this.candidates.filter(({ name }) => this.attributes?.includes(name) ?? true);
-    const count = lines.length || used.reduce((sum, { values }) => sum + (values?.length ?? 0), 0);
-    return Math.max(1, Math.min(MOST_K, count));
+    return Math.min(MOST_K, this.#sizes[this.#familyKey] ?? MOST_K);
+  }
+
+  get #familyKey(): string {
+    return JSON.stringify([workspace.dataset?.name, comparing.answer?.columns, comparing.of, this.family]);
   }
 
   get place(): ExplainPlace {
@@ -164,16 +165,25 @@ class Explaining {
 
   /** What is prepared answers for nothing; only where it does not, a price is asked for. */
   async #cheapest(dataset: string, signal: AbortSignal): Promise<[ExplainRequest, Preview]> {
-    const bought = this.request(this.rho)!;
     if (this.#readsPrepared) {
-      const prepared = this.request(null)!;
       try {
-        return [prepared, await api.previewExplain(dataset, prepared, signal)];
+        return await this.#preview(dataset, null, signal);
       } catch (error) {
         if (!(error instanceof ApiError) || error.status !== 400) throw error;
       }
     }
-    return [bought, await api.previewExplain(dataset, bought, signal)];
+    return this.#preview(dataset, this.rho, signal);
+  }
+
+  /** More predicates than the family has are refused, so its size is asked for first where it is not known. */
+  async #preview(dataset: string, rho: number | null, signal: AbortSignal): Promise<[ExplainRequest, Preview]> {
+    const key = this.#familyKey;
+    if (!(key in this.#sizes)) {
+      const { rows } = await api.previewExplain(dataset, { ...this.request(rho)!, k: 1 }, signal);
+      this.#sizes = { ...this.#sizes, [key]: rows[0]?.predicates ?? MOST_K };
+    }
+    const request = this.request(rho)!;
+    return [request, await api.previewExplain(dataset, request, signal)];
   }
 
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */

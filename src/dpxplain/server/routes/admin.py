@@ -9,24 +9,27 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.errors import BadRequest
+from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.server import catalog
+from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, SchemaBody
 from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.openapi import answers, failures
-from dpxplain.server.problems import Problem, not_found
+from dpxplain.server.problems import Problem, as_problem, not_found
 from dpxplain.server.registry import schema_of
 from dpxplain.server.response_shapes import (
     AuditPayload,
     AuditVerified,
     DeclaredList,
     SchemaChecked,
+    SchemaRefused,
     SchemaText,
     TokenList,
     TokenMade,
 )
 from dpxplain.server.routes.curate import plain_times
+from dpxplain.server.schema_positions import schema_problems
 
 router = APIRouter(tags=["Administering"], prefix="/admin")
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]
@@ -82,10 +85,18 @@ def edit(caller: Curator, server: ServerDep, dataset: DatasetName, body: SchemaB
     return JSONResponse(SchemaText(name=dataset, toml=body.toml, editable=True))
 
 
-@router.post("/schema/check", responses=answers(SchemaChecked))
+@router.post(
+    "/schema/check",
+    responses=answers(SchemaChecked) | {400: {"model": SchemaRefused, "description": "Wrong."}},
+)
 def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
-    """Whether a schema is right, without opening or changing anything."""
-    schema = schema_of(body.toml)
+    """Whether a schema is right, and where it is not, without opening or changing anything."""
+    try:
+        schema = schema_of(body.toml)
+    except SchemaError as error:
+        refusal = as_problem(error)
+        refusal.shape["problems"] = schema_problems(body.toml, error)
+        raise refusal from None
     warnings = [
         f"{name}: has more than 1,000 declared values." for name in schema.discrete()
         if len(schema.domain(name)) > 1_000
@@ -129,7 +140,15 @@ def revoke(caller: Curator, server: ServerDep, token: TokenId) -> Response:
 @router.get("/audit", responses=answers(AuditPayload))
 def audit(_caller: Curator, server: ServerDep, after: After = 0, limit: Most = 500) -> Any:
     """The audit log, oldest first."""
-    records = [plain_times(asdict(record), "time") for record in server.ledger.audit(after, limit)]
+    names = {token.id: token.name for token in server.ledger.tokens.list()}
+    records = [
+        plain_times(asdict(record), "time")
+        | {
+            "sentence": audit_sentence(record, names),
+            "reveals_truth": record.action == TRUTH_VIEWED,
+        }
+        for record in server.ledger.audit(after, limit)
+    ]
     return JSONResponse({"records": records})
 
 

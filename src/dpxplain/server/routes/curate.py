@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from dpxplain.results.truth import Truth
 from dpxplain.server import translate
+from dpxplain.server.audit_sentences import TRUTH_VIEWED
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import EntryId, Explain, Forgive, Grant, Name, ShareBody, TopUp, WhyTruth
 from dpxplain.server.context import AccessDep, DatasetAccess
@@ -138,7 +139,7 @@ def unshare(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
 
 def _note(access: DatasetAccess, details: dict[str, Any]) -> None:
     """Write into the audit log what is looked at, before it is; true values are no part of the record."""
-    access.server.ledger.note(access.server.actor(access.caller), "truth viewed", access.name, details)
+    access.server.ledger.note(access.server.actor(access.caller), TRUTH_VIEWED, access.name, details)
 
 
 def _marked(truth: Truth) -> Response:

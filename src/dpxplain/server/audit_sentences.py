@@ -1,0 +1,136 @@
+"""A record of the audit log as a sentence. An action without one is given by its own name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dpxplain.ledger.protocol import AuditRecord
+from dpxplain.model.budget import rho_of_units
+
+TRUTH_VIEWED = "truth viewed"
+_KINDS = {"query": "asked", "prepare": "prepared", "explain": "had explained"}
+_BY_OWNER = ("reserved", "released")  # the ledger writes these without an actor where nobody signs in
+
+Row = Mapping[str, Any]
+
+
+def audit_sentence(record: AuditRecord, token_names: Mapping[str, str]) -> str:
+    """Who did what. `token_names` has the holders of tokens by id; any other id is a browser session's."""
+    if record.action == "token revoked":
+        id = record.details["revocation"]["token"]
+        ended = f"the token of {token_names[id]}" if id in token_names else "a browser session"
+        return f"{_actor(record)} ended {ended} ({id})."
+    predicate = _PREDICATES.get(record.action)
+    of_dataset = f" ({record.dataset})" if record.dataset else ""
+    return f"{_actor(record)} {predicate(record) if predicate else record.action + of_dataset}."
+
+
+def _actor(record: AuditRecord) -> str:
+    if record.actor and record.actor != "local owner":
+        return record.actor
+    return "The local owner" if record.actor or record.action in _BY_OWNER else "The server"
+
+
+def _opened(record: AuditRecord) -> str:
+    return f"opened {record.dataset} with a budget of {_limit(_row(record, 'limit'))}"
+
+
+def _limit_changed(record: AuditRecord) -> str:
+    return f"took over a declared budget of {_limit(_row(record, 'limit'))} for {record.dataset}"
+
+
+def _delta_changed(record: AuditRecord) -> str:
+    return f"took over δ = {_row(record, 'limit').get('delta')} for {record.dataset}"
+
+
+def _reserved(record: AuditRecord) -> str:
+    entry = _row(record, "entry")
+    verb = _KINDS.get(entry.get("kind", ""), entry.get("kind"))
+    return f"{verb} for {_rho(entry.get('charge_units'))} of {record.dataset}: {entry.get('description')}"
+
+
+def _released(record: AuditRecord) -> str:
+    return f"got the result of number {_row(record, 'release').get('entry')} of {record.dataset}"
+
+
+def _granted(record: AuditRecord, verb: str = "set") -> str:
+    grant = _row(record, "grant")
+    until = _until(grant) if verb == "set" else ""
+    return (
+        f"{verb} the allowance of {grant.get('analyst')} on {record.dataset} to "
+        f"{_rho(grant.get('limit_units'))}{until}{_because(grant)}"
+    )
+
+
+def _topped_up(record: AuditRecord) -> str:
+    if _row(record, "grant").get("analyst"):
+        return _granted(record, "raised")
+    limit = _row(record, "limit")
+    return f"raised the budget of {record.dataset} to {_limit(limit)}{_because(limit)}"
+
+
+def _sharing(verb: str) -> Callable[[AuditRecord], str]:
+    def predicate(record: AuditRecord) -> str:
+        share = _row(record, "share")
+        reader = "everyone" if share.get("reader") == "*" else share.get("reader")
+        owner = share.get("owner") or "the local owner"
+        return f"{verb} {reader} read what {owner} asks of {record.dataset}{_because(share)}"
+
+    return predicate
+
+
+def _token_created(record: AuditRecord) -> str:
+    token = _row(record, "token")
+    return f"made a token for {token.get('name')} as {token.get('role')}{_until(token)}"
+
+
+def _truth_viewed(record: AuditRecord) -> str:
+    beside = next(
+        (f", beside {n} {record.details[n]}" for n in ("explanation", "answer") if n in record.details), ""
+    )
+    return f"looked at true values of {record.dataset}{beside}"
+
+
+_PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
+    "data set opened": _opened,
+    "limit changed": _limit_changed,
+    "delta changed": _delta_changed,
+    "reserved": _reserved,
+    "released": _released,
+    "allowance granted": _granted,
+    "topped up": _topped_up,
+    "shared": _sharing("let"),
+    "unshared": _sharing("no longer lets"),
+    "token created": _token_created,
+    "session created": lambda record: f"began a browser session{_until(_row(record, 'token'))}",
+    "signed in": lambda _: "signed in with a browser",
+    TRUTH_VIEWED: _truth_viewed,
+    "schema edited": lambda record: f"edited the schema of {record.dataset}",
+    "data set declared": lambda record: f"declared the data set {record.dataset}",
+    "ledger upgraded": lambda _: "brought the ledger up to date",
+    "found": lambda _: "took over an entry that was there before the log",
+}
+
+
+def _row(record: AuditRecord, name: str) -> Row:
+    """A ledger row that the record repeats; empty where it has none of that name."""
+    row = record.details.get(name)
+    return row if isinstance(row, Mapping) else {}
+
+
+def _rho(units: Any) -> str:
+    return f"{rho_of_units(units or 0):,.6g}"
+
+
+def _limit(row: Row) -> str:
+    return _rho((row.get("declared_units") or 0) + (row.get("top_up_units") or 0))
+
+
+def _because(row: Row) -> str:
+    return f", because: {row['reason']}" if row.get("reason") else ""
+
+
+def _until(row: Row) -> str:
+    """To the minute, in UTC as the ledger stores it."""
+    return f" until {str(row['expires'])[:16].replace('T', ' ')} UTC" if row.get("expires") else ""

@@ -1,0 +1,55 @@
+"""Records of the audit log as the curator reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dpxplain.ledger.protocol import AuditRecord
+from dpxplain.server.audit_sentences import audit_sentence
+
+TOKENS = {"t1": "bob"}
+
+
+def sentence(action: str, details: Mapping[str, Any], actor: str = "carol") -> str:
+    record = AuditRecord(1, datetime(2026, 1, 1, tzinfo=UTC), actor, action, "people", details, "", "")
+    return audit_sentence(record, TOKENS)
+
+
+GRANT = {"analyst": "alice", "limit_units": 350_000_000_000, "reason": "a second look"}
+LIMIT = {"declared_units": 1_000_000_000_000, "top_up_units": 500_000_000_000}
+SHARE = {"owner": "", "reader": "*", "reason": ""}
+
+
+@pytest.mark.parametrize(
+    ("action", "details", "expected"),
+    [
+        (
+            "topped up",
+            {"grant": GRANT},
+            "raised the allowance of alice on people to 0.35, because: a second look",
+        ),
+        ("topped up", {"limit": LIMIT}, "raised the budget of people to 1.5"),
+        (
+            "allowance granted",
+            {"grant": GRANT | {"expires": "2026-03-01T23:59:59+00:00", "reason": ""}},
+            "set the allowance of alice on people to 0.35 until 2026-03-01 23:59 UTC",
+        ),
+        ("shared", {"share": SHARE}, "let everyone read what the local owner asks of people"),
+        ("truth viewed", {"answer": 3}, "looked at true values of people, beside answer 3"),
+        ("token revoked", {"revocation": {"token": "t1"}}, "ended the token of bob (t1)"),
+        ("token revoked", {"revocation": {"token": "s9"}}, "ended a browser session (s9)"),
+        ("moon phase", {}, "moon phase (people)"),
+    ],
+)
+def test_a_record_says_who_did_what(action: str, details: Mapping[str, Any], expected: str) -> None:
+    assert sentence(action, details) == f"carol {expected}."
+
+
+def test_a_record_without_an_actor_is_by_the_server_or_by_the_one_local_user() -> None:
+    assert sentence("ledger upgraded", {}, "") == "The server brought the ledger up to date."
+    entry = {"kind": "query", "charge_units": 100_000_000_000, "description": "SELECT 1"}
+    assert sentence("reserved", {"entry": entry}, "") == "The local owner asked for 0.1 of people: SELECT 1."
