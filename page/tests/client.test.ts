@@ -12,7 +12,7 @@ beforeEach(() => {
   vi.stubGlobal('fetch', fetched);
 });
 afterEach(() => {
-  connection.found();
+  connection.restore();
   fetched.mockReset();
   vi.useRealTimers();
   vi.unstubAllGlobals();

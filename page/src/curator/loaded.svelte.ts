@@ -16,26 +16,26 @@ export class Loaded<T> {
 
   /** Reads it; an answer that was overtaken by a later reading is dropped. */
   async load(): Promise<void> {
-    const mine = (this.#latest += 1);
+    const load = (this.#latest += 1);
     try {
       const value = await this.#read();
-      if (mine !== this.#latest) return;
+      if (load !== this.#latest) return;
       this.value = value;
       this.problem = null;
     } catch (error) {
-      if (mine === this.#latest) this.problem = problemFrom(error);
+      if (load === this.#latest) this.problem = problemFrom(error);
     }
   }
 
   /** While a component lives: read now, again when the server came back, and anew for another subject. */
   follow(subject: () => string | null = () => ''): void {
-    let known: string | null = null;
+    let loadedSubject: string | null = null;
     $effect(() => {
       void connection.returns;
       const about = subject();
       untrack(() => {
-        if (about !== known) this.#clear();
-        known = about;
+        if (about !== loadedSubject) this.#clear();
+        loadedSubject = about;
         if (about !== null) void this.load();
       });
     });

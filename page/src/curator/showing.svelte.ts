@@ -17,7 +17,7 @@ class Showing {
   }
 
   end(hide: () => void): void {
-    this.#hiders = this.#hiders.filter((one) => one !== hide);
+    this.#hiders = this.#hiders.filter((hider) => hider !== hide);
     if (this.#hiders.length) return;
     document.title = document.title.replace(MARK, '');
     workspace.say('True values are hidden.');

@@ -2,27 +2,27 @@
 import { curatorApi, type AuditLine } from './api';
 
 export const PAGE = 50;
-let known = 0;
+let lastKnown = 0;
 
 /** Ids count 1, 2, 3 without a gap: doubling steps, then halving them, finds the last one. */
 async function lastId(): Promise<number> {
   let step = PAGE;
   for (;;) {
-    const last = await reach(known + step);
+    const last = await reach(lastKnown + step);
     if (last === null) break;
-    known = last;
+    lastKnown = last;
     step *= 4;
   }
-  let [low, high] = [known, known + step];
+  let [low, high] = [lastKnown, lastKnown + step];
   while (high - low > PAGE) {
     const middle = Math.floor((low + high) / 2);
-    const found = await reach(middle);
-    if (found === null) high = middle;
-    else low = found;
+    const id = await reach(middle);
+    if (id === null) high = middle;
+    else low = id;
   }
   const { records } = await curatorApi.audit(low, PAGE + 1);
-  known = records.at(-1)?.id ?? low;
-  return known;
+  lastKnown = records.at(-1)?.id ?? low;
+  return lastKnown;
 }
 
 async function reach(after: number): Promise<number | null> {

@@ -49,9 +49,10 @@ function condition({ column: name, values }: Filter, dataset: Dataset): string |
   // Neighbouring bins make one range; the first and the last of them are its ends.
   if (first && last) return `${column.sql_name} > ${first.low} AND ${column.sql_name} <= ${last.high}`;
   const literals = values.flatMap((value) => column.sql_values?.[column.values?.indexOf(value) ?? -1] ?? []);
-  const known = literals.filter((literal) => literal !== 'NULL');
+  const present = literals.filter((literal) => literal !== 'NULL');
   const isNull = `${column.sql_name} IS NULL`;
-  if (!known.length) return isNull;
-  const among = known.length === 1 ? `${column.sql_name} = ${known[0]}` : `${column.sql_name} IN (${known.join(', ')})`;
-  return known.length === literals.length ? among : `(${among} OR ${isNull})`;
+  if (!present.length) return isNull;
+  const among =
+    present.length === 1 ? `${column.sql_name} = ${present[0]}` : `${column.sql_name} IN (${present.join(', ')})`;
+  return present.length === literals.length ? among : `(${among} OR ${isNull})`;
 }

@@ -56,7 +56,7 @@ async function request(method: string, path: string, options: Options, tries = 0
     throw new Unreachable('The server is not answering.');
   }
   if (response.ok) {
-    connection.found();
+    connection.restore();
     return response;
   }
   const problem = await problemOf(response);

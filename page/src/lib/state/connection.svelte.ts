@@ -17,7 +17,7 @@ class Connection {
     this.#schedule();
   }
 
-  found(): void {
+  restore(): void {
     if (!this.gone) return;
     clearTimeout(this.#timer);
     this.gone = false;
@@ -30,7 +30,7 @@ class Connection {
     try {
       const response = await fetch(new URL('api/v1/health', document.baseURI));
       if (response.ok) {
-        this.found();
+        this.restore();
         return;
       }
     } catch {

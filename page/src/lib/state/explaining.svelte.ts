@@ -38,8 +38,8 @@ class Explaining {
   /** How many predicates a family has, from the server's previews. */
   #sizes = $state.raw<Record<string, number>>({});
   #request: AbortController | null = null;
-  #asked = 0;
-  #shown = '';
+  #latestJob = 0;
+  #tableRequest = '';
 
   /** Whether the price that is shown is that of the present options. */
   readonly current = $derived(
@@ -116,7 +116,7 @@ class Explaining {
 
   reset(): void {
     this.#request?.abort();
-    this.#asked += 1;
+    this.#latestJob += 1;
     this.table = null;
     this.preview = this.problem = this.failure = this.job = this.#priced = null;
     this.running = this.more = false;
@@ -190,7 +190,7 @@ class Explaining {
   async explainForFree(chartWidth: number): Promise<void> {
     if (!this.free || !this.#priced) return;
     const body = { ...this.#priced, chart_width: chartWidth };
-    if (this.table && this.#shown === identity(body)) return;
+    if (this.table && this.#tableRequest === identity(body)) return;
     await this.#explain(body);
   }
 
@@ -227,7 +227,7 @@ class Explaining {
     const table = await this.#work(() => api.explain(dataset, body));
     if (!table) return;
     this.table = table as Explanation;
-    this.#shown = identity(body);
+    this.#tableRequest = identity(body);
     // The mechanism that reads prepared cells has prepared the answer, whoever chose it.
     if (this.table.mechanism === 'marginals' && !preparations.has(this.family)) this.#prepared();
     workspace.budget = this.table.budget;
@@ -238,27 +238,27 @@ class Explaining {
 
   /** Follows a job to its end; null if it failed, was stopped, or another question was asked meanwhile. */
   async #work<R>(begin: () => Promise<Job<R>>): Promise<R | null> {
-    const asked = (this.#asked += 1);
+    const thisJob = (this.#latestJob += 1);
     this.running = true;
     this.problem = this.failure = null;
     try {
       let job = await begin();
       while (job.state === 'queued' || job.state === 'running') {
-        if (asked !== this.#asked) return null;
+        if (thisJob !== this.#latestJob) return null;
         this.job = { id: job.id, stage: job.stage, rho: job.rho };
         workspace.report(job.stage);
         job = await api.job<R>(job.id);
       }
-      if (asked !== this.#asked) return null;
+      if (thisJob !== this.#latestJob) return null;
       if (job.state === 'done') return job.result;
       this.failure = job.error ?? ENDED[job.state] ?? null;
       await workspace.refreshBudget();
       return null;
     } catch (error) {
-      if (asked === this.#asked) this.failure = problemFrom(error);
+      if (thisJob === this.#latestJob) this.failure = problemFrom(error);
       return null;
     } finally {
-      if (asked === this.#asked) {
+      if (thisJob === this.#latestJob) {
         this.running = false;
         this.job = null;
       }

@@ -11,7 +11,7 @@ import { workspace } from './workspace.svelte';
 
 class Journey {
   /** Set while a link is being followed: what it names is loaded for free as soon as it can be. */
-  wanted = $state.raw<Place | null>(null);
+  linked = $state.raw<Place | null>(null);
   loadingAnswer = $state(false);
   #loads = 0;
 
@@ -26,7 +26,7 @@ class Journey {
     await workspace.open(name);
     if (!workspace.dataset) return;
     asking.begin(workspace.dataset);
-    this.wanted = place.explain ? place : null;
+    this.linked = place.explain ? place : null;
     if (place.answer === null) {
       comparing.answer = null;
       comparing.clear();
@@ -47,8 +47,8 @@ class Journey {
     comparing.choose(place.groups, place.atLeast);
     if (!comparing.complete) explaining.reset();
     if (place.explain) explaining.restore(place.explain);
-    const claimed = place.explain?.rho === null;
-    if (!comparing.complete || claimed) void preparations.learn(explaining.family, claimed);
+    const claimsPrepared = place.explain?.rho === null;
+    if (!comparing.complete || claimsPrepared) void preparations.learn(explaining.family, claimsPrepared);
   }
 
   /** A stored answer; free. */
@@ -70,7 +70,7 @@ class Journey {
   }
 
   /** A fresh answer becomes the one that is shown; the address gets a step of its own for it. */
-  shown(answer: Answer, keep: { label: string; weight: number }[] = []): void {
+  show(answer: Answer, keep: { label: string; weight: number }[] = []): void {
     explaining.reset();
     comparing.confidence = answer.confidence;
     comparing.show(answer);
@@ -89,7 +89,7 @@ class Journey {
       confidence: comparing.confidence,
       groups: comparing.chosen.map(({ row, weight }) => ({ label: row.label, weight })),
       atLeast: comparing.atLeast,
-      explain: !comparing.complete ? null : explaining.table ? explaining.place : (this.wanted?.explain ?? null),
+      explain: !comparing.complete ? null : explaining.table ? explaining.place : (this.linked?.explain ?? null),
     };
   }
 

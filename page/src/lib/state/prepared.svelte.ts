@@ -6,16 +6,16 @@ import { comparing } from './comparing.svelte';
 import { workspace } from './workspace.svelte';
 
 class Preparations {
-  #known = $state.raw<string[]>([]);
+  #subjects = $state.raw<string[]>([]);
 
   /** Of the answer and value that are shown; a preparation by every attribute answers fewer of them too. */
   has(family: Family): boolean {
     if (!comparing.answer) return false;
-    return comparing.question?.prepared === true || this.#known.includes(subject(family)) || this.#knowsUsual;
+    return comparing.question?.prepared === true || this.#subjects.includes(subject(family)) || this.#knowsUsual;
   }
 
   get #knowsUsual(): boolean {
-    return this.#known.includes(subject(ALL));
+    return this.#subjects.includes(subject(ALL));
   }
 
   /** In words, where only some predicates were prepared. */
@@ -25,11 +25,11 @@ class Preparations {
   }
 
   add(family: Family): void {
-    this.#known = [...this.#known, subject(family)];
+    this.#subjects = [...this.#subjects, subject(family)];
   }
 
   /** Free: a question about any two groups tells whether their answer is prepared. */
-  async learn(family: Family, claimed: boolean): Promise<void> {
+  async learn(family: Family, isClaimed: boolean): Promise<void> {
     const dataset = workspace.dataset?.name;
     const body = anyQuestion();
     if (!dataset || !body) return;
@@ -37,9 +37,9 @@ class Preparations {
     try {
       const { prepared } = await api.why(dataset, body);
       // Only where a link or the history claims it: a preview of what is not prepared is refused.
-      const free = !prepared && claimed && given !== usual && (await this.#isFree(dataset, body, family));
-      if (prepared) this.#known = [...this.#known, usual];
-      else if (free) this.#known = [...this.#known, given];
+      const free = !prepared && isClaimed && given !== usual && (await this.#isFree(dataset, body, family));
+      if (prepared) this.#subjects = [...this.#subjects, usual];
+      else if (free) this.#subjects = [...this.#subjects, given];
     } catch {
       // It is only a courtesy: once two groups are chosen, the price is asked for anyway.
     }

@@ -16,7 +16,7 @@ class Workspace {
   considering = $state<Step>('ask');
   problem = $state.raw<Problem | null>(null);
   /** Spoken by the live region. */
-  said = $state('');
+  announcement = $state('');
   /** Spoken by a second one, so that progress does not cut a verdict short. */
   progress = $state('');
 
@@ -74,7 +74,7 @@ class Workspace {
   }
 
   say(text: string): void {
-    this.said = text;
+    this.announcement = text;
   }
 
   report(text: string): void {
