@@ -62,15 +62,15 @@ def measure(folder: Path, ledger: str, seconds: float) -> dict[str, Latencies]:
         warm = [_query(sql, 0.01) for sql in itertools.islice(questions, 2 * ANALYSTS)]
         fresh = [_query(sql, 0.01) for sql in itertools.islice(questions, number)]
         _sent(server.url, tokens, warm)
-        told = {"a fresh query": _sent(server.url, tokens, fresh)}
-        told["a query asked before"] = _sent(server.url, tokens, fresh)
-        ids = [_answers(server.url, token) for token in tokens]
+        latencies = {"a fresh query": _sent(server.url, tokens, fresh)}
+        latencies["a query asked before"] = _sent(server.url, tokens, fresh)
+        ids = [answer_numbers(server.url, token) for token in tokens]
         stored = [
             {"method": "GET", "path": f"{AT}/answers/{ids[n % ANALYSTS][n % len(ids[n % ANALYSTS])]}"}
             for n in range(number)
         ]
-        told["a stored answer by its number"] = _sent(server.url, tokens, stored)
-    return told
+        latencies["a stored answer by its number"] = _sent(server.url, tokens, stored)
+    return latencies
 
 
 def _questions() -> Any:
@@ -93,7 +93,8 @@ def _query(sql: str, rho: float) -> dict[str, Any]:
     return {"method": "POST", "path": f"{AT}/query", "json": {"sql": sql, "rho": rho}}
 
 
-def _answers(url: str, token: str) -> list[int]:
+def answer_numbers(url: str, token: str) -> list[int]:
+    """The numbers of the answers that a token's holder can see."""
     history = httpx.get(f"{url.rstrip('/')}{AT}/history", headers={"Authorization": f"Bearer {token}"})
     return [line["id"] for line in history.json()["entries"]]
 
@@ -107,11 +108,11 @@ def _sent(url: str, tokens: list[str], requests: list[dict[str, Any]]) -> Latenc
         check=True,
         text=True,
     )
-    told = json.loads(done.stdout)
-    took = sorted(told["milliseconds"])
+    outcome = json.loads(done.stdout)
+    took = sorted(outcome["milliseconds"])
     return Latencies(
         sent=len(took),
-        statuses=told["statuses"],
+        statuses=outcome["statuses"],
         median=_quantile(took, 0.5),
         p95=_quantile(took, 0.95),
         p99=_quantile(took, 0.99),
@@ -123,14 +124,15 @@ def _quantile(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-class _Connections:
+class Connections:
     """Plain HTTP/1.1 over kept connections: a full client takes as long for a request as the server does."""
 
     def __init__(self, url: str) -> None:
         self._place = urlsplit(url)
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
-    def written(self, request: dict[str, Any], token: str) -> bytes:
+    def encoded(self, request: dict[str, Any], token: str) -> bytes:
+        """The bytes of a request."""
         body = json.dumps(request["json"]).encode() if "json" in request else b""
         head = (
             f"{request['method']} {request['path']} HTTP/1.1\r\nHost: {self._place.netloc}\r\n"
@@ -140,7 +142,7 @@ class _Connections:
         return head.encode() + body
 
     async def status(self, request: bytes) -> str:
-        """Send it, read the whole response, and tell its status."""
+        """Send it, read the whole response, and return its status."""
         if self._idle:
             reader, writer = self._idle.pop()
         else:
@@ -160,17 +162,19 @@ async def _generate(url: str, tokens: list[str], requests: list[dict[str, Any]])
     chance, due = random.Random(7), 0.0
     milliseconds: list[float] = []
     statuses: Counter[str] = Counter()
-    connections = _Connections(url)
-    written = [connections.written(one, tokens[number % len(tokens)]) for number, one in enumerate(requests)]
+    connections = Connections(url)
+    encoded = [
+        connections.encoded(request, tokens[number % len(tokens)]) for number, request in enumerate(requests)
+    ]
 
     async def send(request: bytes, when: float) -> None:
         statuses[await connections.status(request)] += 1
         milliseconds.append((time.perf_counter() - when) * 1000)
 
-    await connections.status(connections.written({"method": "GET", "path": "/api/v1/health"}, tokens[0]))
+    await connections.status(connections.encoded({"method": "GET", "path": "/api/v1/health"}, tokens[0]))
     gc.freeze()
     started, sending = time.perf_counter() + 0.2, []
-    for request in written:
+    for request in encoded:
         due += chance.expovariate(RATE)
         await asyncio.sleep(max(0.0, started + due - time.perf_counter()))
         sending.append(asyncio.create_task(send(request, started + due)))

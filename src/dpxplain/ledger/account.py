@@ -123,7 +123,7 @@ class Account:
             _declare(connection, dataset, declared, delta)
 
     def budget(self, dataset: str) -> Budget:
-        with self._store.reading() as connection:
+        with self._store.single_read() as connection:
             return standing(connection, dataset, self._analyst, self._default_limit).budget()
 
     def reserve(self, dataset: str, charge: Charge) -> Entry:

@@ -71,6 +71,7 @@ class PostgresStore(Store):
         self._snapshots = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
+        self._single_reads = engine.execution_options(isolation_level="AUTOCOMMIT")
         try:
             self._prepare()
         except BaseException:
@@ -81,6 +82,13 @@ class PostgresStore(Store):
     def reading(self) -> Iterator[sa.Connection]:
         self._check_process()
         with self._connection(self._snapshots) as connection:
+            yield connection
+
+    @contextmanager
+    def single_read(self) -> Iterator[sa.Connection]:
+        """Without BEGIN and ROLLBACK, each of which would be sent and waited for."""
+        self._check_process()
+        with self._connection(self._single_reads) as connection:
             yield connection
 
     @contextmanager

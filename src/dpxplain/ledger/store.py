@@ -33,6 +33,10 @@ class Store(ABC):
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """A read-only transaction that sees one snapshot."""
 
+    def single_read(self) -> AbstractContextManager[sa.Connection]:
+        """For one reading statement, which needs no transaction around it to see one snapshot."""
+        return self.reading()
+
     def snapshot(self) -> AbstractContextManager[sa.Connection]:
         """A read-only transaction that may take long."""
         return self.reading()

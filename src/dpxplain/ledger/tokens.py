@@ -74,7 +74,7 @@ class Tokens:
         form = _FORM.fullmatch(text)
         if form is None:
             return None
-        with self._store.reading() as connection:
+        with self._store.single_read() as connection:
             row = connection.execute(_WITH_STATE.where(TOKENS.c.id == form[1])).one_or_none()
         if row is None or not _valid(row) or not _matches(text, row.secret_hash):
             return None
