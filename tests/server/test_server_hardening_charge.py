@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -21,11 +22,19 @@ import pyarrow.parquet as pq
 import pytest
 from slow_engine import slow_down
 
+from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
+from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
+from dpxplain.model.query import Aggregate, Query
+from dpxplain.model.schema import Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.releaser import StoredReleaser
+from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.server.caller_session import curator_session, read_only_session
 from dpxplain.server.config import Config
+from dpxplain.server.size_limits import pass_cells
 from dpxplain.session import Session
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 
@@ -119,6 +128,23 @@ def test_what_may_not_fit_into_memory_is_refused_before_the_charge(tmp_path: Pat
         assert spent(client) == pytest.approx(0.1)
         small = why | {"family": {"conjuncts": 1}}
         assert client.post(f"{AT}/explain?wait=20", json=small).json()["state"] == "done"
+
+
+def test_no_pass_counts_more_cells_than_was_reckoned_with_before_the_charge() -> None:
+    """Rows with undeclared values are counted too."""
+    declared = {name: {"values": [0, 1]} for name in "gabc"}
+    schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1.0}, "columns": declared})
+    rows = list(itertools.product([0, 1, None], repeat=4))
+    table = pa.table(
+        {name: list(column) for name, column in zip("gabc", zip(*rows, strict=True), strict=True)}
+    )
+    query = Query("t", ("g",), Aggregate("count"))
+    with closing(DuckDBEngine(table, schema)) as engine:
+        dataset = OpenDataset(schema, engine, open_ledger(None), StoredReleaser(), OpenDPNoise())
+        for conjuncts in (1, 2, 3):
+            family = dataset.family(query, FamilyChoice(conjuncts=conjuncts))
+            counted = len(engine.grouped(query, dataset._blocks(family)).reveal().count)
+            assert counted == pass_cells(query, family, schema)
 
 
 def test_more_groups_than_a_server_answers_are_refused_before_the_charge(tmp_path: Path) -> None:

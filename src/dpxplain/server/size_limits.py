@@ -108,11 +108,13 @@ def _check_pass(query: Query, family: Family, sizes: Sizes) -> None:
 
 
 def pass_cells(query: Query, family: Family, schema: Schema) -> int:
-    """The most that one pass can count, whatever the data: declared cells of all its group-bys."""
-    sizes = {name: len(schema.domain(name)) for name in family.attributes}
-    blocks = cover(family.subsets, sizes)
-    wide = sum(math.prod(sizes[name] for name in block) for block in blocks)
-    return Groups.of(query, schema).size * wide
+    """The most that one pass can count, whatever the data: all cells of its group-bys.
+
+    As in the pass itself, a column has one code more than declared values, for all the others.
+    """
+    codes = {name: len(schema.domain(name)) + 1 for name in family.attributes}
+    wide = sum(math.prod(codes[name] for name in block) for block in cover(family.subsets, codes))
+    return math.prod(size + 1 for size in Groups.of(query, schema).shape) * wide
 
 
 class FailureLimit:
