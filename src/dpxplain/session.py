@@ -77,8 +77,11 @@ def connect(
     declared = Schema.load(schema)
     if source is None:
         source = _declared_source(declared, schema)
-    ledger = open_ledger(Path(workspace or WORKSPACE) / "ledger.sqlite")
-    return _open(source, declared, ledger, curator, trusted_code, insecure_seed, progress)
+    folder = Path(workspace or WORKSPACE)
+    ledger = open_ledger(folder / "ledger.sqlite")
+    return _open(
+        source, declared, ledger, curator, trusted_code, insecure_seed, progress, cache=folder / "cache"
+    )
 
 
 def example(
@@ -207,11 +210,12 @@ def _open(
     trusted_code: bool,
     insecure_seed: int | None,
     progress: Progress,
+    cache: Path | None = None,
 ) -> Session:
     try:
         ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
         progress(f"Opening {schema.table.name}")
-        engine = DuckDBEngine(source, schema)
+        engine = DuckDBEngine(source, schema, cache=cache)
     except BaseException:
         ledger.close()
         raise

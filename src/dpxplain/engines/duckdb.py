@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, quote
 from dpxplain.engines.duckdb_source import open_source, quiet
+from dpxplain.engines.encoded_cache import EncodedCache, cache_file
 from dpxplain.engines.engine import Grouped
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import checking, interruptible
@@ -44,13 +46,18 @@ class DuckDBEngine:
     <DuckDBEngine t>
     """
 
-    def __init__(self, source: object, schema: Schema, *, memory: str | None = None) -> None:
-        """`memory` bounds what the encoded table and all passes take together, such as "2GB"."""
+    def __init__(
+        self, source: object, schema: Schema, *, memory: str | None = None, cache: Path | None = None
+    ) -> None:
+        """`memory` bounds what the encoded table and all passes take together, such as "2GB".
+
+        `cache` is the folder for encoded tables of files, where the schema allows that they are kept.
+        """
         self.schema = schema
         self._connection = duckdb.connect(":memory:", config=_limits(memory))
         self._condensed = False
         try:
-            self._encode(source)
+            self._encode(source, cache)
         except BaseException:
             self._connection.close()
             raise
@@ -105,21 +112,37 @@ class DuckDBEngine:
             subset = _subset_numbers(masks, attributes, subsets)
         return Grouped(codes, subset, count, total)
 
-    def _encode(self, source: object) -> None:
+    def _encode(self, source: object, cache_folder: Path | None) -> None:
         relation, untyped = open_source(self._connection, source)
         types = {name: str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
         check_columns(self.schema, types, untyped)
-        columns = encoding(self.schema, self._connection)
+        rows = self._encoded_rows(encoding(self.schema, self._connection))
         unreadable = SourceError(
             f"The source of {self.schema.table.name} could not be read to its end.",
             remedy="Is it damaged, or does a line of it have too few or too many values?",
         )
         with quiet(unreadable):
-            relation.create_view("source")
-            self._connection.execute(f"CREATE TABLE {ENCODED} AS {self._encoded_rows(columns)}")
-            self._connection.execute("DROP VIEW source")
+            cache = self._cache(source, rows, cache_folder)
+            if cache is None or not cache.load(self._connection):
+                identity = None if cache is None else cache.identity()
+                relation.create_view("source")
+                self._connection.execute(f"CREATE TABLE {ENCODED} AS {rows}")
+                self._connection.execute("DROP VIEW source")
+                if cache is not None:
+                    cache.store(self._connection, identity)
             self._condensed = self._condense()
             self._connection.execute("SET enable_external_access = false")
+
+    def _cache(self, source: object, rows: str, folder: Path | None) -> EncodedCache | None:
+        """The cache of a file's encoded table; what an earlier declaration allowed to be kept is deleted."""
+        if folder is None:
+            return None
+        file = cache_file(folder, self.schema)
+        if not self.schema.table.cache:
+            file.unlink(missing_ok=True)
+            return None
+        is_file = isinstance(source, str | Path)
+        return EncodedCache(file, str(source), self.schema, rows) if is_file else None
 
     def _condense(self) -> bool:
         """Adds a table of distinct code combinations if that makes passes much shorter; changes no result."""

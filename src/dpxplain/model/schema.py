@@ -202,6 +202,7 @@ class Table(Declared):
     name: str = Field(min_length=1)
     source: str | None = None
     version: str = ""  # change it when the data change: stored releases belong to one version
+    cache: bool = False  # whether a file's encoded rows may be kept in the workspace, to open faster
 
 
 NoiseKind = Literal["vectorised", "opendp"]

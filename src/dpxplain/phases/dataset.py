@@ -167,11 +167,11 @@ class OpenDataset:
     def request_key(self, *parts: object) -> str:
         """Identity of a request: equal requests on equal declarations have equal keys.
 
-        The data are not part of it, nor where they lie, because whether a request is free must not depend
-        on them; the curator changes table.version when the data change.
+        The data are not part of it, nor where they lie or are cached, because whether a request is free must
+        not depend on them; the curator changes table.version when the data change.
         """
         if not self._declared:
-            left_out = {"privacy": {"rho", "delta", "noise"}, "table": {"source"}}
+            left_out = {"privacy": {"rho", "delta", "noise"}, "table": {"source", "cache"}}
             declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
             self._declared = hashlib.sha256(declared.encode()).hexdigest()
         seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request

@@ -1,0 +1,101 @@
+"""The encoded table on disk, so that an unchanged file opens without being encoded again.
+
+Only where the curator's schema says `[table] cache = true`: the file holds every row's codes and numbers. It
+is readable by its owner alone, and is ignored and written anew unless its digest fits the source as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from dpxplain.model.schema import Schema
+from dpxplain.sql.render import ENCODED
+
+_FORMAT = 1  # raise it when sources are read differently; how they are encoded is part of the key
+_SETTLED_NS = 2_000_000_000  # a file changed so recently may change again within one tick of its clock
+_DIGEST = hashlib.sha256().digest_size
+
+
+def cache_file(folder: Path, schema: Schema) -> Path:
+    """Where the encoded table of a data set is kept: one file, whichever source it had last."""
+    return folder / f"{hashlib.sha256(schema.table.name.encode()).hexdigest()[:32]}.encoded"
+
+
+@dataclass(frozen=True)
+class EncodedCache:
+    """The cached table of one source under one schema."""
+
+    file: Path
+    source: str  # a path or a glob
+    schema: Schema
+    encoding: str  # SQL of the encoded rows
+
+    def load(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Creates the encoded table from the cache, if the cache is whole and the source is unchanged."""
+        try:
+            content = memoryview(self.file.read_bytes())
+            if bytes(content[:_DIGEST]) != self._digest(_identity(self.source), content[_DIGEST:]):
+                return False
+            rows = parquet.read_table(pa.BufferReader(content[_DIGEST:]))
+        except (OSError, pa.ArrowException):
+            return False
+        connection.register("cached", rows)
+        connection.execute(f"CREATE TABLE {ENCODED} AS SELECT * FROM cached")
+        connection.unregister("cached")
+        return True
+
+    def store(self, connection: duckdb.DuckDBPyConnection, before: str | None) -> None:
+        """Writes the encoded table, unless the source changed since its identity was taken `before`."""
+        identity = _identity(self.source)
+        if before is None or identity != before:
+            return
+        content = pa.BufferOutputStream()
+        parquet.write_table(connection.sql(f"SELECT * FROM {ENCODED}").to_arrow_table(), content)
+        payload = memoryview(content.getvalue())
+        temporary = self.file.with_suffix(f".{os.getpid()}.{time.monotonic_ns()}")
+        with contextlib.suppress(OSError):  # without a cache the next session only opens more slowly
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(opened, "wb") as file:
+                    file.write(self._digest(identity, payload))
+                    file.write(payload)
+                os.replace(temporary, self.file)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def identity(self) -> str | None:
+        """What the source is like now; None if it has been changed too recently to tell a change."""
+        return _identity(self.source)
+
+    def _digest(self, identity: str | None, payload: memoryview) -> bytes:
+        """Of the key and the content together: it fails for a damaged file and for another source alike."""
+        key = [_FORMAT, duckdb.__version__, self.schema.fingerprint(), self.encoding, identity]
+        return hashlib.sha256(json.dumps(key).encode() + b"\0" + payload).digest()
+
+
+def _identity(source: str) -> str | None:
+    """Path, size and times of every file of the source; None if one changed just now.
+
+    The time of the last change of the inode (ctime) also differs where somebody set the time of modification
+    back.
+    """
+    files = []
+    for name in sorted(glob.glob(source)):
+        status = os.stat(name)
+        if time.time_ns() - status.st_mtime_ns < _SETTLED_NS:
+            return None
+        numbers = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        files.append([os.path.abspath(name), *numbers])
+    return json.dumps(files)

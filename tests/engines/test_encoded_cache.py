@@ -1,0 +1,153 @@
+"""The encoded table may be kept on disk if the curator says so; it opens faster and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+import dpxplain as dpx
+from dpxplain.engines import duckdb as engine_module
+from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.model.query import Aggregate, Query
+from dpxplain.model.schema import Schema
+
+LONG_AGO = 1_000_000_000_000_000_000
+QUERY = Query("t", ("g",), Aggregate("sum", "x"))
+
+
+def _schema(cache: bool = True, **column: Any) -> Schema:
+    columns = {"g": {"values": ["A", "B"]}, "x": {"bounds": [0, 10]} | column}
+    return Schema.load({"table": {"name": "t", "cache": cache}, "privacy": {"rho": 1}, "columns": columns})
+
+
+def _write(path: Path, x: list[float]) -> Path:
+    parquet.write_table(pa.table({"g": ["A", "B", "?"], "x": x}), path)
+    os.utime(path, ns=(LONG_AGO, LONG_AGO))
+    return path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return _write(tmp_path / "t.parquet", [1.0, 2.0, 3.0])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "workspace" / "cache"
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes each time that rows are encoded and the table stored."""
+    notes: list[str] = []
+    store = engine_module.EncodedCache.store
+
+    def noted(self: Any, *args: Any) -> None:
+        notes.append("encoded")
+        store(self, *args)
+
+    monkeypatch.setattr(engine_module.EncodedCache, "store", noted)
+    return notes
+
+
+def _sums(source: object, folder: Path, schema: Schema) -> list[int]:
+    engine = DuckDBEngine(source, schema, cache=folder)
+    grouped = engine.grouped(QUERY, ((),)).reveal()
+    engine.close()
+    return [int(total) for _, total in sorted(zip(grouped.codes["g"], grouped.total, strict=True))]
+
+
+def test_an_unchanged_file_is_encoded_once(source: Path, folder: Path, encoded: list[str]) -> None:
+    first = _sums(source, folder, _schema())
+    assert _sums(source, folder, _schema()) == first
+    assert len(encoded) == 1
+
+
+def test_only_the_owner_can_read_the_cache(source: Path, folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        _sums(source, folder, _schema())
+    finally:
+        os.umask(before)
+    [file] = folder.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_nothing_is_kept_unless_the_schema_says_so(source: Path, folder: Path) -> None:
+    _sums(source, folder, _schema(cache=False))
+    assert not folder.exists()
+    _sums(pa.table({"g": ["A"], "x": [1.0]}), folder, _schema())
+    assert not folder.exists(), "a table in memory has no file that could be recognised"
+
+
+def test_a_cache_is_deleted_once_the_schema_allows_it_no_more(source: Path, folder: Path) -> None:
+    _sums(source, folder, _schema())
+    assert len(list(folder.iterdir())) == 1
+    _sums(source, folder, _schema(cache=False))
+    assert not list(folder.iterdir())
+
+
+def test_a_changed_file_is_encoded_again(source: Path, folder: Path, encoded: list[str]) -> None:
+    before = _sums(source, folder, _schema())
+    # Of the same size and the same time of modification.
+    os.replace(_write(source.with_name("new.parquet"), [5.0, 6.0, 7.0]), source)
+    after = _sums(source, folder, _schema())
+    assert before != after
+    assert len(encoded) == 2
+    assert len(list(folder.iterdir())) == 1, "the stale table does not stay"
+
+
+def test_other_declarations_are_encoded_again(source: Path, folder: Path, encoded: list[str]) -> None:
+    whole = _sums(source, folder, _schema())
+    assert _sums(source, folder, _schema(bounds=[0, 1])) != whole
+    assert len(encoded) == 2
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut short", "one bit", "another file"])
+def test_a_damaged_cache_is_ignored_and_written_anew(
+    damage: str, source: Path, folder: Path, encoded: list[str]
+) -> None:
+    right = _sums(source, folder, _schema())
+    [file] = folder.iterdir()
+    whole = file.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    file.write_bytes(
+        {"empty": b"", "cut short": whole[:-9], "one bit": flipped, "another file": b"PAR1" * 99}[damage]
+    )
+    assert _sums(source, folder, _schema()) == right
+    assert len(encoded) == 2
+    assert file.read_bytes()[:32] == whole[:32]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_file_that_changed_just_now_is_not_kept(source: Path, folder: Path) -> None:
+    os.utime(source)
+    _sums(source, folder, _schema())
+    assert not folder.exists()
+
+
+def test_a_workspace_that_cannot_be_written_opens_all_the_same(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "blocked").write_text("a file where the folder would be")
+    assert _sums(source, tmp_path / "blocked", _schema()) == _sums(source, tmp_path / "free", _schema())
+
+
+def test_a_session_keeps_it_in_its_workspace_and_stored_answers_stay_free(
+    source: Path, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    sql = "SELECT g, SUM(x) FROM t GROUP BY g"
+    with dpx.connect(source, _schema(cache=False), workspace=workspace) as session:
+        session.query(sql, rho=0.1)
+    assert not (workspace / "cache").exists()
+    for _ in range(2):
+        with dpx.connect(source, _schema(), workspace=workspace) as session:
+            assert session.query(sql, rho=0.1).free
+    assert len(list((workspace / "cache").iterdir())) == 1
