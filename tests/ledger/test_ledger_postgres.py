@@ -197,6 +197,7 @@ def test_failure_in_the_middle_of_a_charge_spends_nothing(ledger, monkeypatch):
     reserve(ledger, 1.0)
 
 
+@pytest.mark.process
 def test_forked_process_cannot_use_its_parents_ledger_nor_end_its_conversation(ledger):
     child = os.fork()
     if child == 0:

@@ -20,8 +20,8 @@ from cryptography.x509.oid import NameOID
 
 from dpxplain.errors import BadRequest, DPXPlainError
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server.config import Config
-from dpxplain.server.run import example_config, single_user_config
+from dpxplain.server.config import Config, Serving
+from dpxplain.server.run import example_config, listening, single_user_config
 from server_fixture import SCHEMA, SQL, config_of, running_server, write_people
 
 AT = "/datasets/people"
@@ -178,3 +178,16 @@ def test_two_files_for_one_table_or_none_at_all_do_not_start(tmp_path: Path) -> 
         with pytest.raises(DPXPlainError), running_server(config, book):
             pass
         book.close()
+
+
+def test_processes_listen_on_one_port_only_where_the_configuration_shares_it() -> None:
+    alone = Serving(datasets=(Path("d"),), port=0)
+    with listening(alone) as first:
+        taken = alone.model_copy(update={"port": first.getsockname()[1]})
+        with pytest.raises(DPXPlainError, match="cannot listen"):
+            listening(taken)
+    shared = alone.model_copy(update={"shared_port": True})
+    with listening(shared) as first:
+        same = shared.model_copy(update={"port": first.getsockname()[1]})
+        with listening(same) as second:
+            assert second.getsockname() == first.getsockname()

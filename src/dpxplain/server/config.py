@@ -31,6 +31,7 @@ class Serving(_Strict):
 
     host: str = "127.0.0.1"
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)  # 0: any that is free
+    shared_port: bool = False
     ledger: str = "ledger.sqlite"
     datasets: tuple[Path, ...] = Field(min_length=1)
     data_folder: Path | None = None

@@ -100,6 +100,8 @@ def listening(serving: Serving) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        if serving.shared_port:  # the system spreads connections over all processes of this user
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((serving.host, serving.port))
         listener.listen(2048)
     except OSError as error:
