@@ -252,6 +252,11 @@ class Family:
         """Equal for equal families."""
         return json.dumps([part.identity() for part in self.parts])
 
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Where each part stands, by its identity."""
+        return {json.dumps(part.identity()): number for number, part in enumerate(self.parts)}
+
     def predicate(self, index: int) -> Predicate | FilterPredicate:
         number = int(np.searchsorted(self.offsets, index, side="right")) - 1
         return self.parts[number].predicate(index - self.offsets[number])

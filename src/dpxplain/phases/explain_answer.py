@@ -22,7 +22,7 @@ from dpxplain.phases.explain_scored import (
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 
-MOST_CELLS_UNASKED = 200_000  # a few seconds of noise; more cells are released only by name
+MOST_CELLS_UNASKED = 300_000  # a second of noise and inference, 4 MB stored; more only by name
 MECHANISMS = ("one-shot", "vector", "marginals")
 _Plan = OneShotExplanation | VectorExplanation | MarginalsExplanation
 

@@ -6,7 +6,6 @@ and the sensitivity is plain: √t rows, √t times the largest value. docs/proo
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 
@@ -194,8 +193,7 @@ def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDa
 
 def _positions(family: Family, prepared: Family) -> list[int] | None:
     """Where the family's parts stand among the prepared ones; None unless all do."""
-    position = {json.dumps(part.identity()): number for number, part in enumerate(prepared.parts)}
-    positions = [position.get(json.dumps(part.identity())) for part in family.parts]
+    positions = [prepared.positions.get(identity) for identity in family.positions]
     known = [number for number in positions if number is not None]
     return known if len(known) == len(positions) else None
 

@@ -79,14 +79,13 @@ def release_vector(
         noise=noise,
     )
     apart = plan.rank_resolution(confidence)
-    descending = np.sort(noisy)[::-1]
-    lines = []
-    for index, score in checking(zip(chosen.tolist(), fresh.values.tolist(), strict=True)):
-        # Certainly above it: those more than `apart` higher. Possibly above it: all not as much lower.
-        low = 1 + int(np.searchsorted(-descending, -(noisy[index] + apart), side="left"))
-        high = int(np.searchsorted(-descending, -(noisy[index] - apart), side="right"))
-        lines.append(Selected(index, score, (low, max(low, high))))
-    return lines
+    ascending, own = np.sort(noisy), noisy[chosen]
+    # Certainly above it: those more than `apart` higher. Possibly above it: all not as much lower.
+    low = 1 + len(noisy) - np.searchsorted(ascending, own + apart, side="right")
+    high = len(noisy) - np.searchsorted(ascending, own - apart, side="left")
+    ranks = zip(low.tolist(), np.maximum(low, high).tolist(), strict=True)
+    lines = zip(chosen.tolist(), fresh.values.tolist(), ranks, strict=True)
+    return [Selected(*line) for line in checking(lines)]
 
 
 def _dense(family: FamilyScores) -> IntArray:
