@@ -56,7 +56,7 @@ def _figures(rows: int, rounds: int, cells: int) -> Iterator[Figure]:
     yield from drawing.run(rounds, cells)
     yield from drawing.prepare(hardly_repeating, rows, rounds)
     yield from families.run(rows, rounds)
-    yield from pandas_loop.run(hardly_repeating, rows, rounds)
+    yield from pandas_loop.run(repeating, rows, rounds)
 
 
 def _printed_cases(cases: Iterator[Case]) -> Iterator[Case]:

@@ -52,7 +52,8 @@ class Contenders:
     def answer(self) -> Answer:
         """A query's answer in a session that has nothing cached or stored besides it.
 
-        A session that has explained anything would not scan, nor pay, nor tabulate the predicates again.
+        A session that has explained anything would not scan, nor pay, nor tabulate the predicates again. The
+        ledger is made for it, but is not a new one's first use: SQLAlchemy compiles a statement once.
         """
         ledger = open_ledger(None)
         ledger.open_dataset(self.schema.table.name, self.schema.privacy.rho, self.schema.privacy.delta)
@@ -62,11 +63,14 @@ class Contenders:
             f"SELECT {GROUP}, AVG({MEASURED}) FROM {self.schema.table.name} GROUP BY {GROUP}", rho=RHO
         )
         assert isinstance(answer, Answer)
+        ledger.preparations(self.schema.table.name, "")
         return answer
 
-    def explain(self, **options: Any) -> Callable[[], object]:
-        """The explanation of a fresh question, to be timed."""
+    def explain(self, *, previewed: bool = False, **options: Any) -> Callable[[], object]:
+        """The explanation of a fresh question, to be timed; `previewed` if its price was asked before."""
         question = self.answer().why(*COMPARED)
+        if previewed:
+            question.preview(k=K, rho=RHO, **options)
         return lambda: question.explain(k=K, rho=RHO, **options)
 
     def preview(self, **options: Any) -> ExplanationPreview | None:

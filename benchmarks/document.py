@@ -23,9 +23,9 @@ than promised fails the command.
 - Every figure is the median of up to {rounds} turns, after one that does not count; contenders take turns.
   Who has used {seconds_each:g} s in all takes no further turn, so slow figures rest on fewer: column *n*.
 - **Each explanation is asked in a session of its own**, with nothing cached or stored besides the opened
-  table and the query's answer. Planning, tabulating the predicates, reserving in the ledger (in memory), the
-  pass over the data, influences, private selection, noise, ranks and storing the release all count.
-  k = 5, ρ = 1, two groups compared.
+  table, the query's answer and an open ledger. Planning, tabulating the predicates, reserving in the ledger
+  (in memory), the pass over the data, influences, private selection, noise, ranks and storing the release
+  all count. k = 5, ρ = 1, two groups compared.
 - *Bare* is DuckDB's `GROUPING SETS` over the same encoded columns in the same process: counts and sums, one
   set per subset of attributes. *NumPy* is the faster of two ways to count and sum by `bincount` over the same
   columns: subset by subset, and over fewer, wider subsets. Neither plans, ranks or adds noise.
@@ -71,7 +71,7 @@ def _case_row(case: Case) -> list[str]:
     row.append(f"≤ {case.most_of_bare:g} of bare: {_kept(case.kept)}")
     for name in MECHANISMS[1:]:
         timing = case.timings.get(name)
-        row += ["refused", ""] if timing is None else _compared(timing, bare)
+        row += ["not run", ""] if timing is None else _compared(timing, bare)
     return row
 
 

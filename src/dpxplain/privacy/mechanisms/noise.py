@@ -53,7 +53,8 @@ class OpenDPNoise:
         return np.array(measurement(values), dtype=np.int64)
 
     def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
-        return int(measurement(scores)[0])
+        # As an array: OpenDP converts lists element by element, in Python.
+        return int(measurement(np.asarray(scores, dtype=np.int64))[0])
 
     def below(self, bound: int) -> int:
         """A uniform index, from the operating system's cryptographic generator."""
