@@ -104,9 +104,9 @@ class OpenDataset:
         """Rows added and rows removed, counted one by one, between neighbours."""
         return self.rows_per_unit * (2 if self.schema.privacy.neighbours == "bounded" else 1)
 
-    def find(self, plan: ReleasePlan[R]) -> Released[R] | None:
-        """The stored release of the identical request, if there is one."""
-        stored = self.ledger.find(self.name, plan.key(self))
+    def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
+        """The stored release of the identical request, if there is one; `key` where it is known already."""
+        stored = self.ledger.find(self.name, key or plan.key(self))
         return None if stored is None else Released(plan.read(stored[1]), stored[0], free=True)
 
     def find_or_measure(self, plan: ReleasePlan[R], request: Request) -> Released[R]:

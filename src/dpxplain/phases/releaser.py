@@ -25,11 +25,12 @@ class LocalReleaser:
         self._locks = locks or KeyedLocks()
 
     def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
-        with self._locks.hold(plan.key(dataset)):
-            if stored := dataset.find(plan):
+        charge = plan.charge(dataset, request)
+        with self._locks.hold(charge.key):
+            if stored := dataset.find(plan, charge.key):
                 return stored
             dataset.check_declarations(plan)
-            entry = self.reserve(dataset.name, plan.charge(dataset, request))
+            entry = self.reserve(dataset.name, charge)
             value = plan.measure(dataset)
             check_stop()  # nobody waits for it any more; the charge stays
             self.store(entry, value.to_json())

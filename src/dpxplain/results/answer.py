@@ -36,7 +36,13 @@ class AnswerRow(Arithmetic):
     estimate: float
     interval: Interval
     scale: float  # standard deviation of the privacy noise, to first order for averages
-    released: Combination = field(kw_only=True, repr=False, compare=False)
+    _index: int = field(kw_only=True, repr=False, compare=False)
+    _values: ReleasedValues = field(kw_only=True, repr=False, compare=False)
+
+    @property
+    def released(self) -> Combination:
+        """The value to compute with; made when it is needed, as most rows are only looked at."""
+        return self._values.value(self._index, self.label)
 
 
 class Answer(Frozen, Charted, Tabular):
@@ -232,7 +238,8 @@ class Answer(Frozen, Charted, Tabular):
                 self.groups.key(index),
                 self.groups.label(index),
                 *estimated,
-                released=values.value(index, self.groups.label(index)),
+                _index=index,
+                _values=values,
             )
             for index, estimated in enumerate(estimates)
         )
