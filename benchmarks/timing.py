@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-SECONDS_EACH = 2.0
+SECONDS_EACH = 3.0
 """A contender that has used so much time in all takes no further turns; every contender has at least one."""
 
 
