@@ -17,7 +17,7 @@ from dpxplain.privacy.mechanisms.noise import NoiseSource, OpenDPNoise, Vectoris
 CELLS = 100_000
 _DRAWING_SECONDS, _PREPARING_SECONDS = 0.15, 1.0
 _SENSITIVITY, _RHO = 1.0, 0.1
-_ATTRIBUTES = ("race", "marst", "citizen", "educ", "age")  # their triples times sex have 101,256 cells
+_ATTRIBUTES = ("race", "marst", "citizen", "educ", "age")  # their triples times sex: some 100,000 cells
 
 
 def run(rounds: int, cells: int) -> list[Figure]:
