@@ -156,18 +156,19 @@ def test_idle_predicates_are_numbered_around_the_active_ones() -> None:
 
 @pytest.mark.parametrize("size", range(1, 70))
 def test_rank_search_ends_within_its_probes_and_finds_the_rank_when_there_is_no_noise(size: int) -> None:
-    for rank in range(1, size + 1):
-        probes = []
+    ranks, steps = np.arange(1, size + 1), []
 
-        def beats(t: int, rank: int = rank, probes: list[int] = probes) -> bool:
-            probes.append(t)
-            return rank < t
+    def beats(step: int, t: np.ndarray) -> np.ndarray:
+        steps.append(step)
+        return ranks < t
 
-        low, high = rank_bounds._search(beats, size)
-        assert len(probes) <= rank_probes(size)
-        assert high >= rank, "the upper bound holds"
-        low, _ = rank_bounds._search(lambda t, rank=rank: rank <= t, size)
-        assert low <= rank, "the lower bound holds"
+    _, high = rank_bounds._search(beats, size, size)
+    assert steps == list(range(rank_probes(size)))
+    assert (high >= ranks).all(), "the upper bound holds"
+    assert (high <= ranks + 1).all(), "and is tight"
+    low, _ = rank_bounds._search(lambda _step, t: ranks <= t, size, size)
+    assert (low <= ranks).all(), "the lower bound holds"
+    assert (low >= ranks - 1).all(), "and is tight"
 
 
 @pytest.mark.draws

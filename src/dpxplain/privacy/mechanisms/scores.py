@@ -21,7 +21,7 @@ class FamilyScores:
     """`scores` of the `active` predicates (their indices, increasing); the other of `size` score 0.
 
     >>> family = FamilyScores(np.array([1, 3]), np.array([7, -2]), size=5)
-    >>> family.scores_of(range(5)).tolist(), [family.at_rank(t) for t in range(1, 6)]
+    >>> family.scores_of(range(5)).tolist(), family.at_ranks(np.arange(1, 6)).tolist()
     ([0, 7, 0, -2, 0], [7, 0, 0, 0, -2])
     """
 
@@ -40,12 +40,12 @@ class FamilyScores:
         is_active = np.append(self.active, -1)[position] == wanted
         return np.where(is_active, np.append(self.scores, 0)[position], 0)
 
-    def at_rank(self, rank: int) -> int:
-        """The `rank`-th highest score of the whole family, counted from 1."""
+    def at_ranks(self, ranks: IntArray) -> IntArray:
+        """For each rank t the t-th highest score of the whole family, counted from 1."""
         above = self._not_below_zero
-        if rank <= above:
-            return int(self._descending[rank - 1])
-        return 0 if rank <= above + self.idle else int(self._descending[rank - 1 - self.idle])
+        idle = (ranks > above) & (ranks <= above + self.idle)
+        position = np.where(ranks <= above, ranks, ranks - self.idle) - 1
+        return np.where(idle, 0, np.append(self._descending, 0)[np.where(idle, -1, position)])
 
     def nth_idle(self, n: int, taken: set[int]) -> int:
         """The n-th (from 0) idle index that is not among `taken` idle ones."""

@@ -57,15 +57,20 @@ def bound_positions(
     noise: NoiseSource,
 ) -> list[tuple[int, int]]:
     """Positions 1..size for each envelope, all together for `rho`; one privacy unit is `rows` rows."""
-    leads = [
-        (
-            lambda t, envelope=envelope: -envelope.behind(t) * _FINE,
-            lambda t, envelope=envelope: envelope.ahead(t) * _FINE,
-        )
-        for envelope in secret.reveal()
-    ]
+    envelopes = secret.reveal()
+
+    def behind(positions: IntArray) -> IntArray:
+        pairs = zip(envelopes, positions.tolist(), strict=True)
+        return np.array([-envelope.behind(t) * _FINE for envelope, t in pairs], dtype=np.int64)
+
+    def ahead(positions: IntArray) -> IntArray:
+        pairs = zip(envelopes, positions.tolist(), strict=True)
+        return np.array([envelope.ahead(t) * _FINE for envelope, t in pairs], dtype=np.int64)
+
     return search_positions(
-        leads,
+        behind,
+        ahead,
+        len(envelopes),
         size,
         change=float(rows * _FINE),
         rho=rho,
