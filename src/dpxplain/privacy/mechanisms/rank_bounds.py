@@ -18,6 +18,7 @@ from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian
 from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
 
+_LARGEST = 2**60  # far above any score: 2^20 for each row that a predicate can move
 LOWER_SHARE = 0.1  # the paper's η: the upper bound says more, so it gets the larger share
 
 
@@ -33,10 +34,10 @@ def bound_ranks(
 ) -> list[tuple[int, int]]:
     """A rank interval for each chosen position, all together for `rho`."""
     family = secret.reveal()
-    scores = family.scores_of(chosen)
+    scores = _clamped(family.scores_of(chosen))
 
     def lead(ranks: IntArray) -> IntArray:
-        return scores - family.at_ranks(ranks)
+        return scores - _clamped(family.at_ranks(ranks))
 
     return search_positions(
         lead,
@@ -48,6 +49,11 @@ def bound_ranks(
         confidence=confidence,
         noise=noise,
     )
+
+
+def _clamped(scores: IntArray) -> IntArray:
+    """Clamping never raises a sensitivity, and keeps leads and their noise inside 64 bits."""
+    return np.clip(scores, -_LARGEST, _LARGEST)
 
 
 Leads = Callable[[IntArray], IntArray]
