@@ -31,17 +31,20 @@ $(PAGE): $(STAMP) $(wildcard page/*.*) $(shell find page/src page/public -type f
 serve: setup page
 	@$(BIN)/dpxplain serve --example adult
 
+# In memory where there is room: tests write many small ledgers, each synced to disk after every charge.
+SCRATCH := $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 {print $$4}')" -gt 2000000 && echo /dev/shm)
 PYTEST := $(BIN)/pytest -n 2
+PYTEST_IN_MEMORY := $(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(PYTEST)
 
 # A real database and a real browser, installed when missing. At most 6 minutes on two quiet cores.
 test: setup page test-page
 	@tools/machine
-	$(PYTEST) -m "not slow" --ignore=tests/page
+	$(PYTEST_IN_MEMORY) -m "not slow" --ignore=tests/page
 	$(PYTEST) -m "not slow" tests/page  # apart: Playwright keeps an event loop and greenlets in its process
 
 # For the loop while editing: no process, database, server, browser or grid.
 test-fast: setup
-	$(PYTEST) -m "not (slow or draws or process or database)" \
+	$(PYTEST_IN_MEMORY) -m "not (slow or draws or process or database)" \
 	  --ignore=tests/page --ignore=tests/server --ignore=tests/ledger --ignore=tests/cli
 
 # Statistical grids, long searches and rounds of kills.

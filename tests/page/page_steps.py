@@ -54,6 +54,31 @@ def write_sql(page: Page, sql: str) -> None:
     page.keyboard.press("Escape")
 
 
+@contextmanager
+def held_in_page(page: Page, ending: str) -> Iterator[None]:
+    """Calls of `fetch` to addresses with that ending wait until the block ends.
+
+    In the page itself: interception by the browser can begin a moment late, and then lets a request through.
+    """
+    page.evaluate(
+        """(ending) => {
+            const fetch = window.fetch;
+            const waiting = [];
+            window.fetch = (address, options) =>
+                String(address).endsWith(ending)
+                    ? new Promise((resolve) => waiting.push(() => resolve(fetch(address, options))))
+                    : fetch(address, options);
+            window.releaseFetch = () => {
+                window.fetch = fetch;
+                waiting.forEach((release) => release());
+            };
+        }""",
+        ending,
+    )
+    yield
+    page.evaluate("window.releaseFetch()")
+
+
 def set_price(page: Page, label: str, rho: float) -> None:
     page.get_by_role("spinbutton", name=label, exact=True).fill(str(rho))
 

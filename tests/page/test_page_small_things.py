@@ -8,7 +8,7 @@ from pathlib import Path
 from page_axe import assert_accessible
 from page_looks import assert_fits
 from page_servers import EXAMPLE, GENEROUS, PLACE, asked, owner
-from page_steps import Visit, ask, choose, cost, held, run_button, set_price, sign_in, write_sql
+from page_steps import Visit, ask, choose, cost, held, held_in_page, run_button, set_price, sign_in, write_sql
 from playwright.sync_api import expect
 
 from server_fixture import SCHEMA, SQL, RunningServer, add_dataset, config_of, running_server
@@ -46,7 +46,7 @@ def test_the_form_waits_until_typed_sql_is_read(adult: RunningServer, visit: Vis
     grouping = page.get_by_role("combobox", name="Group by")
     expect(grouping).to_have_value("marital_status")
     expect(grouping).to_be_enabled()
-    with held(page, "**/preview"):
+    with held_in_page(page, "/preview"):
         write_sql(page, OTHER)
         expect(grouping).to_be_disabled()
     expect(grouping).to_be_enabled()
