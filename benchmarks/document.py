@@ -154,8 +154,8 @@ def speed_sentence(results: Results) -> str:
     return (
         f"An explanation over {sizes} predicates of {results.rows:,} rows took\n"
         f"{times[False]} where rows hardly repeat,\n"
-        f"at most {ratios[False]:.1f} times the bare `GROUPING SETS` query, and\n"
-        f"{times[True]} where they do, at most {ratios[True]:.1f} times\n"
+        f"at most {ratios[False]:.2f} times the bare `GROUPING SETS` query, and\n"
+        f"{times[True]} where they do, at most {ratios[True]:.2f} times\n"
         "(the default mechanism, 2 cores, [measured](docs/performance.md))."
     )
 
