@@ -31,6 +31,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_toy_run_writes_the_document_its_charts_and_the_readme_s_sentence(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("Before.\n<!-- speed -->\n<!-- /speed -->\nAfter.\n")

@@ -200,7 +200,7 @@ def quick(count: int) -> settings:
     )
 
 
-@quick(14)
+@quick(7)
 @given(sql=queries(), k=st.integers(1, 3), conjuncts=st.integers(1, 2))
 def test_no_table_changes_the_form_of_anything_an_analyst_sees(
     sql: str, k: int, conjuncts: int, engines: dict[str, DuckDBEngine]

@@ -262,6 +262,7 @@ def test_several_aggregates_without_groups(owner: Session) -> None:
 # -- Privacy -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_aggregate_covers_at_its_level_and_noises_are_independent(tmp_path: Path) -> None:
     sql = "SELECT g, COUNT(pay), SUM(pay), AVG(pay) FROM t GROUP BY g"
     with dpx.connect(frame(), SCHEMA, workspace=tmp_path, curator=True, insecure_seed=5) as owner:

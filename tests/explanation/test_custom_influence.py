@@ -97,6 +97,7 @@ def test_ratio_bounds_hold_on_all_tables_within_three_rows() -> None:
         least, greatest = _grown(least, np.minimum, np.inf), _grown(greatest, np.maximum, -np.inf)
 
 
+@pytest.mark.slow
 def test_ratio_bounds_nest_exactly_between_all_small_neighbours() -> None:
     found = [_on_all_counts(5, d) for d in range(4)]
     for (low, high), (wider_low, wider_high) in itertools.pairwise(found):
@@ -203,6 +204,7 @@ def test_every_distance_moves_by_at_most_one_between_all_small_neighbours() -> N
     assert largest == 1
 
 
+@pytest.mark.slow
 def test_larger_neighbours_too() -> None:
     seeded = np.random.default_rng(6)
     for _ in range(100):
@@ -211,6 +213,7 @@ def test_larger_neighbours_too() -> None:
         assert np.abs(_scores(RATIO, here) - _scores(RATIO, there)).max() <= 1
 
 
+@pytest.mark.slow
 def test_envelopes_and_selection_scores_are_those_of_the_definition_with_idle_predicates_unlisted() -> None:
     seeded = np.random.default_rng(7)
     for _ in range(60):
@@ -287,6 +290,7 @@ def _family_cells(seed: int = 8, predicates: int = 24) -> QuestionCells:
     return _cells(counts, [seeded.integers(0, n // 8, predicates) for n in counts])
 
 
+@pytest.mark.slow
 def test_rank_and_influence_intervals_cover_at_least_as_often_as_they_say() -> None:
     runs, size, confidence = 2000, 40, 0.9
     cells = _family_cells()

@@ -81,6 +81,7 @@ def noises(columns: int, seed: int = 7):
     return np.random.default_rng(seed).standard_normal((RUNS, columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [LARGE, SMALL], ids=["large", "small"])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_image_covers_at_its_level_whatever_the_size(name, sizes):
@@ -92,6 +93,7 @@ def test_the_image_covers_at_its_level_whatever_the_size(name, sizes):
     assert share >= LEVEL - 3 * math.sqrt(LEVEL * (1 - LEVEL) / runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_bootstrap_is_near_its_level_for_large_groups(name):
     formula, truth = FORMULAS[name]
@@ -99,6 +101,7 @@ def test_the_bootstrap_is_near_its_level_for_large_groups(name):
     assert share == pytest.approx(LEVEL, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(400, 900), (12, 30), (3, 0)], ids=str)
 @pytest.mark.parametrize("method", ["image", "auto"])
 def test_differences_of_averages_are_covered_whatever_the_size(method, sizes):
@@ -107,6 +110,7 @@ def test_differences_of_averages_are_covered_whatever_the_size(method, sizes):
     assert share >= LEVEL - 0.015  # three standard errors
 
 
+@pytest.mark.slow
 def test_ratios_of_averages_are_covered():
     def ratio(z):
         return op("/", *averages((60, 40), (0.7, 0.2), z))

@@ -67,6 +67,7 @@ def mean_width(sizes, means, rho, method) -> float:
     return float(np.mean(high - low))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", LEVELS)
 def test_mover_covers_the_difference_within_half_a_percent_of_the_level(confidence):
     for seed, (sizes, means, rho) in enumerate(SITUATIONS):
@@ -104,6 +105,7 @@ def test_the_mean_of_one_group_is_covered_however_small_it_is(method):
         assert holds(coverage(low, high, mean), 0.9, runs=20_000), (size, mean, rho)
 
 
+@pytest.mark.slow
 def test_bootstrap_is_near_nominal_for_large_groups():
     for means in [(0.0, 1.0), (0.5, 0.25)]:
         parts = release((1000, 3000), means, 0.1, runs=1000)

@@ -97,6 +97,7 @@ def test_one_row_moves_the_marginals_by_exactly_what_is_paid_for(
         assert largest == pytest.approx(plan.total_sensitivity, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(x)", "AVG(x)"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_row_moves_the_scores_by_at_most_what_the_vector_pays_for(

@@ -156,6 +156,7 @@ def true_values(folder: Path, asked: list[dict[str, Any]], answers: dict[int, st
     return found
 
 
+@pytest.mark.slow
 def test_t01_no_true_value_is_in_any_response_log_line_or_stored_row(tmp_path: Path, heard: Heard) -> None:
     folder, ledger = tmp_path / "data", tmp_path / "ledger.sqlite"
     config = config_of(folder, limits=MANY | {"seconds_per_request": 300.0})

@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from dpxplain import __version__
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.server import openapi, problems
-from dpxplain.server.authenticate import PREFIX, Authentication
+from dpxplain.server.authenticate import Authentication
 from dpxplain.server.config import Config
 from dpxplain.server.context import Server
 from dpxplain.server.middleware import AccessLog, BodyLimit, SecurityHeaders
@@ -65,9 +65,9 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
         ],
     )
     app.state.server = server
-    for subject in (login, queries, explain, curate, admin):
-        app.include_router(subject.router, prefix=PREFIX)
-    app.include_router(page.router)
+    for subject in (login, queries, explain, curate, admin, page):
+        # Not include_router: it would build every route's validators again at the first request.
+        app.router.routes.extend(subject.router.routes)
     if page.STATIC.is_dir():
         app.mount("/", page.BuiltFiles(directory=page.STATIC), name="page")
     problems.install(app, openapi.methods)

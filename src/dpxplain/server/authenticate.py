@@ -18,10 +18,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpxplain.server.identity import Authenticator, Caller, unauthorized
-from dpxplain.server.middleware import API, Buckets, address_of
+from dpxplain.server.middleware import API, PREFIX, Buckets, address_of
 from dpxplain.server.problems import Problem, respond, too_many
 
-PREFIX = "/api/v1"
 PUBLIC = frozenset(
     {
         ("GET", f"{PREFIX}/health"),

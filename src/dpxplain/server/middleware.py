@@ -20,6 +20,7 @@ from dpxplain.server.metrics import Metrics
 from dpxplain.server.problems import respond, too_large
 
 API = "/api/"
+PREFIX = f"{API}v1"
 ACCESS = logging.getLogger("dpxplain.server.access")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 _MOST_KEYS = 20_000
@@ -96,7 +97,7 @@ class AccessLog:
             if not status:
                 await response(scope, receive, send_and_note_status)
         seconds = time.monotonic() - started
-        route = getattr(scope.get("route"), "path", None) or "unmatched"
+        route = getattr(scope.get("route"), "path", "unmatched").removeprefix(PREFIX)
         method = scope["method"] if scope["method"] in _METHODS else "other"
         caller = scope.get("state", {}).get("caller")
         self._metrics.observe(method, route, status, seconds)

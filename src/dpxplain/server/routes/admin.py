@@ -15,6 +15,7 @@ from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, SchemaBody
 from dpxplain.server.context import Server, ServerDep
+from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.problems import Problem, as_problem, not_found
 from dpxplain.server.registry import schema_of
@@ -31,7 +32,7 @@ from dpxplain.server.response_shapes import (
 from dpxplain.server.routes.curate import plain_times
 from dpxplain.server.schema_positions import schema_problems
 
-router = APIRouter(tags=["Administering"], prefix="/admin")
+router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]
 After = Annotated[int, Query(ge=0, le=LARGEST_ID, description="The id of the last record already seen.")]
 Most = Annotated[int, Query(ge=1, le=5_000, description="At most so many.")]

@@ -14,13 +14,14 @@ from dpxplain.server.audit_sentences import TRUTH_VIEWED
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import EntryId, Explain, Forgive, Grant, Name, ShareBody, TopUp, WhyTruth
 from dpxplain.server.context import AccessDep, DatasetAccess
+from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import Responses, answers, failures
 from dpxplain.server.pool import Task
 from dpxplain.server.response_shapes import AllowancePayload, Analysts, Shares
 from dpxplain.wire.payloads import truth_payload
 from dpxplain.wire.shapes import TruthPayload
 
-router = APIRouter(tags=["Curating"])
+router = APIRouter(tags=["Curating"], prefix=PREFIX)
 MOST_ROWS = 10_000
 _MARKED = {"X-DPXPlain-Private": "false", "Cache-Control": "no-store"}
 _TRUTH: Responses = answers(TruthPayload, "True values: not private, never cached.", 409, 503)

@@ -19,6 +19,7 @@ from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import Explain, Form, JobId, Prepare, Wait
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
 from dpxplain.server.job_runner import FINISHED, lost
+from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
 from dpxplain.server.problems import not_found, other_plan
@@ -26,7 +27,7 @@ from dpxplain.server.response_shapes import JobPayload
 from dpxplain.wire.payloads import preview_payload
 from dpxplain.wire.shapes import PreviewPayload
 
-router = APIRouter(tags=["Explaining"])
+router = APIRouter(tags=["Explaining"], prefix=PREFIX)
 Planned = PlannedPreparation | PlannedExplanation
 Preview = PreparationPreview | ExplanationPreview
 Shown = Literal["shown", "release"]

@@ -15,11 +15,12 @@ from dpxplain.server.bodies import SignIn
 from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.identity import Caller, unauthorized
 from dpxplain.server.metrics import CONTENT_TYPE
+from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.problems import Problem
 from dpxplain.server.response_shapes import Health, Me
 
-router = APIRouter(tags=["Entering"])
+router = APIRouter(tags=["Entering"], prefix=PREFIX)
 
 
 @router.get("/health", responses={200: {"model": Health}})

@@ -11,8 +11,8 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from dpxplain.server.authenticate import PREFIX
 from dpxplain.server.context import ServerDep
+from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import documentation
 from dpxplain.server.routes.login import set_cookie
 

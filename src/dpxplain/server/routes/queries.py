@@ -27,6 +27,7 @@ from dpxplain.server.bodies import (
     Why,
 )
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep
+from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers
 from dpxplain.server.problems import not_found, other_plan
 from dpxplain.server.response_shapes import ClientRelease, DatasetPayload, Datasets, ReleasePayload
@@ -40,7 +41,7 @@ from dpxplain.wire.shapes import (
     QuestionPayload,
 )
 
-router = APIRouter(tags=["Asking"])
+router = APIRouter(tags=["Asking"], prefix=PREFIX)
 _ANSWER: Any = answers(AnswerPayload | ClientRelease, "The answer, or its release.", 409, 500, 503)
 
 
