@@ -3,44 +3,79 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import subprocess
 import sys
 import types
 
+import altair as alt
 import pytest
 
+from dpxplain.errors import BadRequest
 from dpxplain.render import charts
 from dpxplain.render.notebook import inline_svg
+from dpxplain.render.svg import to_svg
 
 
 def texts(svg: str) -> str:
     return " ".join(re.findall(r">([^<>]+)<", svg))
 
 
-def test_charts_compile_to_svg_and_png(answer, question, table):
+def test_charts_compile_to_svg(answer, question, table):
     for result in (answer, question, table):
-        svg = charts.to_svg(result.chart())
+        svg = to_svg(charts.chart(result))
         assert svg.startswith("<svg")
-    assert charts.to_png(question.chart()).startswith(b"\x89PNG")
+
+
+def test_a_chart_is_plain_json_that_any_vega_lite_takes(answer, question, table, free_table):
+    for result in (answer, question, table, free_table):
+        for width in (charts.WIDE, charts.PHONE):
+            spec = charts.chart(result, width=width)
+            assert json.loads(json.dumps(spec, allow_nan=False)) == spec
+            alt.Chart.from_dict(spec)  # validates
+
+
+def test_chart_objects_are_altair_charts_that_can_be_changed_and_saved(answer, question, table, tmp_path):
+    for result, kind in ((answer, alt.LayerChart), (question, alt.LayerChart), (table, alt.HConcatChart)):
+        assert isinstance(result.chart(), kind)
+    question.chart().properties(title="A title").save(tmp_path / "gap.png")
+    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_notebook_shows_chart_objects_without_a_network(table):
+    shown = table.chart().properties(title="A title")._repr_mimebundle_()
+    assert shown.keys() == {"image/svg+xml"}
+    assert "A title" in texts(shown["image/svg+xml"])
+
+
+def test_a_renderer_that_the_user_chose_stays_in_force(question):
+    with alt.renderers.enable("json"):
+        assert "application/json" in question.chart()._repr_mimebundle_()[0]
+
+
+def test_without_altair_a_sentence_says_what_to_install(question, monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(BadRequest, match=r"pip install 'dpxplain\[charts\]'"):
+        question.chart()
 
 
 def test_an_answer_has_dots_and_intervals_but_no_bars(answer):
-    marks = {layer["mark"]["type"] for layer in answer.chart().to_dict()["layer"]}
+    marks = {layer["mark"]["type"] for layer in charts.chart(answer)["layer"]}
     assert marks == {"rule", "tick", "circle", "text"}
-    assert all(row.label in texts(charts.to_svg(answer.chart())) for row in answer)
+    assert all(row.label in texts(to_svg(charts.chart(answer))) for row in answer)
 
 
 def test_an_explanation_has_a_bold_zero_line_and_ranks_out_of_all(table):
-    chart = table.chart().to_dict()
+    chart = charts.chart(table)
     zero = chart["hconcat"][0]["layer"][0]
     assert zero["mark"]["type"] == "rule"
     assert zero["mark"]["strokeWidth"] >= 3
-    shown = texts(charts.to_svg(table.chart()))
+    shown = texts(to_svg(charts.chart(table)))
     assert "rank, out of 103" in shown
     assert "relative influence" in shown
     assert "unclear" not in shown
-    assert "ranks are out of 103" in texts(charts.to_svg(charts.explanation_chart(table, width=charts.PHONE)))
+    assert "ranks are out of 103" in texts(to_svg(charts.explanation_chart(table, width=charts.PHONE)))
 
 
 def test_on_a_phone_the_zero_line_stops_where_row_names_stand(table):
@@ -58,7 +93,7 @@ def test_on_a_phone_the_zero_line_stops_where_row_names_stand(table):
     odd = types.SimpleNamespace(
         rows=long, question=table.question, relative=True, family_size=table.family_size
     )
-    chart = charts.explanation_chart(odd, width=charts.PHONE).to_dict()
+    chart = charts.explanation_chart(odd, width=charts.PHONE)
     marks = [layer["mark"] for layer in chart["layer"]]
     assert marks[0]["type"] == "tick"
     assert marks[0]["thickness"] >= 3
@@ -78,25 +113,25 @@ def test_intervals_across_zero_are_hollow_and_labelled(table):
     odd = types.SimpleNamespace(
         rows=rows, question=table.question, relative=True, family_size=table.family_size
     )
-    svg = charts.to_svg(charts.explanation_chart(odd))
+    svg = to_svg(charts.explanation_chart(odd))
     assert texts(svg).count("unclear") == 1
     assert svg.count(f'fill="{charts.PAPER}"') == 1
 
 
 def test_an_unclear_question_is_hollow_and_labelled(blurred):
-    svg = charts.to_svg(blurred.question.chart())
+    svg = to_svg(charts.chart(blurred.question))
     assert "unclear" in texts(svg)
     assert f'fill="{charts.PAPER}"' in svg
 
 
 def test_absolute_influence_is_drawn_where_relative_means_nothing(blurred):
-    shown = texts(charts.to_svg(blurred.chart()))
+    shown = texts(to_svg(charts.chart(blurred)))
     assert "relative influence" not in shown
     assert "influence" in shown
 
 
 def test_inline_charts_take_the_colours_of_the_page(table):
-    svg = inline_svg(table.chart(), 'a "quoted" <description>')
+    svg = inline_svg(charts.chart(table), 'a "quoted" <description>')
     assert 'aria-label="a &quot;quoted&quot; &lt;description&gt;"' in svg
     assert "currentColor" in svg
     assert f'="{charts.INK}"' not in svg
@@ -105,7 +140,7 @@ def test_inline_charts_take_the_colours_of_the_page(table):
 
 def test_rows_with_equal_labels_stay_apart(answer):
     row = answer.rows[0]
-    chart = charts.answer_chart(answer, rows=[row, row]).to_dict()
+    chart = charts.answer_chart(answer, rows=[row, row])
     data = chart["data"]["values"]
     assert len({value["row"] for value in data}) == 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dpxplain.render.charts import chart
 from dpxplain.render.layout import view
 from dpxplain.render.terminal import as_text
 
@@ -31,8 +32,7 @@ def test_the_notebook_escapes_names_and_draws_one_chart(answers):
 
 
 def test_the_chart_has_an_axis_for_each_aggregate(answers):
-    charts = answers.chart().to_dict(validate=False)["vconcat"]
-    titles = [chart["layer"][0]["encoding"]["x"]["title"] for chart in charts]
+    titles = [part["layer"][0]["encoding"]["x"]["title"] for part in chart(answers)["vconcat"]]
     assert titles == ["<i>n</i>, with 95% intervals", "AVG(high_income), with 95% intervals"]
 
 

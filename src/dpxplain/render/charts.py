@@ -1,4 +1,4 @@
-"""Altair charts of answers, questions and explanations: dots with intervals, never bars.
+"""Charts of answers, questions and explanations as Vega-Lite: dots with intervals, never bars.
 
 Colours are told apart with any colour vision and on light or dark paper; what is unclear is also hollow
 and labelled, so that nothing depends on colour alone.
@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from functools import singledispatch
 from typing import Any
-
-import altair as alt
 
 from dpxplain.model.contrast import Verdict
 from dpxplain.render import words
@@ -27,14 +25,16 @@ WIDE, PHONE = 500, 320  # plot widths; on a phone the labels stand above their r
 
 # Mid-tones with a contrast of at least 3 to both white and near-black (blue and orange, as Okabe and Ito).
 ABOVE, BELOW, QUIET, INK, PAPER = "#2b7bba", "#c9641c", "#7d8590", "#24292f", "#ffffff"
-# Of the same widths everywhere; vl-convert measures texts where they will not be drawn.
+# Of the same widths everywhere: texts are also measured where they will not be drawn.
 FONT = "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 
-Position = Callable[[str], alt.X]
+# Plain values, as Vega-Lite's JSON has them: a server sends them on and nobody waits for a charting library.
+Spec = dict[str, Any]
+Position = Callable[[str], Spec]  # where on the x axis a field stands
 
 
 @singledispatch
-def chart(result: object, *, width: int = WIDE) -> Any:
+def chart(result: object, *, width: int = WIDE) -> Spec:
     """The chart of a result, by its type; `width` is the plot's, in pixels."""
     raise TypeError(f"There is no chart of {type(result).__name__}.")
 
@@ -52,14 +52,15 @@ def answer_chart(
 
 
 @chart.register
-def answers_chart(answers: Answers, *, width: int = WIDE) -> Any:
+def answers_chart(answers: Answers, *, width: int = WIDE) -> Spec:
     """The same for each of several aggregates, below each other: they have no axis in common."""
-    return _styled(alt.vconcat(*(_dots(part, part.rows, (), width) for part in answers.answers), spacing=24))
+    parts = [_dots(part, part.rows, (), width) for part in answers.answers]
+    return _styled({"vconcat": parts, "spacing": 24})
 
 
 def _dots(
     answer: Answer, rows: Sequence[AnswerRow], highlight: Collection[tuple[object, ...]], width: int
-) -> Any:
+) -> Spec:
     visible_rows = list(rows)[:MOST_GROUPS]
     values = [
         _mark(row.interval, row.estimate)
@@ -73,12 +74,11 @@ def _dots(
     x = _x(title, _padded(low, high), _x_axis())
     rows_data = _Rows([row.label for row in visible_rows], values, width)
     zero = [rows_data.line(0.0, x)] if low < 0 < high else []
-    layers = [*zero, *rows_data.whiskers(x), *rows_data.labels()]
-    return alt.layer(*layers).properties(width=width, height=alt.Step(rows_data.height))
+    return rows_data.plot([*zero, *rows_data.whiskers(x), *rows_data.labels()], width)
 
 
 @chart.register
-def question_chart(question: Question, *, width: int = WIDE) -> Any:
+def question_chart(question: Question, *, width: int = WIDE) -> Spec:
     """The interval of the gap against the constant asked about, which is a bold line."""
     constant = question.contrast.at_least
     low, high = question.interval
@@ -90,15 +90,17 @@ def question_chart(question: Question, *, width: int = WIDE) -> Any:
     ends = _padded(*span([question.interval], constant), 0.09)
     x = _x(f"{name}; bold line at {formats.number(constant)}", ends, _x_axis())
     rows = _Rows([question.measured], [mark], width)
-    label = rows.base.mark_text(dy=-17, fontSize=14, fontWeight="bold").encode(
-        x=x("estimate"), text="text:N", color=_color()
+    label = _layer(
+        {"type": "text", "dy": -17, "fontSize": 14, "fontWeight": "bold"},
+        x=x("estimate"),
+        text=_nominal("text"),
+        color=_COLOR,
     )
-    layers = [_line(constant, x), *rows.whiskers(x), label]
-    return _styled(alt.layer(*layers).properties(width=width, height=64))
+    return _styled(rows.plot([_line(constant, x), *rows.whiskers(x), label], width, height=64))
 
 
 @chart.register
-def explanation_chart(table: Explanation, *, width: int = WIDE) -> Any:
+def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     """Forest plot of influences against a bold zero line, beside the rank intervals.
 
     On a phone's width the ranks are texts at the end of each label.
@@ -106,10 +108,11 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Any:
     if width <= PHONE:
         return _styled(_forest(table, width))
     forest, ranks = round(width * 0.58), round(width * 0.3)  # the rest is for the rank texts
-    return _styled(alt.hconcat(_forest(table, forest, width), _ranks(table, ranks, width), spacing=20))
+    parts = [_forest(table, forest, width), _ranks(table, ranks, width)]
+    return _styled({"hconcat": parts, "spacing": 20})
 
 
-def gap_chart(table: Explanation, *, width: int = WIDE) -> Any:
+def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     """What the question's number would be without each predicate's rows, against what it is."""
     gap = table.release.gap
     assert gap is not None
@@ -128,25 +131,10 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Any:
     title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
     x = _x(title, ends, _x_axis(ticks=5))
     rows = _Rows([row.predicate.label for row in visible_rows], values, width)
-    layers = [rows.line(gap, x), *rows.whiskers(x), *rows.labels()]
-    return _styled(alt.layer(*layers).properties(width=width, height=alt.Step(rows.height)))
+    return _styled(rows.plot([rows.line(gap, x), *rows.whiskers(x), *rows.labels()], width))
 
 
-def to_svg(chart: Any) -> str:
-    """The chart as an SVG text; needs no browser and no network."""
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
-
-
-def to_png(chart: Any, scale: float = 2.0) -> bytes:
-    """The chart as a PNG image; needs no browser and no network."""
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(chart.to_dict(validate=False), scale=scale))
-
-
-def _forest(table: Explanation, width: int, whole: int = 0) -> Any:
+def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
     divisor = table.question.relative_to or 1.0
     values = []
     for row in table.rows:
@@ -173,14 +161,17 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Any:
         title.append(f"ranks are out of {table.family_size:,}")
     x = _x(title, (low, high), axis)
     rows = _Rows([row.predicate.label for row in table.rows], values, whole or width)
-    unclear_text = rows.base.mark_text(align="left", dx=7, fontSize=11, fontStyle="italic").encode(
-        x=x("high"), text="text:N", color=_color()
+    unclear_text = _layer(
+        {"type": "text", "align": "left", "dx": 7, "fontSize": 11, "fontStyle": "italic"},
+        x=x("high"),
+        text=_nominal("text"),
+        color=_COLOR,
     )
     layers = [rows.line(0.0, x), *rows.whiskers(x), unclear_text, *rows.labels(aside=width)]
-    return alt.layer(*layers).properties(width=width, height=alt.Step(rows.height))
+    return rows.plot(layers, width)
 
 
-def _ranks(table: Explanation, width: int, whole: int) -> Any:
+def _ranks(table: Explanation, width: int, whole: int) -> Spec:
     values = [
         {"low": row.rank[0], "high": row.rank[1], "text": formats.ranks(*row.rank)} for row in table.rows
     ]
@@ -188,12 +179,18 @@ def _ranks(table: Explanation, width: int, whole: int) -> Any:
     axis = _x_axis(",d", ticks=[1, size] if size > 1 else [1])
     x = _x(f"rank, out of {size:,}", (1, max(2, size)), axis)
     rows = _Rows([row.predicate.label for row in table.rows], values, whole)
-    bar = rows.base.mark_rule(strokeWidth=7, strokeCap="round", color=QUIET).encode(x=x("low"), x2="high:Q")
-    # In a column of its own at the right: beside its interval a label could leave the plot.
-    text = rows.base.mark_text(align="left", fontSize=12, color=INK).encode(
-        x=alt.value(width + 14), text="text:N"
+    bar = _layer(
+        {"type": "rule", "strokeWidth": 7, "strokeCap": "round", "color": QUIET},
+        x=x("low"),
+        x2={"field": "high"},
     )
-    return alt.layer(bar, text).properties(width=width, height=alt.Step(rows.height))
+    # In a column of its own at the right: beside its interval a label could leave the plot.
+    text = _layer(
+        {"type": "text", "align": "left", "fontSize": 12, "color": INK},
+        x={"value": width + 14},
+        text=_nominal("text"),
+    )
+    return rows.plot([bar, text], width)
 
 
 class _Rows:
@@ -203,57 +200,68 @@ class _Rows:
         self.phone = width <= PHONE
         # Zero-width spaces keep rows apart that people would read the same.
         lines = [_broken(formats.clean(text), 34 if self.phone else 32) for text in labels]
-        data = [
+        self.data = [
             value | {"row": "\u200b" * i, "label": "\n".join(text), "lines": len(text)}
             for i, (text, value) in enumerate(zip(lines, values, strict=True))
         ]
         self.most_lines = max((len(text) for text in lines), default=1)
         self.height = (30 + 15 * self.most_lines) if self.phone else max(28, 12 + 15 * self.most_lines)
-        self.base = alt.Chart(_data(data)).encode(y=alt.Y("row:N", sort=None, axis=None))
 
-    def line(self, value: float, x: Position) -> Any:
+    def plot(self, layers: list[Spec], width: int, height: int | None = None) -> Spec:
+        """The layers over each other; a layer with data of its own is not about the rows."""
+        tall: Any = {"step": self.height} if height is None else height
+        return {"data": {"values": self.data}, "layer": layers, "width": width, "height": tall}
+
+    def line(self, value: float, x: Position) -> Spec:
         """The bold reference line; on a phone it stops where row names stand in its way."""
         if not self.phone:
             return _line(value, x)
-        pieces = self.base.transform_calculate(at=repr(value))
-        return pieces.mark_tick(size=20, thickness=3, opacity=1, color=INK).encode(x=x("at"))
+        mark = {"type": "tick", "size": 20, "thickness": 3, "opacity": 1, "color": INK}
+        return _layer(mark, {"calculate": repr(value), "as": "at"}, x=x("at"))
 
-    def whiskers(self, x: Position) -> list[Any]:
+    def whiskers(self, x: Position) -> list[Spec]:
         """Interval lines with end caps, and dots: filled where clear, hollow where not."""
-        base = self.base.encode(color=_color())
-        tip = [alt.Tooltip("label:N", title="of"), alt.Tooltip("interval:N", title="interval")]
-        caps = (base.mark_tick(size=9, thickness=2, opacity=1).encode(x=x(end)) for end in ("low", "high"))
-        dot = base.mark_circle(size=70, opacity=1).encode(x=x("estimate"), tooltip=tip)
-        hollow = base.mark_circle(size=26, opacity=1).transform_filter("datum.unclear")
+        tip = [_nominal("label", title="of"), _nominal("interval", title="interval")]
+        cap = {"type": "tick", "size": 9, "thickness": 2, "opacity": 1}
+        dot, hollow = ({"type": "circle", "size": size, "opacity": 1} for size in (70, 26))
         return [
-            base.mark_rule(strokeWidth=2.5).encode(x=x("low"), x2="high:Q", tooltip=tip),
-            *caps,
-            dot,
-            hollow.encode(x=x("estimate"), color=alt.value(PAPER)),
+            _layer(
+                {"type": "rule", "strokeWidth": 2.5},
+                x=x("low"),
+                x2={"field": "high"},
+                color=_COLOR,
+                tooltip=tip,
+            ),
+            *(_layer(cap, x=x(end), color=_COLOR) for end in ("low", "high")),
+            _layer(dot, x=x("estimate"), color=_COLOR, tooltip=tip),
+            _layer(hollow, {"filter": "datum.unclear"}, x=x("estimate"), color={"value": PAPER}),
         ]
 
-    def labels(self, aside: int = 0) -> list[Any]:
+    def labels(self, aside: int = 0) -> list[Spec]:
         """Row names, left of the plot or, on a phone, above their rows with `aside` at the right end."""
-        text: dict[str, Any] = {"fontSize": 13, "lineHeight": 15, "lineBreak": "\n", "color": INK}
+        text: Spec = {"type": "text", "fontSize": 13, "lineHeight": 15, "lineBreak": "\n", "color": INK}
         # A text of several lines hangs from its first one, so each number of lines is lifted by itself.
-        lifted = [
-            (n, self.base.transform_filter(f"datum.lines == {n}")) for n in range(1, self.most_lines + 1)
-        ]
+        lifted = [(n, {"filter": f"datum.lines == {n}"}) for n in range(1, self.most_lines + 1)]
         if not self.phone:
             return [
-                base.mark_text(align="right", dy=-7 * (n - 1), **text).encode(
-                    x=alt.value(-14), text="label:N"
+                _layer(
+                    text | {"align": "right", "dy": -7 * (n - 1)},
+                    of_lines,
+                    x={"value": -14},
+                    text=_nominal("label"),
                 )
-                for n, base in lifted
+                for n, of_lines in lifted
             ]
         halo = text | {"stroke": PAPER, "strokeWidth": 5, "strokeJoin": "round"}  # over the grid behind it
-        ends: list[tuple[Any, int, str]] = [
-            ("left", 0, "label:N"),
-            *([("right", aside, "aside:N")] if aside else []),
-        ]
+        ends = [("left", 0, "label"), *([("right", aside, "aside")] if aside else [])]
         return [
-            base.mark_text(align=align, dy=-18 - 15 * (n - 1), **style).encode(x=alt.value(at), text=field)
-            for n, base in lifted
+            _layer(
+                style | {"align": align, "dy": -18 - 15 * (n - 1)},
+                of_lines,
+                x={"value": at},
+                text=_nominal(field),
+            )
+            for n, of_lines in lifted
             for align, at, field in ends
             for style in (halo, text)
         ]
@@ -282,23 +290,39 @@ def _broken(text: str, limit: int) -> list[str]:
     return [line if len(line) <= limit else line[: limit - 1] + "…" for line in lines]
 
 
-def _line(value: float, x: Position) -> Any:
+def _nominal(field: str, **options: Any) -> Spec:
+    return {"field": field, "type": "nominal", **options}
+
+
+_ROW = _nominal("row", sort=None, axis=None)
+_COLOR = _nominal("color", scale=None, legend=None)
+
+
+def _layer(mark: Spec, *transforms: Spec, **encoding: Any) -> Spec:
+    """One mark per row, after the transforms."""
+    layer = {"mark": mark, "encoding": {"y": _ROW, **encoding}}
+    return layer | {"transform": list(transforms)} if transforms else layer
+
+
+def _line(value: float, x: Position) -> Spec:
     """The bold reference line."""
-    return alt.Chart(_data([{"at": value}])).mark_rule(strokeWidth=3, color=INK).encode(x=x("at"))
+    return {
+        "data": {"values": [{"at": value}]},
+        "mark": {"type": "rule", "strokeWidth": 3, "color": INK},
+        "encoding": {"x": x("at")},
+    }
 
 
-def _data(values: list[dict[str, Any]]) -> Any:
-    return alt.Data(values=values)  # type: ignore[no-untyped-call]
-
-
-def _color() -> alt.Color:
-    return alt.Color("color:N", scale=None, legend=None)
-
-
-def _x(title: str | list[str], ends: tuple[float, float], axis: alt.Axis) -> Position:
+def _x(title: str | list[str], ends: tuple[float, float], axis: Spec) -> Position:
     """Positions on one x axis; every layer says the same about it, so that they share it."""
-    scale = alt.Scale(domain=list(ends), nice=False, zero=False)
-    return lambda field: alt.X(f"{field}:Q", title=title, scale=scale, axis=axis)
+    scale = {"domain": list(ends), "nice": False, "zero": False}
+    return lambda field: {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": scale,
+        "axis": axis,
+    }
 
 
 def _padded(low: float, high: float, share: float = 0.04) -> tuple[float, float]:
@@ -306,27 +330,28 @@ def _padded(low: float, high: float, share: float = 0.04) -> tuple[float, float]
     return low - margin, high + margin
 
 
-def _x_axis(form: str | None = None, ticks: int | list[int] = 6) -> alt.Axis:
-    options: dict[str, Any] = {"values": ticks} if isinstance(ticks, list) else {"tickCount": ticks}
+def _x_axis(form: str | None = None, ticks: int | list[int] = 6) -> Spec:
+    options: Spec = {"values": ticks} if isinstance(ticks, list) else {"tickCount": ticks}
     if form is not None:
         options["format"] = form
-    return alt.Axis(domain=False, ticks=False, labelPadding=6, titlePadding=10, **options)
+    return {"domain": False, "ticks": False, "labelPadding": 6, "titlePadding": 10, **options}
 
 
-def _styled(chart: Any) -> Any:
+def _styled(chart: Spec) -> Spec:
     """Calm, without frames, and on whatever paper it is put."""
-    return (
-        chart.configure(
-            background="transparent", font=FONT, padding={"left": 12, "right": 12, "top": 4, "bottom": 4}
-        )
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelColor=INK,
-            titleColor=INK,
-            labelFontSize=11,
-            titleFontSize=12,
-            titleFontWeight="normal",
-            gridColor=INK,
-            gridOpacity=0.14,
-        )
-    )
+    config = {
+        "background": "transparent",
+        "font": FONT,
+        "padding": {"left": 12, "right": 12, "top": 4, "bottom": 4},
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": INK,
+            "titleColor": INK,
+            "labelFontSize": 11,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "gridColor": INK,
+            "gridOpacity": 0.14,
+        },
+    }
+    return {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "config": config, **chart}

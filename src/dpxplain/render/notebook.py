@@ -8,11 +8,11 @@ from __future__ import annotations
 import html
 import re
 from importlib.resources import files
-from typing import Any
 
 from dpxplain.model.contrast import Verdict
 from dpxplain.render import charts
 from dpxplain.render.layout import Grid, view
+from dpxplain.render.svg import to_svg
 
 
 def as_html(result: object) -> str:
@@ -100,9 +100,9 @@ _THEMED = {
 }
 
 
-def inline_svg(chart: Any, alt: str, class_: str = "dpx-chart") -> Markup:
+def inline_svg(spec: charts.Spec, alt: str, class_: str = "dpx-chart") -> Markup:
     """The chart as SVG inside HTML: described in words, as wide as there is room, in the page's colours."""
-    svg = charts.to_svg(chart)
+    svg = to_svg(spec)
     opening, rest = svg.split(">", 1)
     width, height = (re.search(rf'\b{name}="([\d.]+)"', opening) for name in ("width", "height"))
     assert width is not None

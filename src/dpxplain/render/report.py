@@ -267,7 +267,7 @@ def _section(title: str, *parts: str | None) -> Markup:
     return el("section", el("h2", title), joined(*parts))
 
 
-def _figure(draw: Callable[[int], Any], alt: str, caption: str) -> Markup:
+def _figure(draw: Callable[[int], charts.Spec], alt: str, caption: str) -> Markup:
     """The chart twice, for wide and for narrow screens; style sheets show one of them."""
     return el(
         "figure",

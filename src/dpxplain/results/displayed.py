@@ -22,7 +22,7 @@ def renderer(name: str) -> ModuleType:
     """The module of `dpxplain.render` with that name.
 
     By name and on demand: renderers import the results that they draw, so results must not import them;
-    and nobody waits for Rich and Altair who shows nothing.
+    and nobody waits for Rich or Altair who shows nothing.
     """
     return importlib.import_module(f"dpxplain.render.{name}")
 
@@ -48,7 +48,7 @@ class Charted(Displayed):
 
     def chart(self) -> Any:
         """An Altair chart of the released values with their intervals. Spends nothing."""
-        return renderer("charts").chart(self)
+        return renderer("altair_charts").altair_chart(self)
 
 
 class Tabular(ABC):

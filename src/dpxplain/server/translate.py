@@ -9,6 +9,7 @@ from dpxplain.errors import QuestionError
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.render.charts import chart
 from dpxplain.render.snippets import Place
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
@@ -108,23 +109,14 @@ def show_answer(session: Session, answer: Answer | Answers, place: Place, chart_
     """The payload, with code that asks the same at `place`."""
     payload = _plain(answer_payload(answer, session.budget, place=place))
     if chart_width is not None:
-        from dpxplain.render.charts import answer_chart, answers_chart
-
-        chart = (
-            answer_chart(answer, width=chart_width)
-            if isinstance(answer, Answer)
-            else answers_chart(answer, width=chart_width)
-        )
-        payload["chart"] = chart.to_dict()
+        payload["chart"] = chart(answer, width=chart_width)
     return payload
 
 
 def show_question(question: Question, chart_width: int | None) -> Payload:
     payload = _plain(question_payload(question))
     if chart_width is not None:
-        from dpxplain.render.charts import question_chart
-
-        payload["chart"] = question_chart(question, width=chart_width).to_dict()
+        payload["chart"] = chart(question, width=chart_width)
     return payload
 
 
@@ -135,9 +127,7 @@ def show_preparation(session: Session, answer: AnswerLike, prepared: Prepared) -
 def show_explanation(session: Session, table: Explanation, place: Place, chart_width: int | None) -> Payload:
     payload = _plain(explanation_payload(table, session.budget, place=place))
     if chart_width is not None:
-        from dpxplain.render.charts import explanation_chart
-
-        payload["chart"] = explanation_chart(table, width=chart_width).to_dict()
+        payload["chart"] = chart(table, width=chart_width)
     return payload
 
 
