@@ -12,7 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dpxplain.errors import SchemaError
-from dpxplain.model.schema import LARGEST_UNITS, Bin, Column, Schema
+from dpxplain.model.column import LARGEST_UNITS
+from dpxplain.model.schema import Bin, Column, Schema
 
 GOOD: dict[str, Any] = {
     "table": {"name": "t"},

@@ -20,7 +20,8 @@ import tomlkit
 from tomlkit.items import Array, Table
 
 from dpxplain.errors import InternalError, QueryRefused, SchemaError, SourceError
-from dpxplain.model.schema import LARGEST_UNITS, Schema
+from dpxplain.model.column import LARGEST_UNITS
+from dpxplain.model.schema import Schema
 
 if TYPE_CHECKING:
     from dpxplain.engines.duckdb_profile import ColumnProfile

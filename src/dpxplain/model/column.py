@@ -1,0 +1,170 @@
+"""One declared column: its values, bins or bounds, and the grid that its numbers are rounded to.
+
+A column is discrete (`values` or `edges`), numeric (`bounds`), or both; only discrete ones can be grouped
+or explained by, only numeric ones summed or averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from dpxplain.errors import SchemaError
+from dpxplain.model.hardening import Declared
+
+Scalar = str | int | bool | None
+
+# Values are kept as whole multiples of `step`, at most this many, so that sums over 2^31 rows stay
+# exact in 64 bits with room for doubling them (docs/proofs/sensitivity.md).
+LARGEST_UNITS = 2**30
+LARGEST_BOUND = 1e100
+
+
+@dataclass(frozen=True)
+class Bin:
+    """One interval of a binned column, open below and closed above.
+
+    >>> str(Bin(40, 50))
+    '(40, 50]'
+    """
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"({self.low:.15g}, {self.high:.15g}]"
+
+
+DomainValue = str | int | bool | Bin | None
+
+
+def label(value: DomainValue) -> str:
+    """A declared value as text for people."""
+    return "NULL" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The fixed-point grid of a numeric column: value = units × step, low ≤ units ≤ high."""
+
+    step: Fraction
+    low: int
+    high: int
+
+    @property
+    def range(self) -> int:
+        return self.high - self.low
+
+    @property
+    def unit(self) -> float:
+        return float(self.step)
+
+
+class Column(Declared):
+    """One declared column.
+
+    >>> Column(edges=[0, 10, 20]).domain
+    (Bin(low=0.0, high=10.0), Bin(low=10.0, high=20.0))
+    """
+
+    values: tuple[Scalar, ...] | None = None
+    edges: tuple[float, ...] | None = None
+    bounds: tuple[float, float] | None = None
+    step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
+    description: str = ""
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _plain_values(cls, values: Any) -> Any:
+        if values is None:
+            return None
+        if not isinstance(values, list | tuple) or not values:
+            raise ValueError("must be a list of at least one value")
+        if any(not isinstance(v, str | int | bool | None) for v in values):
+            raise ValueError("may hold text, whole numbers, true or false; for other numbers use edges")
+        if len({type(v) for v in values if v is not None}) > 1:
+            raise ValueError("must all be of one type")
+        if len(set(values)) != len(values):
+            raise ValueError("must not repeat a value")
+        return tuple(values)
+
+    @field_validator("edges")
+    @classmethod
+    def _increasing(cls, edges: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if edges is not None:
+            if len(edges) < 2 or not all(math.isfinite(e) for e in edges):
+                raise ValueError("must be at least two finite numbers")
+            if any(a >= b for a, b in pairwise(edges)):
+                raise ValueError("must increase from one to the next")
+        return edges
+
+    @field_validator("bounds")
+    @classmethod
+    def _ordered(cls, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+        if bounds is not None and not (
+            math.isfinite(bounds[0]) and math.isfinite(bounds[1]) and bounds[0] < bounds[1]
+        ):
+            raise ValueError("must be two finite numbers, the lower one first")
+        return bounds
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Column:
+        if self.values is not None and (self.edges is not None or self.bounds is not None):
+            raise ValueError("values cannot stand beside edges or bounds")
+        if self.values is None and self.edges is None and self.bounds is None:
+            raise ValueError("needs values (categories), edges (bins) or bounds (a numeric range)")
+        if self.null and self.values is None and self.edges is None:
+            raise ValueError("null needs values or edges; a NULL in a column with bounds only is left out")
+        if self.step is not None and self.bounds is None:
+            raise ValueError("step needs bounds")
+        if self.bounds is not None:
+            self._check_grid(max(map(abs, self.bounds)))
+        return self
+
+    def _check_grid(self, largest: float) -> None:
+        """An empty grid or one beyond the range of floats would leave a sum without noise."""
+        if not 1 / LARGEST_BOUND <= largest <= LARGEST_BOUND:
+            raise ValueError(f"bounds must be of a size between {1 / LARGEST_BOUND:g} and {LARGEST_BOUND:g}")
+        if self.step is None and self.grid.range < 1:
+            raise ValueError("bounds are too close together for their size; shift the column towards 0")
+        if self.grid.range < 1:
+            raise ValueError("step must be smaller than the range of the bounds")
+        if max(abs(self.grid.low), abs(self.grid.high)) > LARGEST_UNITS:
+            raise ValueError(f"step is too fine: the bounds span more than {LARGEST_UNITS:,} steps")
+
+    @cached_property
+    def domain(self) -> tuple[DomainValue, ...] | None:
+        """The declared values or bins, in order and NULL last, or None for a purely numeric column."""
+        listed: tuple[DomainValue, ...]
+        if self.values is not None:
+            listed = tuple(v for v in self.values if v is not None)
+        elif self.edges is not None:
+            listed = tuple(Bin(a, b) for a, b in pairwise(self.edges))
+        else:
+            return None
+        return (*listed, None) if self.null or None in (self.values or ()) else listed
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The declared step, or the finest power of two that keeps sums exact (SPEC 2, item 9)."""
+        if self.bounds is None:
+            raise SchemaError("A column without bounds has no grid.")
+        low, high = (Fraction(Decimal(repr(b))) for b in self.bounds)
+        if self.step is not None:
+            step = Fraction(Decimal(repr(self.step)))
+        else:
+            exponent = math.floor(math.log2(LARGEST_UNITS / max(abs(low), abs(high))))
+            step = Fraction(2) ** -exponent
+        return Grid(step, math.ceil(low / step), math.floor(high / step))
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.values is None
