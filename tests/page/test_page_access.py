@@ -18,7 +18,12 @@ LOOKS = {
 }
 
 
-@pytest.fixture(params=LOOKS.values(), ids=LOOKS.keys())
+@pytest.fixture(
+    params=[
+        pytest.param(LOOKS["desktop"], id="desktop"),
+        pytest.param(LOOKS["phone"], id="phone", marks=pytest.mark.slow),
+    ]
+)
 def look(request: pytest.FixtureRequest) -> dict[str, Any]:
     options: dict[str, Any] = request.param
     return options

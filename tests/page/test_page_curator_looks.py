@@ -40,7 +40,16 @@ def _is_good(page: Page) -> None:
     assert_fits(page)
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
+each_look = pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(LOOKS["desktop"], id="desktop", marks=pytest.mark.slow),
+        pytest.param(LOOKS["phone"], id="phone"),
+    ],
+)
+
+
+@each_look
 def test_signing_in_and_choosing_data(server: RunningServer, visit: Visit, look: dict[str, Any]) -> None:
     page = visit(server, expecting=("status of 401",), **look)
     page.get_by_label("Access token").fill("dpx_wrong_token")
@@ -55,7 +64,7 @@ def test_signing_in_and_choosing_data(server: RunningServer, visit: Visit, look:
     _is_good(page)
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
+@each_look
 def test_every_section_of_the_curator(server: RunningServer, visit: Visit, look: dict[str, Any]) -> None:
     page = visit(server, "#/curator", expecting=("status of 400",), **look)
     sign_in(page, server.token("carol", "curator"))
@@ -80,7 +89,7 @@ def test_every_section_of_the_curator(server: RunningServer, visit: Visit, look:
     _is_good(page)
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
+@each_look
 def test_the_truth_beside_the_answer(server: RunningServer, visit: Visit, look: dict[str, Any]) -> None:
     page = visit(server, "#/people?answer=1&group=1*North&group=-1*South&explain=5", **look)
     sign_in(page, server.token("carol", "curator"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from page_figures import GROUPS, LINES, ZONES, big_server, loading, weights
 from page_steps import Visit, group, run_button, write_sql
 from playwright.sync_api import Browser, expect
@@ -17,6 +18,7 @@ def test_the_first_visit_weighs_little(adult: RunningServer, browser: Browser) -
     assert sum(raw for raw, _ in weights().values()) < 2_500_000
 
 
+@pytest.mark.slow
 def test_500_groups_and_1000_lines_of_history_can_be_used(
     tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:

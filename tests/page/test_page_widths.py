@@ -14,7 +14,9 @@ PICTURES = {390: "14-phone", 1280: "15-desktop"}
 HEIGHTS = {390: 844, 768: 1024, 1280: 900, 1920: 1080}
 
 
-@pytest.mark.parametrize("width", HEIGHTS)
+@pytest.mark.parametrize(
+    "width", [pytest.param(width, marks=() if width in PICTURES else pytest.mark.slow) for width in HEIGHTS]
+)
 def test_everything_fits(adult: RunningServer, visit: Visit, shoot: Shoot, width: int) -> None:
     size = {"width": width, "height": HEIGHTS[width]}
     page = visit(adult, viewport=size, has_touch=width < 1000)
