@@ -202,6 +202,56 @@ def test_a_damaged_csv_file_is_refused(text: str, tmp_path: Path) -> None:
     refusal(tmp_path / "data.csv", SourceError)
 
 
+def rows_of_flights(line: str) -> str:
+    rows = [f"{i},N{i},EWR" for i in range(1_000)]
+    return "\n".join(["flight,tail,origin", *rows[:400], line, *rows[400:], ""])
+
+
+FLIGHTS = Schema.load(
+    {
+        "table": {"name": "flights"},
+        "privacy": {"rho": 1.0},
+        "columns": {"origin": {"values": ["EWR"]}, "tail": {"values": ["N0"]}, "flight": {"bounds": [0, 9]}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'1,"{CANARY},EWR\n2,N2,EWR\n3,N3",EWR',
+        f'1,"{CANARY},EWR\n2,N2",EWR',
+        f'"1,{CANARY},EWR\r\n2,N2,EWR\r\n3",N3,EWR',
+        f'1,"{CANARY}, and more",EWR\n1,"a,EWR\n2,"x, y",EWR\n3,b",EWR',
+        f'1,"say "{CANARY}" to me",EWR',
+        f'1,"say \\"{CANARY}\\"",EWR',
+        f'1,"{CANARY}" the bird,EWR',
+    ],
+)
+def test_a_csv_file_whose_quotes_are_not_escaped_is_refused_and_not_read_in_part(
+    line: str, tmp_path: Path
+) -> None:
+    (tmp_path / "flights.csv").write_text(rows_of_flights(line))
+    refusal(tmp_path / "flights.csv", SourceError, FLIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        ('1,"a ""quoted"" word, and\na second line",EWR', 1_001),
+        ('1,"first line\n\nthird line",EWR\n2,5" disk,EWR', 1_002),
+        ('"1","N1","EWR"', 1_001),
+    ],
+)
+def test_a_csv_file_with_line_ends_inside_quoted_values_is_read_whole(
+    line: str, rows: int, tmp_path: Path
+) -> None:
+    (tmp_path / "flights.csv").write_text(rows_of_flights(line))
+    engine = DuckDBEngine(tmp_path / "flights.csv", FLIGHTS)
+    assert engine.grouped(Query("flights", (), Aggregate("count")), ((),)).reveal().count.tolist() == [rows]
+    engine.close()
+
+
 def test_a_csv_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_bytes(f"{HEADER}{CANARY}\xe9,0,true,1\n".encode("latin-1"))
     refusal(tmp_path / "data.csv", SourceError)

@@ -113,9 +113,8 @@ class DuckDBEngine:
         return Grouped(codes, subset, count, total)
 
     def _encode(self, source: object, cache_folder: Path | None) -> None:
-        relation, untyped = open_source(self._connection, source)
-        types = {name: str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
-        check_columns(self.schema, types, untyped)
+        opened = open_source(self._connection, source)
+        check_columns(self.schema, opened.types, opened.untyped)
         rows = self._encoded_rows(encoding(self.schema, self._connection))
         unreadable = SourceError(
             f"The source of {self.schema.table.name} could not be read to its end.",
@@ -125,7 +124,8 @@ class DuckDBEngine:
             cache = self._cache(source, rows, cache_folder)
             if cache is None or not cache.load(self._connection):
                 identity = None if cache is None else cache.identity()
-                relation.create_view("source")
+                opened.check_rows()
+                opened.relation.create_view("source")
                 self._connection.execute(f"CREATE TABLE {ENCODED} AS {rows}")
                 self._connection.execute("DROP VIEW source")
                 if cache is not None:

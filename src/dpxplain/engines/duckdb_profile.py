@@ -41,11 +41,14 @@ def profile(source: str | Path) -> list[ColumnProfile]:
     """Read the whole source once for its ranges, and again for each short list of values."""
     connection = duckdb.connect(":memory:")
     try:
-        relation, untyped = open_source(connection, source)
-        types = {name: str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
+        opened = open_source(connection, source)
         with quiet(SourceError(f"{source} could not be read to its end.")):
-            relation.create_view("source")
-            return [_column(connection, name, kind_of(kind), name in untyped) for name, kind in types.items()]
+            opened.check_rows()
+            opened.relation.create_view("source")
+            return [
+                _column(connection, name, kind_of(kind), name in opened.untyped)
+                for name, kind in opened.types.items()
+            ]
     finally:
         connection.close()
 

@@ -6,23 +6,37 @@ Errors of DuckDB, Arrow and pandas can quote values, so none of their text is pa
 from __future__ import annotations
 
 import contextlib
-import csv
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from dpxplain.engines.csv_source import check_csv, open_csv
 from dpxplain.errors import DPXPlainError, InternalError, SourceError
 
-_DELIMITERS = (",", ";", "\t", "|")
+
+@dataclass(frozen=True)
+class OpenedSource:
+    """A lazy relation over a source, and what is known of it without reading its rows."""
+
+    relation: duckdb.DuckDBPyRelation
+    files: tuple[str, ...] = ()  # none for what lives in memory
+    untyped: frozenset[str] = frozenset()  # columns that have no type of their own
+    check_rows: Callable[[], None] = lambda: None  # refuses rows that would be misread; may read them all
+
+    @property
+    def types(self) -> dict[str, str]:
+        """DuckDB's type of each column."""
+        return {
+            name: str(kind) for name, kind in zip(self.relation.columns, self.relation.types, strict=True)
+        }
 
 
-def open_source(
-    connection: duckdb.DuckDBPyConnection, source: object
-) -> tuple[duckdb.DuckDBPyRelation, frozenset[str]]:
-    """A lazy relation over the source, and the names of its columns that have no declared type."""
+def open_source(connection: duckdb.DuckDBPyConnection, source: object) -> OpenedSource:
+    """The source, opened by what it is: a path or glob of files, or a table in memory."""
     if isinstance(source, str | Path):
         return _open_files(connection, str(source))
     with quiet(
@@ -33,12 +47,10 @@ def open_source(
     ):
         untyped = _untyped_columns(source)
         connection.register("given", _with_text(source, untyped) if untyped else source)
-        return connection.table("given"), untyped
+        return OpenedSource(connection.table("given"), untyped=untyped)
 
 
-def _open_files(
-    connection: duckdb.DuckDBPyConnection, path: str
-) -> tuple[duckdb.DuckDBPyRelation, frozenset[str]]:
+def _open_files(connection: duckdb.DuckDBPyConnection, path: str) -> OpenedSource:
     files = sorted(glob.glob(path))
     if not files:
         raise SourceError(
@@ -47,56 +59,18 @@ def _open_files(
     suffixes = {Path(file).suffix.lower() for file in files}
     with quiet(SourceError(f"{path} cannot be read.", remedy="Is it a whole Parquet or CSV file?")):
         if suffixes <= {".parquet", ".pq"}:
-            return connection.read_parquet(files), frozenset()
+            return OpenedSource(connection.read_parquet(files), tuple(files))
         if suffixes <= {".csv", ".tsv"}:
-            return _read_csv(connection, files)
+            relation, delimiter = open_csv(connection, files)
+            return OpenedSource(
+                relation,
+                tuple(files),
+                untyped=frozenset(relation.columns),
+                check_rows=lambda: check_csv(relation, files, delimiter),
+            )
     raise SourceError(
         f"{path} is neither Parquet nor CSV.", remedy="Use a .parquet or .csv file, or a DataFrame."
     )
-
-
-def _read_csv(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[str]
-) -> tuple[duckdb.DuckDBPyRelation, frozenset[str]]:
-    """A lazy relation over CSV files with the same header, and its column names; all columns are text.
-
-    DuckDB would sniff the delimiter, quotes, comment marks and types from the rows, so that one row could
-    change how all others are read. Here the header line alone decides.
-    """
-    headers = {_header(file) for file in files}
-    delimiter, names = next(iter(headers))
-    if len(headers) > 1:
-        raise SourceError(
-            f"The {len(files)} CSV files have different header lines.",
-            remedy="Give them the same columns in the same order.",
-        )
-    if not names or not all(names) or len(set(names)) < len(names):
-        raise SourceError(
-            f"{files[0]} has no usable header line.", remedy="Name every column once in its first line."
-        )
-    relation = connection.read_csv(
-        list(files),  # type: ignore[arg-type]  # the stubs know single files only
-        header=True,
-        auto_detect=False,
-        columns=dict.fromkeys(names, "VARCHAR"),
-        sep=delimiter,
-        quotechar='"',
-        escapechar='"',
-    )
-    # If the optimizer moves a TRY_CAST into the CSV reader, it fails on text that does not fit instead of
-    # giving NULL (https://github.com/duckdb/duckdb/issues/23818): one row could keep the file from opening.
-    connection.execute("SET disabled_optimizers = 'type_pushdown'")
-    return relation, frozenset(names)
-
-
-def _header(file: str) -> tuple[str, tuple[str, ...]]:
-    """The delimiter that splits the header line into the most names, and the names."""
-    with open(file, encoding="utf-8-sig", newline="") as text:
-        readings = []
-        for delimiter in _DELIMITERS:
-            text.seek(0)
-            readings.append((delimiter, tuple(next(csv.reader(text, delimiter=delimiter), ()))))
-    return max(readings, key=lambda reading: len(reading[1]))
 
 
 def _untyped_columns(source: object) -> frozenset[str]:

@@ -1,0 +1,92 @@
+"""Opens CSV files in DuckDB so that the header line alone decides how rows are read.
+
+A file is read whole or refused: quotes that a writer did not escape can swallow line ends, and the rows after
+them would be missing without a word.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+
+import duckdb
+
+from dpxplain.errors import SourceError
+
+_DELIMITERS = (",", ";", "\t", "|")
+_CHUNK = 1 << 20
+
+
+def open_csv(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[str]
+) -> tuple[duckdb.DuckDBPyRelation, str]:
+    """A lazy relation over CSV files with the same header line, all columns as text, and their delimiter.
+
+    DuckDB would sniff the delimiter, quotes, comment marks and types from the rows, so that one row could
+    change how all others are read.
+    """
+    headers = {_header(file) for file in files}
+    delimiter, names = next(iter(headers))
+    if len(headers) > 1:
+        raise SourceError(
+            f"The {len(files)} CSV files have different header lines.",
+            remedy="Give them the same columns in the same order.",
+        )
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise SourceError(
+            f"{files[0]} has no usable header line.", remedy="Name every column once in its first line."
+        )
+    relation = connection.read_csv(
+        list(files),  # type: ignore[arg-type]  # the stubs know single files only
+        header=True,
+        auto_detect=False,
+        columns=dict.fromkeys(names, "VARCHAR"),
+        sep=delimiter,
+        quotechar='"',
+        escapechar='"',
+    )
+    # If the optimizer moves a TRY_CAST into the CSV reader, it fails on text that does not fit instead of
+    # giving NULL (https://github.com/duckdb/duckdb/issues/23818): one row could keep the file from opening.
+    connection.execute("SET disabled_optimizers = 'type_pushdown'")
+    return relation, delimiter
+
+
+def check_csv(relation: duckdb.DuckDBPyRelation, files: Sequence[str], delimiter: str) -> None:
+    """Refuses files in which an unescaped quote made DuckDB read several rows as one.
+
+    Inside a quoted value, line ends are legitimate. But if every line of such a record has enough delimiters
+    to be a row by itself, the record cannot be told from rows between two stray quotes. DuckDB itself refuses
+    text after a closing quote.
+    """
+    if not any(map(_has_quotes, files)):
+        return
+    names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+    mark = f"chr({ord(delimiter)})"
+    values = ", ".join(f"COALESCE({name}, '')" for name in names)
+    text = f"concat_ws({mark}, {values})"
+    lines = f"string_split(replace(replace({text}, chr(13) || chr(10), chr(10)), chr(13), chr(10)), chr(10))"
+    widths = f"list_transform({lines}, lambda line: len(string_split(line, {mark})))"
+    several = relation.filter(
+        " OR ".join(f"contains({name}, chr({end}))" for name in names for end in (10, 13))
+    )
+    if several.filter(f"list_min({widths}) >= {len(names)}").limit(1).fetchall():
+        raise SourceError(
+            f"Quotes in {files[0] if len(files) == 1 else 'the CSV files'} are not escaped: whole lines "
+            "would be read as part of a value, and their rows would be missing.",
+            remedy='Write a quote inside a quoted value as two quotes (""), or use Parquet.',
+        )
+
+
+def _header(file: str) -> tuple[str, tuple[str, ...]]:
+    """The delimiter that splits the header line into the most names, and the names."""
+    with open(file, encoding="utf-8-sig", newline="") as text:
+        readings = []
+        for delimiter in _DELIMITERS:
+            text.seek(0)
+            readings.append((delimiter, tuple(next(csv.reader(text, delimiter=delimiter), ()))))
+    return max(readings, key=lambda reading: len(reading[1]))
+
+
+def _has_quotes(file: str) -> bool:
+    with open(file, "rb") as content:
+        return any(b'"' in chunk for chunk in iter(lambda: content.read(_CHUNK), b""))
