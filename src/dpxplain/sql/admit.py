@@ -15,6 +15,7 @@ from dpxplain.sql.advice import GRAMMAR, WORDS, advice
 from dpxplain.sql.source import DIALECT, Source, grow
 
 _CLAUSES = (
+    TokenType.WITH,
     TokenType.SELECT,
     TokenType.FROM,
     TokenType.WHERE,
@@ -32,7 +33,7 @@ _ADMITTED_TOKENS = {
     *_CLAUSES,
     *_PUNCTUATION,
     *_CONDITIONS,
-    *(TokenType.ALIAS, TokenType.ASC, TokenType.DESC),
+    *(TokenType.ALIAS, TokenType.ASC, TokenType.DESC, TokenType.DISTINCT),
 }
 
 # Every node that may occur, with every argument it may carry.
@@ -48,10 +49,14 @@ _BINARY: tuple[type[exp.Expr], ...] = (
     exp.Is,
 )
 _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
-    exp.Select: {"expressions", "from_", "where", "group", "order", "limit"},
+    exp.Select: {"expressions", "distinct", "from_", "where", "group", "order", "limit", "with_"},
+    exp.With: {"expressions"},
+    exp.CTE: {"this", "alias"},
+    exp.Subquery: {"this", "alias"},
+    exp.Distinct: set(),
     exp.From: {"this"},
     exp.Table: {"this", "alias"},
-    exp.TableAlias: {"this"},
+    exp.TableAlias: {"this", "columns"},
     exp.Alias: {"this", "alias"},
     exp.Column: {"this", "table"},
     exp.Identifier: {"this", "quoted"},
@@ -75,6 +80,7 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
     **{kind: {"this", "expression"} for kind in _BINARY},
 }
 
+_STARTS = (TokenType.WITH, TokenType.SELECT, TokenType.DISTINCT)
 _CALLS = {"COUNT", "SUM", "AVG"}
 # sqlglot would take CASE, and a character it does not know, as names.
 _NAMES = {*DIALECT.parser_class.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER}
@@ -117,7 +123,7 @@ def _every_word_is_known(source: Source, names: set[int]) -> None:
             continue
         if token.token_type is TokenType.COMMA and _ends_a_list(after):
             raise source.refuse("A comma is followed by nothing.", "Remove the comma.", token)
-        if token.token_type is TokenType.SELECT and i:
+        if token.token_type in _STARTS and not _may_start(source.tokens, i):
             raise _word_refused(source, token, before, after)
         # sqlglot joins the two tokens of `.5` into one literal and forgets where it stood.
         fraction = token.token_type is TokenType.NUMBER and _kind(before) is TokenType.DOT
@@ -176,23 +182,52 @@ def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) 
     return source.refuse(f"{what} is not answered.", GRAMMAR, place)
 
 
+def _may_start(tokens: tuple[Token, ...], i: int) -> bool:
+    """Whether WITH, SELECT or DISTINCT stands where one can: at the start, and behind FROM ( or AS (."""
+    kind, before, earlier = (
+        tokens[i].token_type,
+        *(_kind(tokens[j] if j >= 0 else None) for j in (i - 1, i - 2)),
+    )
+    if kind is TokenType.DISTINCT:
+        return before is TokenType.SELECT
+    opens = before is TokenType.L_PAREN and earlier in (TokenType.FROM, TokenType.ALIAS)
+    follows = kind is TokenType.SELECT and before is TokenType.R_PAREN  # the statement behind its WITH
+    return i == 0 or opens or follows
+
+
 def _clauses_come_once_and_in_order(source: Source, tree: exp.Expr) -> None:
     """Refuses clauses out of order, which sqlglot accepts: statements are stored in the ledger as written."""
     names = _names(tree)
-    clauses = [t for t in source.tokens if t.token_type in _CLAUSES and t.start not in names]
-    for earlier, later in pairwise(clauses):
-        if _CLAUSES.index(earlier.token_type) >= _CLAUSES.index(later.token_type):
-            problem = f"{later.text.upper()} comes twice or too late."
-            raise source.refuse(problem, GRAMMAR, later)
+    latest: list[Token | None] = [None]  # of each open parenthesis, as a subquery has clauses of its own
+    for token in source.tokens:
+        if token.token_type is TokenType.L_PAREN:
+            latest.append(None)
+        elif token.token_type is TokenType.R_PAREN and len(latest) > 1:
+            latest.pop()
+        elif token.token_type in _CLAUSES and token.start not in names:
+            earlier, latest[-1] = latest[-1], token
+            if earlier and _CLAUSES.index(earlier.token_type) >= _CLAUSES.index(token.token_type):
+                raise source.refuse(f"{token.text.upper()} comes twice or too late.", GRAMMAR, token)
 
 
 def _possible_names(source: Source) -> set[int]:
     """Start offsets of tokens that could be a name or literal: not reserved and not called as a function."""
     possible = {t.start for t in source.tokens if t.token_type in _NAMES or t.token_type in _LITERALS}
-    for word, following in pairwise(source.tokens):
-        if following.token_type is TokenType.L_PAREN and word.text.upper() not in _CALLS:
+    for i, (word, following) in enumerate(pairwise(source.tokens)):
+        is_called = following.token_type is TokenType.L_PAREN and word.text.upper() not in _CALLS
+        if is_called and not _names_columns(source.tokens, i):
             possible.discard(word.start)
     return possible
+
+
+def _names_columns(tokens: tuple[Token, ...], i: int) -> bool:
+    """Whether a name before a parenthesis may list columns: WITH f(a, b) AS (...), FROM (...) AS g(a, b)."""
+    before, earlier = (_kind(tokens[j] if j >= 0 else None) for j in (i - 1, i - 2))
+    is_with = tokens[0].token_type is TokenType.WITH
+    return (is_with and before is TokenType.WITH) or (
+        earlier is TokenType.R_PAREN
+        and (before is TokenType.ALIAS or (is_with and before is TokenType.COMMA))
+    )
 
 
 def _names(tree: exp.Expr) -> set[int]:

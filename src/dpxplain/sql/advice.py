@@ -11,12 +11,10 @@ GRAMMAR = (
     "[WHERE conditions] [GROUP BY columns] [ORDER BY ...] [LIMIT n]."
 )
 
-_WITH = "Write the query on the table itself, without WITH; conditions go into WHERE."
 _READ_ONLY = "The data are only ever read; write a SELECT with COUNT, SUM or AVG."
 
 # First words of statements that are not SELECT.
 STATEMENTS: dict[str, str] = {
-    "WITH": _WITH,
     "FROM": "Put SELECT first: SELECT ... FROM table.",
     "(": "Remove the parentheses around the statement.",
     "EXPLAIN": "To see a query's price before asking it, use preview.",
@@ -43,10 +41,10 @@ _WINDOW = ("A window function", "Use a plain COUNT, SUM or AVG with GROUP BY.")
 _PATTERN = ("Pattern matching with {}", "List the declared values that match: column IN ('...', '...').")
 _ARITHMETIC = ("Arithmetic with {}", "Compute the number beforehand and compare the column with it.")
 _SAMPLE = ("Sampling with {}", "Ask about the whole table.")
-_DISTINCT = ("DISTINCT", "Leave it out: GROUP BY already gives each group once.")
+_DISTINCT = ("DISTINCT here", "Leave it out: GROUP BY already gives each group once.")
 _CASE = ("CASE", "Put the condition into WHERE, and ask once for each condition.")
 _CAST = ("A cast", "Write a literal of the column's own type: 30, 'text' or TRUE.")
-_SUBQUERY = ("A subquery", "Put its conditions into WHERE of the one query.")
+_SUBQUERY = ("A subquery here", "Put its conditions into WHERE; a subquery may stand behind FROM.")
 _PARAMETER = ("A parameter ({})", "Write the value itself into the SQL.")
 _NULL_TEST = ("{}", "Write IS NULL or IS NOT NULL.")
 _SAME = ("IS [NOT] DISTINCT FROM", "Compare with = or <>, and test for NULL with IS NULL.")
@@ -61,13 +59,16 @@ WORDS: dict[str, tuple[str, str]] = {
     "HAVING": ("HAVING", "Leave it out and filter the released answer; that is free."),
     "QUALIFY": ("QUALIFY", "Leave it out and filter the released answer; that is free."),
     "FILTER": ("FILTER", "Put the condition into WHERE."),
-    "WITH": ("WITH", _WITH),
+    "WITH": ("WITH here", "Begin the statement with it: WITH name AS (SELECT ...) SELECT ..."),
+    "RECURSIVE": ("WITH RECURSIVE", "Leave RECURSIVE out; a common table expression selects and filters."),
+    "MATERIALIZED": ("MATERIALIZED", "Leave it out: it changes nothing."),
     "INTO": ("SELECT INTO", "Leave INTO out; a released answer can be exported."),
     "( DISTINCT": (
         "DISTINCT in an aggregate",
         "Use COUNT(column); distinct values are declared in the schema.",
     ),
     "DISTINCT FROM": _SAME,
+    "DISTINCT ON": ("DISTINCT ON", "Write DISTINCT without ON, or leave it out."),
     "<=>": _SAME,
     "NULLS": ("NULLS FIRST or LAST", "Leave it out and order the released answer; that is free."),
     "+": (_ARITHMETIC[0], f"{_ARITHMETIC[1]} Positive numbers need no sign."),

@@ -1,14 +1,14 @@
 """Parses SQL text into a query tree, or refuses it with the place and a remedy. Reads no data.
 
 Answered: one SELECT of group-by columns and at least one COUNT(*), COUNT(column), SUM(column) or
-AVG(column), each once, from the declared table, with WHERE, GROUP BY (names, aliases or positions), ORDER
-BY and LIMIT. Every GROUP BY column must be selected: rows without their label would spend budget on an
-answer nobody can read.
+AVG(column), each once, from the declared table or a subquery that selects and filters, with WHERE, GROUP BY
+(names, aliases or positions), ORDER BY and LIMIT. Every GROUP BY column must be selected: rows without their
+label would spend budget on an answer nobody can read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from dpxplain.model.query import Aggregate, Filter, OrderKey, Output, Presentati
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.sql.admit import admit
 from dpxplain.sql.advice import GRAMMAR
+from dpxplain.sql.inline import inline, table_scope
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
 from dpxplain.sql.where import condition
@@ -67,8 +68,9 @@ class _SchemaKey:
 def _parsed(sql: str, declared: _SchemaKey) -> Statement:
     schema = declared.schema
     source = read(sql)
-    tree = admit(source)
-    scope = _from(tree, Scope(source, schema))
+    scope = Scope(source, schema)
+    tree = inline(admit(source), scope)
+    scope = table_scope(tree.args.get("from_"), scope)
     aggregates, outputs = _select(tree, scope)
     group_by = _group(tree, scope, outputs)
     where = tree.args.get("where")
@@ -104,21 +106,6 @@ def parse_condition(text: str, schema: Schema) -> Filter:
             f"{text!r} is more than a condition.", remedy="Write only what stands behind WHERE."
         )
     return query.where
-
-
-def _from(tree: exp.Select, scope: Scope) -> Scope:
-    """The scope with the names that may stand before a column."""
-    clause = tree.args.get("from_")
-    name = scope.schema.table.name
-    if clause is None:
-        raise scope.refuse("FROM is missing.", f"Write FROM {name}.", scope.source.tokens[-1])
-    table = clause.this
-    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        raise scope.refuse("FROM takes the declared table only.", f"Write FROM {name}.", table)
-    if not matching(table.this, [name]):
-        problem = f"There is no declared table {table.name}."
-        raise scope.refuse(problem, f"Write FROM {name}.", table.this)
-    return replace(scope, qualifiers=(*([table.alias] if table.alias else []), name))
 
 
 def _select(tree: exp.Select, scope: Scope) -> tuple[tuple[Aggregate, ...], tuple[Output, ...]]:

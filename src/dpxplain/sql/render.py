@@ -29,6 +29,8 @@ from dpxplain.model.query import (
     filter_columns,
 )
 from dpxplain.model.schema import Schema
+from dpxplain.sql.inline import inline
+from dpxplain.sql.scope import Scope
 from dpxplain.sql.source import DIALECT, grow, read
 
 ENCODED = "encoded"
@@ -284,12 +286,16 @@ def _within_64_bits(threshold: int) -> int:
     return max(-(2**62), min(2**62, threshold))
 
 
-def narrowed(sql: str, condition: str) -> str:
+def narrowed(sql: str, condition: str, schema: Schema) -> str:
     """The statement with one more condition, to drill down into a predicate; a new query with its own price.
 
-    >>> narrowed("SELECT sex, COUNT(*) FROM t WHERE age > 30 OR age < 9 GROUP BY sex", "race = 'White'")
-    "SELECT sex, COUNT(*) FROM t WHERE (age > 30 OR age < 9) AND race = 'White' GROUP BY sex"
+    >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1.0},
+    ...     "columns": {"sex": {"values": ["F", "M"]}, "age": {"bounds": [0, 100]}}})
+    >>> narrowed("SELECT sex, COUNT(*) FROM t WHERE age > 30 OR age < 9 GROUP BY sex", "sex = 'F'", schema)
+    "SELECT sex, COUNT(*) FROM t WHERE (age > 30 OR age < 9) AND sex = 'F' GROUP BY sex"
     """
-    tree = grow(read(sql))
+    source = read(sql)
+    tree = grow(source)
     assert isinstance(tree, exp.Select)
-    return tree.where(condition, dialect=DIALECT).sql(dialect=DIALECT)
+    # On the declared table itself: a subquery may hide the column that the condition is about.
+    return inline(tree, Scope(source, schema)).where(condition, dialect=DIALECT).sql(dialect=DIALECT)

@@ -35,24 +35,30 @@ class Scope:
 
     def column(self, node: exp.Expr, *, otherwise: str = "") -> str:
         """The declared name of a column, or a refusal that ends with `otherwise`."""
+        return self.resolve(node, self.schema.columns, otherwise=otherwise)
+
+    def resolve(
+        self, node: exp.Expr, columns: Iterable[str], *, otherwise: str = "", kind: str = "declared "
+    ) -> str:
+        """The one of the columns that a node names, or a refusal that ends with `otherwise`."""
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             raise self.refuse(
                 "A plain column is expected here.", otherwise or "Name a declared column.", node
             )
         qualifier = node.args.get("table")
         if qualifier is not None and not matching(qualifier, self.qualifiers):
-            remedy = f"Write {self.qualifiers[0]}.{node.name}, or {node.name} alone."
+            qualified = f"{self.qualifiers[0]}.{node.name}, or " if self.qualifiers else ""
+            remedy = f"Write {qualified}{node.name} alone."
             raise self.refuse(f"No table here is called {qualifier.name}.", remedy, qualifier)
-        names = matching(node.this, self.schema.columns)
+        listed = list(columns)
+        names = matching(node.this, listed)
         if len(names) == 1:
             return names[0]
         if names:
             quoted = " or ".join(f'"{name}"' for name in names)
             raise self.refuse(f"{node.name} could be several columns.", f"Write {quoted}.", node.this)
-        problem = f"There is no declared column {node.name}."
-        raise self.refuse(
-            problem, f"{suggest(node.name, self.schema.columns)} {otherwise}".strip(), node.this
-        )
+        problem = f"There is no {kind}column {node.name}{'' if kind else ' here'}."
+        raise self.refuse(problem, f"{suggest(node.name, listed)} {otherwise}".strip(), node.this)
 
     def literal(self, column: str, operator: Operator, node: exp.Expr) -> Literal_:
         """A literal in the form the column's values have, or a refusal if it never fits them."""

@@ -136,7 +136,7 @@ def _one_statement(sql: str, tokens: list[Token]) -> tuple[Token, ...]:
     if not first:
         raise source.refuse("The SQL is empty.", GRAMMAR)
     rest = [t for t in tokens[len(first) :] if t.token_type is not TokenType.SEMICOLON]
-    if first[0].token_type is not TokenType.SELECT:
+    if first[0].token_type not in (TokenType.SELECT, TokenType.WITH):
         word = first[0].text.upper()
         raise source.refuse(
             f"The statement begins with {word}; only SELECT is answered.",

@@ -148,7 +148,7 @@ def explanation_payload(
             influence_interval_text=_interval_text(row.influence),
             gap_without_text=words.gap_without_text(table, row),
             rank_text=words.ranks(*row.rank),
-            drill=narrowed(sql, str(row.predicate)),
+            drill=narrowed(sql, str(row.predicate), table.question.answer.schema),
         )
         for record, row in checking(zip(table.records(), table.rows, strict=True))
     ]
