@@ -16,6 +16,7 @@ from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
 from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry
@@ -33,7 +34,6 @@ from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.truth import TruthTeller
 from dpxplain.sql.parse import parse
 
-WORKSPACE = ".dpxplain"
 SchemaSource = Schema | Mapping[str, Any] | str | Path
 
 
@@ -78,7 +78,7 @@ def connect(
     if source is None:
         source = _declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
-    ledger = open_ledger(folder / "ledger.sqlite")
+    ledger = open_ledger(folder / LEDGER_FILE)
     return _open(
         source, declared, ledger, curator, trusted_code, insecure_seed, progress, cache=folder / "cache"
     )

@@ -21,6 +21,7 @@ COMMANDS = [
     "history",
     "compute",
     "ratio",
+    "sample",
     "schema init",
     "schema check",
     "token create",

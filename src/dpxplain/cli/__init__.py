@@ -6,6 +6,7 @@ explain_commands  explain, ratio
 compute_commands  compute
 account_commands  budget, history
 demo              the guided tour
+sample_command    sample
 schema_commands   schema init, schema check; schema_draft writes the drafted TOML
 serve_command     serve
 admin_commands    token, allow, audit; admin_options has what those three share

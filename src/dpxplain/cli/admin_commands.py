@@ -8,7 +8,6 @@ import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.admin_options import (
-    DEFAULT_LEDGER,
     Analyst,
     By,
     Dataset,
@@ -25,6 +24,7 @@ from dpxplain.cli.admin_options import (
 )
 from dpxplain.cli.screen import OUT, amount, note, show_json, warn
 from dpxplain.errors import BadRequest
+from dpxplain.ledger.place import DEFAULT_LEDGER
 
 token_app = typer.Typer(rich_markup_mode="rich")
 allow_app = typer.Typer(rich_markup_mode="rich")

@@ -17,15 +17,12 @@ from rich.table import Table
 from rich.text import Text
 
 from dpxplain.cli.screen import OUT
-from dpxplain.cli.workspace import DEFAULT_WORKSPACE
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from dpxplain.ledger.ledger import SQLLedger
-
-DEFAULT_LEDGER = f"{DEFAULT_WORKSPACE}/ledger.sqlite"
 
 LedgerPlace = Annotated[
     str,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.place import LEDGER_FILE
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import StoredReleaser
@@ -22,7 +23,7 @@ def _not_open() -> BadRequest:
 
 def read_only_session(schema: Schema, workspace: str | Path) -> Session:
     """A session on what the workspace's ledger already holds."""
-    ledger = open_ledger(Path(workspace) / "ledger.sqlite")
+    ledger = open_ledger(Path(workspace) / LEDGER_FILE)
     try:
         ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
     except BaseException:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from dpxplain.cli.screen import ERR, note
-from dpxplain.cli.workspace import DEFAULT_WORKSPACE
 from dpxplain.errors import BadRequest
+from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
 
 
 def serve(
@@ -32,7 +32,7 @@ def serve(
             "--workspace",
             show_default=False,
             help="Where one user's budget and history are kept. Default: in memory for --example, "
-            f"else {DEFAULT_WORKSPACE}.",
+            f"else {WORKSPACE}.",
         ),
     ] = None,
     host: Annotated[
@@ -70,11 +70,11 @@ def serve(
         settings, ledger = Config.load(config), None
     elif example is not None:
         settings = example_config(example, host=host, port=port)
-        ledger = None if workspace is None else workspace / "ledger.sqlite"
+        ledger = None if workspace is None else workspace / LEDGER_FILE
     else:
         assert schema is not None
         settings = single_user_config(schema, host=host, port=port)
-        ledger = (workspace or Path(DEFAULT_WORKSPACE)) / "ledger.sqlite"
+        ledger = (workspace or Path(WORKSPACE)) / LEDGER_FILE
     # Not wrapped: a single user's address ends in a key, and is copied whole.
     run(
         settings,

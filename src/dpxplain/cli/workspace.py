@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from dpxplain.cli import options as o
 from dpxplain.cli.screen import Progress
 from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.ledger.place import WORKSPACE
 
 if TYPE_CHECKING:
     from dpxplain.model.schema import Schema
     from dpxplain.session import Session
 
 DEFAULT_SCHEMA = "dpxplain.toml"
-DEFAULT_WORKSPACE = ".dpxplain"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Place:
     data: o.Data = None
     schema: o.SchemaFile = None
     example: o.Example = None
-    workspace: o.Workspace = DEFAULT_WORKSPACE
+    workspace: o.Workspace = WORKSPACE
 
     @cached_property
     def server(self) -> str | None:
@@ -86,7 +86,7 @@ class Place:
     def words(self) -> list[str]:
         """The options that name this place again, for suggested commands."""
         options = {"--example": self.example, "--schema": self.schema, "--data": self.data}
-        if self.workspace != DEFAULT_WORKSPACE:
+        if self.workspace != WORKSPACE:
             options["--workspace"] = self.workspace
         return [word for option, value in options.items() if value is not None for word in (option, value)]
 

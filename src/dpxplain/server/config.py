@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
+from dpxplain.ledger.place import DEFAULT_LEDGER, LEDGER_FILE
 
 LEDGER_VARIABLE = "DPXPLAIN_LEDGER"
 DEFAULT_PORT = 8765
@@ -32,7 +33,7 @@ class Serving(_Strict):
     host: str = "127.0.0.1"
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)  # 0: any that is free
     shared_port: bool = False
-    ledger: str = "ledger.sqlite"
+    ledger: str = DEFAULT_LEDGER
     datasets: tuple[Path, ...] = Field(min_length=1)
     data_folder: Path | None = None
     tls_certificate: Path | None = None
@@ -210,7 +211,19 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
         # Only keys and rules: what the file holds at a wrong place could be a secret.
         rules = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
         raise SchemaError(f"In {where}: {rules}.", remedy="Mend these keys of the configuration.") from None
+    _refuse_forgotten_ledger(config.server, folder)
     return config.model_copy(update={"server": _anchored(config.server, folder)})
+
+
+def _refuse_forgotten_ledger(server: Serving, folder: Path) -> None:
+    """Refuses to begin a new ledger beside one of an earlier version: budgets would begin anew."""
+    is_default = "ledger" not in server.model_fields_set and not os.environ.get(LEDGER_VARIABLE)
+    if is_default and (folder / LEDGER_FILE).exists() and not (folder / DEFAULT_LEDGER).exists():
+        raise SchemaError(
+            f"There is a {LEDGER_FILE} beside the configuration, where earlier versions kept the ledger; "
+            f"now it is {DEFAULT_LEDGER}, as for every command.",
+            remedy=f'Write ledger = "{LEDGER_FILE}" under [server] to go on with it, or move it there.',
+        )
 
 
 def _anchored(server: Serving, folder: Path) -> Serving:
