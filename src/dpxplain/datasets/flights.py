@@ -62,13 +62,13 @@ def generate(rows: int = ROWS, seed: int = 0) -> pa.Table:
     cancelled = rng.random(rows) < _CANCELLED
     return pa.table(
         {
-            "month": month + 1,
-            "hour": hour,
+            "month": pa.array(month + 1),
+            "hour": pa.array(hour),
             "origin": _named(_ORIGINS, origin),
             "dest": _named(_DESTINATIONS, dest),
             "carrier": _named(_CARRIERS, carrier),
             "tailnum": pa.array([f"N{10_101 + 37 * number}" for number in rng.integers(0, _AIRCRAFT, rows)]),
-            "distance": np.array([miles for miles, _ in _DESTINATIONS.values()])[dest],
+            "distance": pa.array([miles for miles, _ in _DESTINATIONS.values()]).take(pa.array(dest)),
             "dep_delay": pa.array(dep_delay, mask=cancelled),
             "arr_delay": pa.array(arr_delay, mask=cancelled),
         }
