@@ -68,7 +68,7 @@ def generate(rows: int = ROWS, seed: int = 0) -> pa.Table:
             "dest": _named(_DESTINATIONS, dest),
             "carrier": _named(_CARRIERS, carrier),
             "tailnum": pa.array([f"N{10_101 + 37 * number}" for number in rng.integers(0, _AIRCRAFT, rows)]),
-            "distance": pa.array([miles for miles, _ in _DESTINATIONS.values()]).take(pa.array(dest)),
+            "distance": _named((miles for miles, _ in _DESTINATIONS.values()), dest),
             "dep_delay": pa.array(dep_delay, mask=cancelled),
             "arr_delay": pa.array(arr_delay, mask=cancelled),
         }
