@@ -54,7 +54,8 @@ def _compare(page: Page, shoot: Shoot) -> None:
     expect(page.get_by_test_id("verdict")).to_contain_text("Real")
     expect(finding(page)).to_contain_text(
         re.compile(
-            r"Married-civ-spouse is higher than Never-married\. The true gap is between 0\.\d+ and 0\.\d+"
+            r"Married-civ-spouse is higher than Never-married\. "
+            r"The true gap of clamped averages is between 0\.\d+ and 0\.\d+"
         )
     )
     expect(page.get_by_test_id("verdict")).to_contain_text("privacy noise only, not of sampling")

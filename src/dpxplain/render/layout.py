@@ -71,6 +71,7 @@ class View:
     lead: tuple[str, ...] = ()
     grid: Grid | None = None
     further: tuple[Grid, ...] = ()  # more tables, where one result has several
+    shaped_by: tuple[str, ...] = ()  # what the numbers are of
     notes: tuple[str, ...] = ()
     alt: str = ""  # the chart in words, if the result has one
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 
 from dpxplain.model.contrast import Verdict
 from dpxplain.render import charts
 from dpxplain.render.layout import Grid, view
 from dpxplain.render.svg import to_svg
+from dpxplain.render.words import OF_WHAT
 
 
 def as_html(result: object) -> str:
@@ -33,6 +35,7 @@ def as_html(result: object) -> str:
         inline_svg(charts.chart(result), content.alt) if content.alt else None,
         table(content.grid, content.title) if content.grid is not None else None,
         joined(*(table(grid, content.title) for grid in content.further)),
+        shaping(content.shaped_by),
         joined(*(el("p", text, class_="dpx-quiet") for text in content.notes)),
         class_="dpx",
     )
@@ -81,6 +84,13 @@ def table(grid: Grid, caption: str, class_: str | None = None) -> Markup:
     return joined(
         el("div", element, class_="dpx-scroll"), el("p", grid.more, class_="dpx-more") if grid.more else None
     )
+
+
+def shaping(sentences: Sequence[str], class_: str = "dpx-quiet") -> Markup | None:
+    """What the numbers are of, in one quiet paragraph."""
+    if not sentences:
+        return None
+    return el("p", el("strong", f"{OF_WHAT}."), " ", " ".join(sentences), class_=class_)
 
 
 def badge(verdict: Verdict) -> Markup:

@@ -88,11 +88,22 @@ def _parts(content: View, width: int) -> list[RenderableType]:
         parts.append(_table(grid, width))
         if grid.more:
             parts += [Text(f"  {grid.more}", "italic"), Text("")]
+    if content.shaped_by:
+        parts.append(_indented("Of what: ", content.shaped_by))
     parts += [Text(note, "dim") for note in content.notes]
     # Titles and sentences are wrapped at a width that the eye can follow.
     return [
-        part if isinstance(part, Table) else Padding(part, (0, max(0, width - USUAL), 0, 0)) for part in parts
+        part if getattr(part, "box", None) else Padding(part, (0, max(0, width - USUAL), 0, 0))
+        for part in parts
     ]
+
+
+def _indented(heading: str, sentences: Sequence[str]) -> Table:
+    """Quiet sentences, one below the other, beside their heading."""
+    lines = Table.grid()
+    for number, sentence in enumerate(sentences):
+        lines.add_row(Text("" if number else heading, "dim bold"), Text(sentence, "dim"))
+    return lines
 
 
 def _table(grid: Grid, width: int) -> Table:

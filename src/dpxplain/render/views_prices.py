@@ -111,6 +111,7 @@ def of_prepared(prepared: Prepared, most: int = MOST_ROWS) -> View:
         sql=formats.clean(prepared.sql),
         lead=(f"From now on why(...).explain() costs nothing, {_ANY}.",),
         grid=_bought(prepared.plan, "released once"),
+        shaped_by=prepared.shaped_by,
         notes=(
             *(("Prepared before: nothing was spent now.",) if prepared.free else ()),
             words.cost(prepared.rho, prepared.spends),

@@ -18,6 +18,7 @@ from dpxplain.results.displayed import Record
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
+from dpxplain.results.shaping import subject
 from dpxplain.results.truth import Truth
 
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
@@ -31,12 +32,13 @@ _GAPS = ("gap_without_low", "gap_without_high", "true_gap_without", "gap_without
 @view.register
 def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
     return View(
-        title=f"Answer {answer.id}",
+        title=words.answer_title(answer),
         warning="" if answer.private else NOT_PRIVATE,
         sql=formats.clean(answer.sql),
         grid=answer_grid(answer, answer.rows[:most]),
+        shaped_by=answer.shaped_by,
         notes=(
-            words.each_interval(answer.confidence),
+            words.each_interval(answer.confidence, subject(answer.statement.query, answer.schema)),
             words.cost(answer.rho, answer.spends, answer.free),
         ),
         alt=f"{answer.value_name} of each group with its interval; the table has the numbers.",
@@ -49,17 +51,23 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
     first, *further = (answer_grid(answer, answer.rows[:most]) for answer in answers.answers)
     names = ", ".join(map(formats.clean, answers.names))
     return View(
-        title=f"Answer {answers.id}",
+        title=words.answer_title(answers),
         warning="" if answers.private else NOT_PRIVATE,
         sql=formats.clean(answers.sql),
         grid=first,
         further=tuple(further),
+        shaped_by=answers.shaped_by,
         notes=(
-            words.each_interval(answers.confidence),
+            words.each_interval(answers.confidence, _subjects(answers)),
             words.cost(answers.rho, answers.spends, answers.free),
         ),
         alt=f"{names} of each group with intervals; the tables have the numbers.",
     )
+
+
+def _subjects(answers: Answers) -> str:
+    names = (subject(answer.statement.query, answers.schema) for answer in answers.answers)
+    return " and ".join(dict.fromkeys(name for name in names if name))
 
 
 def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
@@ -110,6 +118,7 @@ def of_question(question: Question, most: int = MOST_ROWS) -> View:
         verdict=question.verdict,
         lead=tuple(formats.clean(text) for text in (question.finding, question.note) if text),
         grid=grid,
+        shaped_by=question.shaped_by,
         notes=(f"Free: a question reads only what was released already. {NOISE_ONLY}",),
         alt=formats.clean(question.finding),
     )
@@ -147,6 +156,7 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
             if text
         ),
         grid=explanation_grid(table, most),
+        shaped_by=table.shaped_by,
         notes=(
             *((UNCLEAR_MARK,) if any(map(words.is_unclear, table.rows)) else ()),
             words.table_cost(table),
@@ -215,6 +225,7 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
             ),
             more=words.more(len(table) - most, "predicate"),
         ),
+        shaped_by=table.shaped_by,
         notes=(
             words.cost(table.rho, table.spends, table.free),
             f"{formats.level(table.confidence)} intervals. {words.CAVEAT}",

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import ExplanationPreview, Price, QueryPreview
+from dpxplain.results.shaping import rows_counted
 
 CAVEAT = "Privacy noise only, not sampling; influence is not proof of cause."
+OF_WHAT = "What these numbers are of"
 CURATOR_ONLY = "NOT PRIVATE: for the curator only. Do not share or publish."
 
 
@@ -49,14 +53,21 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural}"
 
 
+def answer_title(answer: Answer | Answers) -> str:
+    """The answer's number; a count under truncation is called what it is."""
+    names = [rows_counted(query, answer.schema) for query in answer.statement.queries]
+    return ": ".join([f"Answer {answer.id}", *sorted({name for name in names if name})])
+
+
 def more(count: int, noun: str) -> str:
     """What is not shown, or nothing: … and 480 more groups."""
     return f"… and {counted(count, f'more {noun}')}" if count > 0 else ""
 
 
-def each_interval(confidence: float) -> str:
-    """What the intervals of an answer promise."""
-    return f"{level(confidence)} intervals, each by itself. Privacy noise only, not sampling."
+def each_interval(confidence: float, subject: str = "") -> str:
+    """What the intervals of an answer promise, and of what: "clamped averages"."""
+    of = f" of {subject}" if subject else ""
+    return f"{level(confidence)} intervals{of}, each by itself. Privacy noise only, not sampling."
 
 
 def price_summary(price: Price, *, once: bool = False) -> str:

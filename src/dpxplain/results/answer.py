@@ -24,6 +24,7 @@ from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.question import Question
 from dpxplain.results.requests import prepare_request
+from dpxplain.results.shaping import shaped_by
 from dpxplain.results.truth import Truth, require_curator
 
 
@@ -104,6 +105,11 @@ class Answer(Frozen, Charted, Tabular):
     def value_name(self) -> str:
         """The name of the aggregate's column in the SELECT list."""
         return next(o.name for o in self.statement.presentation.outputs if o.column is None)
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences: what was clamped, and which rows count."""
+        return shaped_by([self.statement.query], self.schema)
 
     def __iter__(self) -> Iterator[AnswerRow]:
         return iter(self.rows)

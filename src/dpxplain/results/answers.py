@@ -19,6 +19,7 @@ from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.answer import Answer, AnswerRow, plain_value
 from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.question import Question
+from dpxplain.results.shaping import shaped_by
 from dpxplain.results.truth import Truth, require_curator
 
 
@@ -109,6 +110,11 @@ class Answers(Frozen, Charted, Tabular):
     def names(self) -> tuple[str, ...]:
         """The aggregates' names in the SELECT list."""
         return self.statement.names
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers of any of them, as sentences."""
+        return shaped_by(self.statement.queries, self.schema)
 
     def __iter__(self) -> Iterator[AnswersRow]:
         return iter(self.rows)

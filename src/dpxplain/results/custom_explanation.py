@@ -17,6 +17,7 @@ from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custo
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.displayed import Displayed, Record, Tabular
 from dpxplain.results.links import QuestionLike
+from dpxplain.results.shaping import UNMATCHED
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class CustomExplanation(Displayed, Tabular):
     @property
     def family_size(self) -> int:
         return self.plan.family.size
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return (*self.question.shaped_by, UNMATCHED)
 
     def __iter__(self) -> Iterator[CustomRow]:
         return iter(self.rows)

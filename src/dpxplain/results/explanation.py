@@ -18,6 +18,7 @@ from dpxplain.privacy.intervals import Interval
 from dpxplain.results.displayed import Charted, Record, Tabular, renderer
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import ExplanationPreview
+from dpxplain.results.shaping import UNMATCHED
 from dpxplain.results.truth import Truth, require_curator
 
 
@@ -94,6 +95,11 @@ class Explanation(Frozen, Charted, Tabular):
     def relative(self) -> bool:
         """Whether relative influences are meaningful here."""
         return self.question.relative_to is not None
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return (*self.question.shaped_by, UNMATCHED)
 
     def __iter__(self) -> Iterator[ExplanationRow]:
         return iter(self.rows)

@@ -44,6 +44,9 @@ class AnswerLike(Protocol):
     @property
     def value_name(self) -> str: ...
 
+    @property
+    def shaped_by(self) -> tuple[str, ...]: ...
+
 
 class QuestionLike(Protocol):
     """The `Question` that an explanation answers."""
@@ -75,3 +78,6 @@ class QuestionLike(Protocol):
 
     @property
     def relative_to(self) -> float | None: ...
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]: ...

@@ -12,15 +12,25 @@ from dpxplain.phases.prepare_answer import Preparation
 from dpxplain.results.displayed import Displayed, Record, Tabular
 from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import Price
+from dpxplain.results.shaping import UNMATCHED
 
 
 @dataclass(frozen=True)
 class Prepared(Displayed, Tabular):
     """Every question on the answer is now explained for free, with the same noise behind all of them."""
 
-    sql: str
+    answer: AnswerLike
     plan: Preparation
     released: Released[PreparedRelease]
+
+    @property
+    def sql(self) -> str:
+        return self.answer.sql
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return (*self.answer.shaped_by, UNMATCHED)
 
     @property
     def release(self) -> PreparedRelease:
@@ -88,7 +98,7 @@ class PlannedPreparation(Frozen):
     def run(self, dataset: OpenDataset | None = None) -> Prepared:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
         released = (dataset or self._dataset).find_or_measure(self.plan, self.request)
-        return Prepared(self.answer.sql, self.plan, released)
+        return Prepared(self.answer, self.plan, released)
 
 
 def _summary(plan: Preparation) -> Record:

@@ -28,6 +28,7 @@ from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request
 from dpxplain.results.sentences import finding, measured, question_text
+from dpxplain.results.shaping import subject
 from dpxplain.results.truth import Truth, require_curator
 
 
@@ -86,7 +87,13 @@ class Question(Frozen, Charted):
     @property
     def finding(self) -> str:
         """The verdict in plain words."""
-        return finding(self.labels, self.contrast, self.interval, self.verdict, self.confidence)
+        named = subject(self.answer.statement.query, self.answer.schema)
+        return finding(self.labels, self.contrast, self.interval, self.verdict, self.confidence, named)
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return self.answer.shaped_by
 
     @property
     def note(self) -> str:

@@ -33,10 +33,19 @@ def measured(contrast: Contrast) -> str:
 
 
 def finding(
-    labels: Sequence[str], contrast: Contrast, ends: Interval, verdict: Verdict, confidence: float
+    labels: Sequence[str],
+    contrast: Contrast,
+    ends: Interval,
+    verdict: Verdict,
+    confidence: float,
+    subject: str = "",
 ) -> str:
-    """The verdict in plain words; it speaks of privacy noise only."""
+    """The verdict in plain words; it speaks of privacy noise only.
+
+    `subject` says what is compared where that is not what the data hold: "clamped averages".
+    """
     name, between = measured(contrast), "between " + interval(*ends).replace(" to ", " and ")
+    number_name = f"{name} of {subject}" if subject else name
     if name == "gap" and contrast.at_least == 0:
         above, below = f"{labels[0]} is higher than {labels[1]}.", f"{labels[0]} is lower than {labels[1]}."
     else:
@@ -45,8 +54,10 @@ def finding(
     sure = f"({level(confidence)} confidence)"
     if verdict is Verdict.UNCLEAR:
         return (
-            f"We cannot tell. The true {name} could be anything {between} {sure}, so privacy noise alone may "
-            "explain what you see."
+            f"We cannot tell. The true {number_name} could be anything {between} {sure}, so privacy noise "
+            "alone may explain what you see."
         )
     claim = above if verdict is Verdict.REAL else f"The data point the other way: {below}"
-    return f"{claim} The true {name} is {between} {sure}; privacy noise alone would rarely produce this."
+    return (
+        f"{claim} The true {number_name} is {between} {sure}; privacy noise alone would rarely produce this."
+    )

@@ -28,6 +28,7 @@ from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.requests import group_request
+from dpxplain.results.shaping import rows_counted, subject
 from dpxplain.results.truth import Truth
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowed
@@ -69,6 +70,7 @@ def answer_payload(
         columns=list(answer.groups.columns),
         rows=list(map(_finite, answer.records())),
         parts=[_part(part) for part in parts],
+        shaped_by=list(answer.shaped_by),
         spends=_spends(answer.spends),
         budget=_budget(budget),
         code=query_code(place or Place.of_schema(answer.schema), answer.sql, answer.rho),
@@ -88,6 +90,8 @@ def _part(answer: Answer) -> AnswerPart:
         name=answer.value_name,
         aggregate=aggregate.kind,
         column=aggregate.column,
+        subject=subject(answer.statement.query, answer.schema),
+        rows_counted=rows_counted(answer.statement.query, answer.schema),
         rows=[
             GroupPayload(
                 group=list(group_request(row.group)),
@@ -126,6 +130,7 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         verdict=question.verdict.value,
         finding=question.finding,
         note=question.note,
+        shaped_by=list(question.shaped_by),
         prepared=question.prepared,
         attributes=eligible_attributes(question.answer.schema, question.answer.statement.query),
     )
@@ -173,6 +178,7 @@ def explanation_payload(
         predicates=table.family_size,
         relative=table.relative,
         rows=lines,
+        shaped_by=list(table.shaped_by),
         meaning=[*meaning, words.influence_meaning(table)],
         notes=[words.table_cost(table), words.mechanism(table), words.CAVEAT],
         spends=_spends(table.spends),
@@ -195,6 +201,7 @@ def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> 
         free=prepared.free,
         private=prepared.private,
         rows=list(map(_finite, prepared.records())),
+        shaped_by=list(prepared.shaped_by),
         spends=_spends(prepared.spends),
         budget=_budget(budget),
     )

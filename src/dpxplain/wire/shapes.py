@@ -88,6 +88,8 @@ class AnswerPart(TypedDict):
     name: str
     aggregate: Literal["count", "sum", "avg"]
     column: str | None
+    subject: str  # what the values are called where the name promises too much: "clamped averages"; or ""
+    rows_counted: str  # of a count under truncation: "rows counted, at most 50 per person"; or ""
     rows: list[GroupPayload]
 
 
@@ -106,6 +108,7 @@ class AnswerPayload(TypedDict):
     values: NotRequired[list[str]]
     rows: list[Record]
     parts: list[AnswerPart]
+    shaped_by: list[str]  # the declarations that shaped the numbers, as sentences
     spends: list[SpendPayload]
     budget: BudgetFigures
     code: Code
@@ -132,6 +135,7 @@ class QuestionPayload(EstimateTexts):
     verdict: str
     finding: str
     note: str
+    shaped_by: list[str]
     prepared: bool
     attributes: list[str]  # which may explain it
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
@@ -175,6 +179,7 @@ class ExplanationPayload(TypedDict):
     predicates: int
     relative: bool
     rows: list[ExplanationLine]
+    shaped_by: list[str]
     meaning: list[str]
     notes: list[str]
     spends: list[SpendPayload]
@@ -194,6 +199,7 @@ class PreparedPayload(TypedDict):
     free: bool
     private: bool
     rows: list[Record]
+    shaped_by: list[str]
     spends: list[SpendPayload]
     budget: BudgetFigures
 

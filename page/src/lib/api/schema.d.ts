@@ -812,6 +812,10 @@ export interface components {
             aggregate: "count" | "sum" | "avg";
             /** Column */
             column: string | null;
+            /** Subject */
+            subject: string;
+            /** Rows Counted */
+            rows_counted: string;
             /** Rows */
             rows: components["schemas"]["GroupPayload"][];
         };
@@ -849,6 +853,8 @@ export interface components {
             }[];
             /** Parts */
             parts: components["schemas"]["AnswerPart"][];
+            /** Shaped By */
+            shaped_by: string[];
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
@@ -1198,6 +1204,8 @@ export interface components {
             relative: boolean;
             /** Rows */
             rows: components["schemas"]["ExplanationLine"][];
+            /** Shaped By */
+            shaped_by: string[];
             /** Meaning */
             meaning: string[];
             /** Notes */
@@ -1478,6 +1486,8 @@ export interface components {
             rows: {
                 [key: string]: string | number | boolean | null;
             }[];
+            /** Shaped By */
+            shaped_by: string[];
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
@@ -1565,6 +1575,8 @@ export interface components {
             finding: string;
             /** Note */
             note: string;
+            /** Shaped By */
+            shaped_by: string[];
             /** Prepared */
             prepared: boolean;
             /** Attributes */

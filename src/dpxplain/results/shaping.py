@@ -1,0 +1,129 @@
+"""What the numbers of a result are of: the declarations that shaped them, in plain words.
+
+Everything here follows from the schema and the query, so it is public and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dpxplain.model.column import Column
+from dpxplain.model.query import And, Filter, IsNull, Not, Or, Query, filter_columns
+from dpxplain.model.schema import Schema
+from dpxplain.results.formats import clean
+
+UNMATCHED = "A row with an undeclared value in a column matches no predicate on that column."
+"""Said of everything that compares predicates."""
+
+
+def shaped_by(queries: Sequence[Query], schema: Schema) -> tuple[str, ...]:
+    """One sentence for each declaration that changes what is counted or added up in these queries.
+
+    >>> from dpxplain.model.query import Aggregate
+    >>> flights = Schema.load({"table": {"name": "flights"},
+    ...     "privacy": {"rho": 1, "unit": "tailnum", "max_rows": 50},
+    ...     "columns": {"origin": {"values": ["EWR", "JFK"]}, "dep_delay": {"bounds": [-90, 300]}}})
+    >>> for sentence in shaped_by([Query("flights", ("origin",), Aggregate("avg", "dep_delay"))], flights):
+    ...     print(sentence)
+    At most 50 rows of each tailnum are counted; its other rows, and rows without one, are left out.
+    Values of dep_delay below -90 or above 300 count as -90 or 300.
+    Rows whose dep_delay is NULL or NaN are left out.
+    Rows with an undeclared origin are left out, NULL included.
+    """
+    parts = (_kept_rows, _measured, _grouped, _filtered)
+    return tuple(dict.fromkeys(text for part in parts for query in queries for text in part(query, schema)))
+
+
+def rows_counted(query: Query, schema: Schema) -> str:
+    """What a count under truncation is a count of; "" where every row counts."""
+    privacy = schema.privacy
+    if query.aggregate.kind != "count" or privacy.unit == "row":
+        return ""
+    return f"rows counted, at most {privacy.max_rows:,} per {clean(privacy.unit)}"
+
+
+def subject(query: Query, schema: Schema) -> str:
+    """What a released value is called where its name alone would promise too much; "" where it would not."""
+    aggregate = query.aggregate
+    clamped = aggregate.kind != "count" and schema.column(aggregate.column or "").bounds is not None
+    if clamped:
+        return "clamped averages" if aggregate.kind == "avg" else "clamped sums"
+    return "" if schema.privacy.unit == "row" else "counted rows"
+
+
+def _kept_rows(query: Query, schema: Schema) -> Iterator[str]:
+    privacy = schema.privacy
+    if privacy.unit != "row":
+        rows = "one row" if privacy.max_rows == 1 else f"{privacy.max_rows:,} rows"
+        counted = f"{rows} of each {clean(privacy.unit)} {'is' if privacy.max_rows == 1 else 'are'} counted"
+        yield f"At most {counted}; its other rows, and rows without one, are left out."
+
+
+def _measured(query: Query, schema: Schema) -> Iterator[str]:
+    if query.aggregate.column is None:
+        return
+    name, column = clean(query.aggregate.column), schema.column(query.aggregate.column)
+    is_count = query.aggregate.kind == "count"
+    if column.values is not None:
+        yield f"Rows with an undeclared {name} are not counted, nor is NULL."
+        return
+    if column.bounds is not None and not is_count:
+        low, high = _ends(column)
+        yield f"Values of {name} below {low} or above {high} count as {low} or {high}."
+        if column.step is not None:
+            yield f"Values of {name} are rounded to multiples of {_number(column.step)}."
+    yield f"Rows whose {name} is NULL or NaN are {'not counted' if is_count else 'left out'}."
+
+
+def _grouped(query: Query, schema: Schema) -> Iterator[str]:
+    for name, column in ((clean(name), schema.column(name)) for name in query.group_by):
+        null = "" if None in (column.domain or ()) else ", NULL included"
+        if column.edges is None:
+            yield f"Rows with an undeclared {name} are left out{null}."
+        else:
+            ends = f"({_number(column.edges[0])}, {_number(column.edges[-1])}]"
+            yield f"Rows whose {name} is outside {ends} are left out{null}."
+
+
+def _filtered(query: Query, schema: Schema) -> Iterator[str]:
+    null_tests = _null_tests(query.where)
+    for name in sorted(filter_columns(query.where), key=list(schema.columns).index):
+        column, shown = schema.column(name), clean(name)
+        if column.bounds is not None:
+            low, high = _ends(column)
+            rounding = "" if column.step is None else f" and rounded to multiples of {_number(column.step)}"
+            yield f"WHERE compares {shown} after it is clamped to {low} to {high}{rounding}."
+        elif column.values is not None and name in null_tests and None not in (column.domain or ()):
+            yield f"In WHERE, an undeclared {shown} reads as NULL."
+        elif column.values is not None:
+            yield f"In WHERE, an undeclared {shown} meets neither a condition nor its opposite."
+
+
+def _null_tests(node: Filter | None) -> set[str]:
+    """The columns that a filter tests for NULL."""
+    match node:
+        case IsNull(column):
+            return {column}
+        case Not(part):
+            return _null_tests(part)
+        case And(parts) | Or(parts):
+            return set().union(*map(_null_tests, parts))
+    return set()
+
+
+def _ends(column: Column) -> tuple[str, str]:
+    """The values that clamping ends at; a declared step may keep them inside the bounds."""
+    assert column.bounds is not None
+    if column.step is None:
+        return _number(column.bounds[0]), _number(column.bounds[1])
+    grid = column.grid
+    return _number(float(grid.low * grid.step)), _number(float(grid.high * grid.step))
+
+
+def _number(value: float) -> str:
+    """A declared number to its last digit.
+
+    >>> _number(200000.0), _number(0.1)
+    ('200,000', '0.1')
+    """
+    return f"{value:,.15g}"
