@@ -501,7 +501,11 @@ class _Broken(_MerelyValid):
 )
 def test_the_trial_on_made_up_tables_finds_mistakes(kind: str, sentence: str) -> None:
     assert sentence in audit(_Broken(kind=kind), 2, 0, 0)
-    assert audit(RATIO, 2, 0, 0) == ""
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 7), (-3, 7)])
+def test_our_own_ratio_passes_the_trial(low: int, high: int) -> None:
+    assert audit(RATIO, 2, low, high) == ""
 
 
 def test_a_formula_of_ones_own_needs_no_proof() -> None:

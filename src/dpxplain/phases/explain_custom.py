@@ -242,6 +242,8 @@ def _check_influence(
     _plain_thresholds(influence)
     if refusal := influence.refusal(query.aggregate.kind, contrast):
         raise ExplanationError(refusal, remedy="Ask another question, or use another influence.")
+    if is_our_own(influence):
+        return  # proved in docs/proofs/custom-influence.md, and tried by the tests
     low = high = 0
     if query.aggregate.kind != "count":
         grid = measured_grid(query, dataset.schema)
