@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def _sent(url: str, tokens: list[str], requests: list[dict[str, Any]]) -> Latenc
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.load_latency"],
         input=json.dumps({"url": url, "tokens": tokens, "requests": requests}),
-        capture_output=True,
+        stdout=subprocess.PIPE,
         check=True,
         text=True,
     )
@@ -143,11 +144,16 @@ class Connections:
 
     async def status(self, request: bytes) -> str:
         """Send it, read the whole response, and return its status."""
-        if self._idle:
+        while self._idle:
             reader, writer = self._idle.pop()
-        else:
-            reader, writer = await asyncio.open_connection(self._place.hostname, self._place.port)
+            writer.write(request)
+            with suppress(asyncio.IncompleteReadError, ConnectionError):  # the server ends idle connections
+                return await self._response(reader, writer)
+        reader, writer = await asyncio.open_connection(self._place.hostname, self._place.port)
         writer.write(request)
+        return await self._response(reader, writer)
+
+    async def _response(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("ascii").lower()
         await reader.readexactly(int(head.split("content-length:")[1].split("\r\n")[0]))
         self._idle.append((reader, writer))
