@@ -11,13 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dpxplain.curator import CuratorDataset
 from dpxplain.datasets import path as bundled
-from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
 from dpxplain.ledger.protocol import Ledger
+from dpxplain.model.addresses import is_address
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry
 from dpxplain.model.hardening import plain
@@ -197,11 +196,6 @@ class Session:
         return planned.answer(Released(release, line, free=True))
 
 
-def is_address(source: object) -> bool:
-    """Whether the data are at a server."""
-    return isinstance(source, str) and source.lower().startswith(("https://", "http://"))
-
-
 def _open(
     source: object,
     schema: Schema,
@@ -212,6 +206,9 @@ def _open(
     progress: Progress,
     cache: Path | None = None,
 ) -> Session:
+    from dpxplain.curator import CuratorDataset
+    from dpxplain.engines.duckdb import DuckDBEngine
+
     try:
         ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
         progress(f"Opening {schema.table.name}")

@@ -35,7 +35,7 @@ from dpxplain.model.contrast import Contrast
 from dpxplain.phases.explain_custom import CustomRelease, plan_custom
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.stable_rank import Envelope, bound_positions
-from dpxplain.render.layout import view
+from dpxplain.render.views import view_of
 from dpxplain.results.custom_explanation import explain_by
 from dpxplain.wire.payloads import preview_payload
 
@@ -409,7 +409,7 @@ def test_the_table_shows_open_intervals_and_exports_them(tmp_path: Any) -> None:
     table = explain_by(RATIO, question, family, dataset, **settings)
     assert [record["rank_high"] for record in table.records()] == [row.rank[1] for row in table]
     assert "Infinity" not in table.to_json()
-    assert "zone" in "".join(cell for row in view(table).grid.rows for cell in row)  # type: ignore[union-attr]
+    assert "zone" in "".join(cell for row in view_of(table).grid.rows for cell in row)  # type: ignore[union-attr]
     with pytest.raises(ExplanationError, match="needs a price"):
         explain_by(RATIO, question, family, dataset, **settings | {"rho": None})
     session.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpxplain.render.charts import chart
-from dpxplain.render.layout import view
 from dpxplain.render.terminal import as_text
+from dpxplain.render.views import view_of
 
 SQL = 'SELECT sex AS "<b>", COUNT(*) AS "<i>n</i>", AVG(high_income) FROM adult GROUP BY sex'
 
@@ -43,7 +43,7 @@ def test_one_of_them_renders_as_an_answer_and_says_what_its_share_was(answers):
 
 
 def test_the_truth_and_the_preview_name_the_aggregate(adult, answers):
-    grid = view(answers.truth()).grid
+    grid = view_of(answers.truth()).grid
     assert [column.name for column in grid.columns] == [
         "<b>",
         "aggregate",

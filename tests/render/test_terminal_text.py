@@ -12,8 +12,9 @@ from rich.console import Console
 
 import dpxplain as dpx
 from dpxplain.render.charts import chart
-from dpxplain.render.layout import Axis, Mark, nice, span, view
+from dpxplain.render.layout import Axis, Mark, nice, span
 from dpxplain.render.terminal import as_text, history_table, mark_line, renderable
+from dpxplain.render.views import view_of
 
 
 def shown(result: object, width: int) -> str:
@@ -157,7 +158,7 @@ def test_axes_have_ends_even_for_degenerate_intervals():
 
 def test_what_cannot_be_shown_or_drawn_is_named():
     with pytest.raises(TypeError, match="no view of complex"):
-        view(1j)
+        view_of(1j)
     with pytest.raises(TypeError, match="no chart of complex"):
         chart(1j)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import OUT, Format, note, present, show, show_json
+from dpxplain.cli.screen import OUT, note, show, show_json
 from dpxplain.cli.workspace import Place
 
 
@@ -14,11 +14,14 @@ def budget(place: Place, as_json: o.Json = False) -> None:
     Example:
       [cyan]dpxplain budget --example adult[/cyan]
     """
-    from dpxplain.wire.payloads import budget_payload
+    with place.ledger() as ledger:
+        current = ledger.budget
+    if as_json:
+        from dpxplain.wire.payloads import budget_payload
 
-    with place.read_only_session() as session:
-        current = session.budget
-        present(current, lambda: budget_payload(current), Format.JSON if as_json else Format.TABLE)
+        show_json(budget_payload(current))
+    else:
+        show(current)
 
 
 def history(place: Place, as_json: o.Json = False) -> None:
@@ -28,17 +31,18 @@ def history(place: Place, as_json: o.Json = False) -> None:
     Example:
       [cyan]dpxplain history --json[/cyan]
     """
-    from dpxplain.wire.payloads import history_payload
+    with place.ledger() as ledger:
+        entries = ledger.history
+        current = ledger.budget
+    if as_json:
+        from dpxplain.wire.payloads import history_payload
 
-    with place.read_only_session() as session:
-        entries = session.history
-        if as_json:
-            show_json(history_payload(entries))
-            return
-        if not entries:
-            note("Nothing was asked yet.")
-            return
-        from dpxplain.render.terminal import history_table
+        show_json(history_payload(entries))
+        return
+    if not entries:
+        note("Nothing was asked yet.")
+        return
+    from dpxplain.render.terminal import history_table
 
-        OUT.print(history_table(entries))
-        show(session.budget)
+    OUT.print(history_table(entries))
+    show(current)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dpxplain.cli.workspace_ledger import open_workspace_ledger
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.ledger import open_ledger
-from dpxplain.ledger.place import LEDGER_FILE
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import StoredReleaser
@@ -23,10 +22,5 @@ def _not_open() -> BadRequest:
 
 def read_only_session(schema: Schema, workspace: str | Path) -> Session:
     """A session on what the workspace's ledger already holds."""
-    ledger = open_ledger(Path(workspace) / LEDGER_FILE)
-    try:
-        ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
-    except BaseException:
-        ledger.close()
-        raise
+    ledger = open_workspace_ledger(schema, workspace).ledger
     return Session(OpenDataset(schema, None, ledger, StoredReleaser(_not_open), OpenDPNoise()))

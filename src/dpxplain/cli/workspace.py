@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 from dpxplain.cli import options as o
 from dpxplain.cli.screen import Progress
+from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.place import WORKSPACE
+from dpxplain.model.addresses import is_address
 
 if TYPE_CHECKING:
+    from dpxplain.cli.workspace_ledger import WorkspaceLedger
     from dpxplain.model.schema import Schema
     from dpxplain.session import Session
 
@@ -35,8 +38,6 @@ class Place:
     @cached_property
     def server(self) -> str | None:
         """The URL, if the data set is at a server: --data https://host/data-set."""
-        from dpxplain.session import is_address
-
         if not is_address(self.data):
             return None
         if self.schema is not None or self.example is not None:
@@ -48,8 +49,6 @@ class Place:
 
     @cached_property
     def schema_file(self) -> Path:
-        from dpxplain.datasets import path as bundled
-
         if self.example is not None:
             if self.schema is not None or self.data is not None:
                 raise BadRequest(
@@ -123,6 +122,19 @@ class Place:
             return
         with read_only_session(self.declared, self.workspace) as session:
             yield session
+
+    @contextmanager
+    def ledger(self) -> Iterator[Session | WorkspaceLedger]:
+        """Budget and history only, of the workspace or of the server."""
+        from dpxplain.cli.workspace_ledger import open_workspace_ledger
+
+        if self.server is not None:
+            with self.read_only_session() as session:
+                yield session
+            return
+        opened = open_workspace_ledger(self.declared, self.workspace)
+        with closing(opened.ledger):
+            yield opened
 
     @property
     def _last_answers(self) -> Path:

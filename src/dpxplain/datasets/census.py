@@ -9,12 +9,12 @@ from __future__ import annotations
 import csv
 import tomllib
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy.special import ndtri
 
 _FOLDER = Path(__file__).parent
 
@@ -73,7 +73,7 @@ def generate(rows: int, seed: int = 0) -> pa.Table:
         ladder = sorted(of_value, key=lambda value: of_value[value][1])
         score = _LOADING * advantage + np.sqrt(1 - _LOADING**2) * rng.standard_normal(rows)
         shares = np.array([of_value[value][0] for value in ladder])
-        steps = ndtri(np.cumsum(shares)[:-1] / shares.sum())
+        steps = [NormalDist().inv_cdf(share) for share in np.cumsum(shares)[:-1] / shares.sum()]
         rung = np.searchsorted(steps, score)
         code = np.array([values.index(value) for value in ladder], dtype=np.int8)[rung]
         people[attribute] = pa.DictionaryArray.from_arrays(pa.array(code), pa.array(values))

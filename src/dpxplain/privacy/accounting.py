@@ -8,6 +8,7 @@ for each value and overflows beyond a ρ of 40,000; a server shows three values 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 _REACH = 6.0  # in logarithms, to either side of the textbook bound's best α − 1
@@ -30,17 +31,26 @@ def epsilon(rho: float, delta: float) -> float:
     """
     if rho <= 0.0:
         return 0.0
-    from scipy.optimize import minimize_scalar  # slow to import, and most commands show no ε
-
     middle = 0.5 * math.log(math.log(1.0 / delta) / rho)
-    smallest = minimize_scalar(
-        _at_order,
-        bounds=(middle - _REACH, middle + _REACH),
-        args=(rho, delta),
-        method="bounded",
-        options={"xatol": _PRECISION},
-    )
-    return max(0.0, float(smallest.fun) * (1.0 + _ROUNDING))
+    smallest = _minimum(lambda x: _at_order(x, rho, delta), middle - _REACH, middle + _REACH)
+    return max(0.0, smallest * (1.0 + _ROUNDING))
+
+
+def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least value that golden section search meets; the minimum, if there is only one valley."""
+    share = (math.sqrt(5.0) - 1.0) / 2.0
+    left, right = high - share * (high - low), low + share * (high - low)
+    at_left, at_right = function(left), function(right)
+    while high - low > _PRECISION:
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - share * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + share * (high - low)
+            at_right = function(right)
+    return min(at_left, at_right)
 
 
 def _at_order(log_excess: float, rho: float, delta: float) -> float:

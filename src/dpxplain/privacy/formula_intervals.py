@@ -12,7 +12,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import count
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from dpxplain.errors import BadRequest
 from dpxplain.privacy.formulas import (
@@ -39,6 +38,7 @@ from dpxplain.privacy.intervals import (
     mean_interval,
     weighted_means_interval,
 )
+from dpxplain.privacy.normal import normal_cdf, normal_quantile
 
 METHODS = ("auto", "image", "bootstrap")
 DEFAULT_METHOD = "auto"
@@ -160,7 +160,7 @@ def _ratio_side(ratio: NoisyRatio, confidence: float) -> Interval:
     unit = ratio.rest_scale / below.scale
     x, y = below.value / below.scale, (above.value - ratio.slope * below.value) / ratio.rest_scale
     angle, distance = math.atan2(y, x), math.hypot(x, y)
-    z = -float(ndtri((1.0 - confidence) / 2.0))
+    z = -normal_quantile((1.0 - confidence) / 2.0)
     spread = math.asin(z / distance) if z < distance else math.pi
 
     never_negative = above.low >= 0.0 and below.low >= 0.0
@@ -256,11 +256,11 @@ def _bootstrap(formula: Expression, confidence: float) -> Interval:
     values = np.sort(np.broadcast_to(_values(formula, resamples), _RESAMPLES))
     at = _estimate(formula)
 
-    share = (np.mean(values < at) + np.mean(values <= at)) / 2.0
-    bias = ndtri(np.clip(share, 1.0 / _RESAMPLES, 1.0 - 1.0 / _RESAMPLES))
-    z = -ndtri((1.0 - confidence) / 2.0)
-    first = math.ceil(_RESAMPLES * ndtr(2.0 * bias - z)) - 1
-    last = math.floor(_RESAMPLES * ndtr(2.0 * bias + z))
+    share = float(np.mean(values < at) + np.mean(values <= at)) / 2.0
+    bias = normal_quantile(min(max(share, 1.0 / _RESAMPLES), 1.0 - 1.0 / _RESAMPLES))
+    z = -normal_quantile((1.0 - confidence) / 2.0)
+    first = math.ceil(_RESAMPLES * normal_cdf(2.0 * bias - z)) - 1
+    last = math.floor(_RESAMPLES * normal_cdf(2.0 * bias + z))
     return float(values[max(first, 0)]), float(values[min(last, _RESAMPLES - 1)])
 
 

@@ -13,9 +13,9 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from dpxplain.errors import BadRequest
+from dpxplain.privacy.normal import normal_cdfs, normal_quantile, normal_quantiles
 
 Interval = tuple[float, float]
 FloatArray = NDArray[np.float64]
@@ -199,7 +199,7 @@ def _rule(method: str) -> Callable[[NoisyMeans, FloatArray, float], _Ends]:
 
 def _quantile(failure: float) -> float:
     """z such that a Gaussian leaves ±zσ with probability `failure`."""
-    return float(-ndtri(failure / 2.0))
+    return -normal_quantile(failure / 2.0)
 
 
 def _weighted(low: FloatArray, high: FloatArray, weights: FloatArray) -> _Ends:
@@ -311,10 +311,10 @@ def _bootstrap(means: NoisyMeans, weights: FloatArray, confidence: float) -> _En
     estimate = np.sum(weights * (means.mid + means.noisy_sum / means.noisy_count), axis=-1)
 
     share = np.mean(resampled < estimate[..., None], axis=-1)
-    bias = ndtri(np.clip(share, 1.0 / _RESAMPLES, 1.0 - 1.0 / _RESAMPLES))
+    bias = normal_quantiles(np.clip(share, 1.0 / _RESAMPLES, 1.0 - 1.0 / _RESAMPLES))
     z = _quantile(1.0 - confidence)
-    first = np.ceil(_RESAMPLES * ndtr(2.0 * bias - z)) - 1.0
-    last = np.floor(_RESAMPLES * ndtr(2.0 * bias + z))
+    first = np.ceil(_RESAMPLES * normal_cdfs(2.0 * bias - z)) - 1.0
+    last = np.floor(_RESAMPLES * normal_cdfs(2.0 * bias + z))
 
     def pick(position: FloatArray) -> FloatArray:
         index = np.clip(position, 0, _RESAMPLES - 1).astype(np.intp)

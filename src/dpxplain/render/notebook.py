@@ -12,14 +12,15 @@ from importlib.resources import files
 
 from dpxplain.model.contrast import Verdict
 from dpxplain.render import charts
-from dpxplain.render.layout import Grid, view
+from dpxplain.render.layout import Grid
 from dpxplain.render.svg import to_svg
+from dpxplain.render.views import view_of
 from dpxplain.render.words import OF_WHAT
 
 
 def as_html(result: object) -> str:
     """A self-contained fragment; displaying it reads only what was released."""
-    content = view(result)
+    content = view_of(result)
     lead = list(content.lead)
     verdict: Markup | None = None
     if content.verdict is not None and lead:

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from dpxplain.model.charge import Entry
 from dpxplain.model.contrast import Verdict
-from dpxplain.render.layout import Axis, Grid, Mark, View, view
+from dpxplain.render.layout import Axis, Grid, Mark, View
+from dpxplain.render.views import view_of
 
 NARROWEST, WIDEST, USUAL = 60, 120, 100
 _PLOT = (12, 40)  # the narrowest and the widest
@@ -34,12 +35,12 @@ _BADGES = {
 
 def renderable(result: object) -> RenderableType:
     """Any result as something Rich can print: answers, questions, explanations, previews, truths, budgets."""
-    return _Renderable(view(result))
+    return _Renderable(view_of(result))
 
 
 def history_table(entries: Sequence[Entry]) -> RenderableType:
     """Everything asked so far, with its price."""
-    return _Renderable(view(list(entries)))
+    return _Renderable(view_of(list(entries)))
 
 
 def as_text(result: object) -> str:

@@ -1,14 +1,10 @@
-"""What previews, preparations, budgets and the history show: prices, and what they buy."""
+"""What previews and preparations show: prices, and what they buy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
-from dpxplain.model.budget import Budget, rho_of_units, spend_units
-from dpxplain.model.charge import Entry
 from dpxplain.phases.prepare_answer import Preparation
-from dpxplain.privacy.accounting import epsilon
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
@@ -130,51 +126,3 @@ def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> Grid:
     if plan.total_scale is not None:
         rows.append((f"{level} noise on a cell's sum", f"± {formats.number(reach * plan.total_scale)}"))
     return Grid((Column(title), Column("", "right")), tuple(rows))
-
-
-@view.register
-def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
-    amounts = (("spent", budget.spent), ("left", budget.remaining), ("limit", budget.limit))
-    rows = tuple(
-        (name, f"{amount:.6g}", formats.number(epsilon(amount, budget.delta))) for name, amount in amounts
-    )
-    share = budget.spent / budget.limit if budget.limit else 1.0
-    return View(
-        title="Privacy budget",
-        lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
-        grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
-        notes=("ρ adds up over requests; ε does not, and each is converted by itself.",),
-    )
-
-
-@view.register(list)
-def of_history(entries: list[Entry], most: int = 1_000) -> View:
-    totals = accumulate(spend_units(e.rho) if e.rho else 0 for e in entries)
-    latest = list(zip(entries, totals, strict=True))[-most:]
-    rows = tuple(
-        (
-            str(e.id),
-            f"{e.time:%Y-%m-%d %H:%M}",
-            e.kind,
-            formats.clean(e.description),
-            f"{e.rho:.6g}",
-            f"{rho_of_units(total):.6g}",
-            "interrupted or running" if e.state == "reserved" else e.state,
-        )
-        for e, total in latest
-    )
-    columns = (
-        Column("no.", "right"),
-        Column("time (UTC)"),
-        Column("kind"),
-        Column("asked", wrap=True),
-        Column("ρ", "right"),
-        Column("total", "right"),
-        Column("state"),
-    )
-    more = words.more(len(entries) - len(latest), "earlier entry")
-    return View(
-        title="History",
-        lead=() if rows else ("Nothing was asked yet.",),
-        grid=Grid(columns, rows, more=more) if rows else None,
-    )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
-from dpxplain.results.answer import Answer
-from dpxplain.results.answers import Answers
-from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
-from dpxplain.results.links import QuestionLike
-from dpxplain.results.preview import ExplanationPreview, Price, QueryPreview
 from dpxplain.results.shaping import rows_counted
+
+if TYPE_CHECKING:  # slow to import, and here only for annotations
+    from dpxplain.results.answer import Answer
+    from dpxplain.results.answers import Answers
+    from dpxplain.results.explanation import Explanation, ExplanationRow
+    from dpxplain.results.links import QuestionLike
+    from dpxplain.results.preview import ExplanationPreview, Price, QueryPreview
 
 CAVEAT = "Privacy noise only, not sampling; influence is not proof of cause."
 OF_WHAT = "What these numbers are of"

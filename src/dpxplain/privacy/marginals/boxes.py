@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
 
 from dpxplain.privacy.marginals.estimates import Estimates, FloatArray, Measured
+from dpxplain.privacy.normal import normal_quantile
 
 Ends = tuple[FloatArray, FloatArray]
 
@@ -24,7 +24,7 @@ def simultaneous_quantile(confidence: float, number: int) -> float:
     >>> round(simultaneous_quantile(0.95, 1), 3), round(simultaneous_quantile(0.95, 103), 3)
     (1.96, 3.482)
     """
-    return float(-ndtri(-math.expm1(math.log(confidence) / number) / 2.0))
+    return -normal_quantile(-math.expm1(math.log(confidence) / number) / 2.0)
 
 
 @dataclass(frozen=True)

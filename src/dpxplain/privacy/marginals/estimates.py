@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -68,7 +67,7 @@ class Layout:
     subset: IntArray  # per predicate
     joined: FloatArray  # cells it joins
     cells: FloatArray  # cells of its subset, the outside one included
-    incidence: sparse.csr_array  # predicates × all cells
+    columns: IntArray  # the cells of each predicate, among the cells of all subsets, one after the other
 
     @classmethod
     def of(cls, sizes: Sequence[int], predicates: Sequence[UnionOfCells] | None = None) -> Layout:
@@ -82,13 +81,11 @@ class Layout:
             subset = np.array([s for s, _ in predicates], dtype=np.int64)
             columns = np.concatenate([start[s] + np.asarray(chosen) for s, chosen in predicates])
             joined = np.array([len(chosen) for _, chosen in predicates], dtype=np.int64)
-        rows = np.repeat(np.arange(len(subset)), joined)
-        entries = (np.ones(len(columns)), (rows, columns.astype(np.int64)))
         return cls(
             subset=subset.astype(np.int64),
             joined=joined.astype(np.float64),
             cells=np.asarray(sizes, dtype=np.float64)[subset],
-            incidence=sparse.csr_array(entries, shape=(len(subset), int(start[-1]))),
+            columns=columns.astype(np.int64),
         )
 
     @property
@@ -104,10 +101,24 @@ class Layout:
     def own(self, chosen: IntArray) -> FloatArray:
         """Covariance of the cells' own noise, in σ²: |p ∩ q| − u_p·u_q/B within a subset, else 0."""
         rows, position = np.unique(chosen, return_inverse=True)
-        shared = (self.incidence[rows] @ self.incidence.T).toarray()
+        ends = np.cumsum(self.joined).astype(np.int64)
+        contains = np.zeros((len(rows), int(self.columns.max(initial=-1)) + 1))
+        for line, row in zip(contains, rows, strict=True):
+            np.add.at(line, self.columns[ends[row] - int(self.joined[row]) : ends[row]], 1.0)
+        shared = self.add_up(contains)
         same = self.subset[rows][:, None] == self.subset
         shared -= same * (self.joined[rows][:, None] * self.share)
-        return np.asarray(shared, dtype=np.float64)[position.reshape(chosen.shape)]
+        return shared[position.reshape(chosen.shape)]
+
+    def add_up(self, cells: FloatArray) -> FloatArray:
+        """The sums over each predicate's cells, of an array whose last axis is the cells of all subsets."""
+        if self.size == len(self.columns) and np.all(self.joined == 1.0):
+            return cells[..., self.columns]
+        some = self.joined > 0.0  # `reduceat` has no empty sums
+        starts = (np.cumsum(self.joined) - self.joined).astype(np.int64)[some]
+        sums = np.zeros((*cells.shape[:-1], self.size))
+        sums[..., some] = np.add.reduceat(cells[..., self.columns], starts, axis=-1)
+        return sums
 
 
 @dataclass(frozen=True)
@@ -210,7 +221,5 @@ def _measure(
         cells + ((total - added) / cells.shape[-1])[..., None]
         for cells, added in zip(subsets, sums, strict=False)
     ]
-    all_cells = np.concatenate(consistent, axis=-1)
-    flat = all_cells.reshape(-1, all_cells.shape[-1])
-    cell = np.asarray(layout.incidence @ flat.T).T.reshape(*all_cells.shape[:-1], layout.size)
+    cell = layout.add_up(np.concatenate(consistent, axis=-1))
     return Measured(total, variance, cell, noise, layout)

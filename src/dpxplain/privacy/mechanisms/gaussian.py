@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from opendp import domains, measurements, metrics
 
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.privacy.calibration import gaussian_scale
@@ -47,5 +46,7 @@ def add_gaussian(
 
 def gaussian_measurement(scale: float) -> Any:
     """OpenDP's discrete Gaussian on vectors of 64-bit integers, costed by their L2 distance."""
+    from dpxplain.privacy.mechanisms.opendp_parts import domains, measurements, metrics
+
     space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
     return measurements.make_gaussian(*space, scale=scale)

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from opendp.mod import enable_features
 
 from dpxplain.errors import InternalError
 from dpxplain.model.cancellation import check_stop
@@ -22,9 +21,6 @@ from dpxplain.model.schema import NoiseKind
 from dpxplain.privacy.calibration import LARGEST_SCALE
 from dpxplain.privacy.mechanisms.discrete_gaussian import discrete_gaussian, saturating_sum
 from dpxplain.privacy.mechanisms.random_words import Words, system_words
-
-# Not opendp.prelude: it would import polars, sklearn and more, half a second that nobody needs.
-enable_features("contrib")
 
 Values = NDArray[np.int64]
 

@@ -14,7 +14,6 @@ import math
 from typing import Any
 
 import numpy as np
-from opendp import domains, measurements, measures, metrics
 
 from dpxplain.model.cancellation import checking
 from dpxplain.model.confidential import Confidential, sealed
@@ -112,6 +111,8 @@ class _Race:
 
 def _exponential(scale: float) -> Any:
     """OpenDP's exact exponential mechanism: one index, costed by the largest change of a score."""
+    from dpxplain.privacy.mechanisms.opendp_parts import domains, measurements, measures, metrics
+
     space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.linf_distance(T="i64")
     divergence = measures.zero_concentrated_divergence()
     return measurements.make_noisy_top_k(*space, output_measure=divergence, k=1, scale=scale)
