@@ -108,12 +108,14 @@ def test_why_takes_one_group_with_a_constant(asked: Any) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "labels"),
     [
+        ("Male, White", "Female, Black or Brown", ["Male, White", "Female, Black or Brown"]),
+        ("Male, A / B", "Male, NULL", ["Male, A / B", "Male, NULL"]),
         ("Male / White", "Female / Black or Brown", ["Male, White", "Female, Black or Brown"]),
         ('["Male", "A / B"]', "Male / NULL", ["Male, A / B", "Male, NULL"]),
         ('["Male", null]', '["Female", null]', ["Male, NULL", "Female, NULL"]),
     ],
 )
-def test_groups_of_several_columns_are_joined_or_a_json_array(
+def test_groups_of_several_columns_are_named_as_printed_or_by_a_json_array(
     dpxplain: Any, first: str, second: str, labels: list[str]
 ) -> None:
     dpxplain("query", BY_BOTH, "--rho", "1")

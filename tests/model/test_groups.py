@@ -73,9 +73,9 @@ def test_without_group_by_there_is_one_group_of_all_rows(address: object) -> Non
 @pytest.mark.parametrize(
     ("columns", "address", "hint"),
     [
-        (("sex",), "m", "F, M, NULL"),
+        (("sex",), "m", "Did you mean 'M'?"),
         (("sex",), "Z", "F, M, NULL"),
-        (("sex",), ["F"], "F, M, NULL"),
+        (("sex",), [["F"]], "F, M, NULL"),
         (("sex",), {"F": 1}, "F, M, NULL"),
         (("kids",), 3, "0, 1, 2"),
         (("kids",), 1.5, "1"),
@@ -120,8 +120,48 @@ def test_a_group_of_several_columns_can_be_named_by_one_text() -> None:
         }
     )
     groups = Groups.of(Query("t", ("a", "b"), Aggregate("count")), schema)
-    for text in ("Queens→Brooklyn", "Queens -> Brooklyn", "Queens / Brooklyn", "Queens, Brooklyn"):
+    older = ("Queens→Brooklyn", "Queens -> Brooklyn", "Queens / Brooklyn", "Queens,Brooklyn")
+    for text in ("Queens, Brooklyn", '["Queens", "Brooklyn"]', *older):
         assert groups.find(text) == groups.find(("Queens", "Brooklyn")) == 0
-    assert groups.find("x, y→z") == groups.find(("x, y", "z")) == 3
-    with pytest.raises(QuestionError, match="named by 2 values"):
-        groups.find("Queens→Mars")
+    assert groups.find("x, y→z") == groups.find("x, y, z") == groups.find(("x, y", "z")) == 3
+    with pytest.raises(QuestionError, match="'Mars' is not a declared value of b"):
+        groups.find("Queens, Mars")
+    with pytest.raises(QuestionError, match="Did you mean 'Brooklyn'"):
+        groups.find("Queens, brooklyn")
+    with pytest.raises(QuestionError, match=r"'Queens, Brooklyn'.*tuple"):
+        groups.find("Queens")
+
+
+@pytest.mark.parametrize("columns", [(), ("sex",), ("kids", "age"), ("age", "member", "sex")])
+def test_every_group_is_found_by_what_is_printed_or_by_what_is_written_for_it(
+    columns: tuple[str, ...],
+) -> None:
+    every = groups(*columns)
+    assert [every.find(every.written(i)) for i in range(every.size)] == list(range(every.size))
+    unclear = {i for i in range(every.size) if every.written(i) != every.label(i)}
+    # The column sex has both a NULL and a text of that name.
+    null = {i for i in range(every.size) if "sex" in columns and every.key(i)[columns.index("sex")] is None}
+    assert unclear == null
+
+
+def test_two_groups_that_print_alike_are_told_apart_by_their_values() -> None:
+    schema = Schema.load(
+        {
+            "table": {"name": "t"},
+            "privacy": {"rho": 1},
+            "columns": {"a": {"values": ["x", "x, y"]}, "b": {"values": ["y, z", "z"]}},
+        }
+    )
+    every = Groups.of(Query("t", ("a", "b"), Aggregate("count")), schema)
+    assert every.label(0) == every.label(3) == "x, y, z"
+    with pytest.raises(QuestionError, match="more than one group") as refused:
+        every.find("x, y, z")
+    assert '["x", "y, z"]' in refused.value.remedy
+    assert [every.find(every.written(i)) for i in range(4)] == [0, 1, 2, 3]
+    assert every.find("x, z") == 1
+
+
+def test_a_text_of_any_length_names_no_group_and_is_refused_at_once() -> None:
+    for text in ("F" + ", F" * 100_000, "[" * 100_000, ", " * 100_000):
+        with pytest.raises(QuestionError):
+            groups("sex", "kids").find(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+import dpxplain as dpx
 from server_fixture import COUNT, SQL, WEIGHTS, RunningServer
 
 AT = "/datasets/people"
@@ -48,6 +49,22 @@ def test_an_answer_is_charged_once_and_free_from_then_on(server: RunningServer) 
     stored = client.get(f"{AT}/answers/{first['id']}", params={"confidence": 0.5, "chart_width": 300}).json()
     assert stored["confidence"] == 0.5
     assert stored["chart"]["$schema"].startswith("https://vega.github.io")
+
+
+def test_a_group_of_several_columns_is_named_as_printed(
+    server: RunningServer,
+) -> None:
+    client = server.client("namer")
+    sql = "SELECT sex, age, COUNT(*) FROM people GROUP BY sex, age"
+    shown = asked(client, sql)["parts"][0]["rows"]  # type: ignore[index]
+    labels = [group["label"] for group in shown[:2]]
+    assert all("]" in label and ", (" in label for label in labels)
+    why = {"answer": asked(client, sql)["id"]}
+    weights = [{"group": label, "weight": weight} for label, weight in zip(labels, (1, -1), strict=True)]
+    question = client.post(f"{AT}/why", json=why | {"weights": weights}).json()
+    assert [weight["group"] for weight in question["weights"]] == labels
+    with dpx.connect(f"{server.url}people", token=server.token("namer")) as session:
+        assert session.query(sql, rho=0.1).why(*labels).labels == labels
 
 
 def test_the_whole_story_from_query_to_report(server: RunningServer) -> None:

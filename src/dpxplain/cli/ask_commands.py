@@ -9,7 +9,7 @@ import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.explain_commands import preview_explanation
-from dpxplain.cli.group_names import AnswerChoice, TypedQuestion, as_typed
+from dpxplain.cli.group_names import AnswerChoice, TypedQuestion
 from dpxplain.cli.screen import Format, Progress, approve, present, suggest
 from dpxplain.cli.workspace import Place
 
@@ -186,4 +186,5 @@ def _suggest_pair(introduction: str, command: str, answer: Answer, *words: str) 
     """Suggests comparing the group with the highest value to the one with the lowest."""
     if len(answer) > 1:
         ranked = sorted(answer, key=lambda row: row.estimate)
-        suggest(introduction, command, *words, *(as_typed(row.group) for row in (ranked[-1], ranked[0])))
+        names = (answer.groups.written(answer.groups.find(row.group)) for row in (ranked[-1], ranked[0]))
+        suggest(introduction, command, *words, *names)

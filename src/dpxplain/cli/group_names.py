@@ -1,12 +1,7 @@
-"""From words on the command line to a question about an answer.
-
-A group is named by its value as shown. A group of several columns is its values joined by " / ", or a JSON
-array where a value has that in it: `"Female / White"`, `'["Female", "White"]'`.
-"""
+"""From words on the command line to a question about an answer; groups are named as they are printed."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +12,10 @@ from dpxplain.errors import QuestionError
 
 if TYPE_CHECKING:
     from dpxplain.cli.workspace import Place
-    from dpxplain.model.schema import DomainValue
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
     from dpxplain.results.question import Question
     from dpxplain.session import Session
-
-SEPARATOR = " / "
 
 
 @dataclass(frozen=True)
@@ -74,11 +66,9 @@ class TypedQuestion:
                 )
             return _weighted(self.weights, answer), None
         if len(self.groups) == 2:
-            group, other = (address(text, answer) for text in self.groups)
-            # NULL named as JSON would mean that there is no second group.
-            return group, (None,) if other is None else other
+            return self.groups[0], self.groups[1]
         if len(self.groups) == 1 and self.at_least is not None:
-            return {address(self.groups[0], answer): 1.0}, None
+            return {self.groups[0]: 1.0}, None
         raise QuestionError(
             f"A question compares two groups, not {len(self.groups)}.",
             remedy="Name two groups, one group with --at-least, or several with --weight GROUP=NUMBER.",
@@ -104,64 +94,18 @@ def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
     return answer
 
 
-def address(text: str, answer: Answer) -> object:
-    """A group as the library takes it: one value, or a tuple with one per column."""
-    columns = answer.groups.columns
-    parts: tuple[object, ...] | None = None
-    if text.startswith("["):
-        try:
-            array = json.loads(text)
-        except ValueError:
-            array = None
-        if isinstance(array, list) and all(isinstance(v, str | int | bool | None) for v in array):
-            parts = tuple(array)
-    if parts is None and len(columns) > 1:
-        parts = tuple(text.split(SEPARATOR))
-    if parts is None:
-        return text
-    if len(parts) != len(columns):
-        raise QuestionError(
-            f"A group of this answer takes one value for each of: {', '.join(columns) or 'nothing'}; "
-            f"{text!r} gives {len(parts)}.",
-            remedy=f"Write {_sample(answer)!r}, or as a JSON array: {json.dumps(_sample_parts(answer))}",
-        )
-    return parts
-
-
-def _weighted(texts: Sequence[str], answer: Answer) -> dict[object, float]:
-    weights: dict[object, float] = {}
+def _weighted(texts: Sequence[str], answer: Answer) -> dict[str, float]:
+    weights: dict[str, float] = {}
     for text in texts:
         name, equals, number = text.rpartition("=")
-        group = address(name, answer)
         try:
             weight = float(number)
         except ValueError:
             equals = ""
-        if not equals or group in weights:
+        if not equals or name in weights:
             raise QuestionError(
                 f"--weight takes GROUP=NUMBER, each group once, not {text!r}.",
-                remedy=f"Write --weight '{_sample(answer)}=1'.",
+                remedy=f"Write --weight '{answer.groups.written(0)}=1'.",
             )
-        weights[group] = weight
+        weights[name] = weight
     return weights
-
-
-def _sample(answer: Answer) -> str:
-    return SEPARATOR.join(_sample_parts(answer)) or "all rows"
-
-
-def _sample_parts(answer: Answer) -> list[str]:
-    """The first declared group, to show how one is written."""
-    from dpxplain.model.schema import label
-
-    return [label(domain[0]) for domain in answer.groups.domains]
-
-
-def as_typed(group: Sequence[DomainValue]) -> str:
-    """A group as the text that `address` parses."""
-    from dpxplain.model.schema import label
-
-    labels = [label(value) for value in group]
-    if any(SEPARATOR in text for text in labels) or (labels and labels[0].startswith("[")):
-        return json.dumps(labels, ensure_ascii=False)
-    return SEPARATOR.join(labels) or "all rows"

@@ -110,7 +110,7 @@ Groups = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="A B", show_default=False,
-        help='Two groups, as shown in the answer; for several columns "Female / White" or a JSON array.',
+        help='Two groups, as they are printed: Male, or "Male, White" for two columns.',
     ),
 ]  # fmt: skip
 K = Annotated[int, typer.Option("--k", "-k", help="How many explanations.", rich_help_panel=_WHAT)]

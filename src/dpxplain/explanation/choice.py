@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dpxplain.explanation.recipes import Either, Recipe, library_recipe, read, w
 from dpxplain.model.hardening import plain, plain_texts
 from dpxplain.model.query import Filter, Query, filter_columns
 from dpxplain.model.schema import Schema
+from dpxplain.model.spelling import did_you_mean
 
 LARGEST_FAMILY = 20_000_000
 
@@ -199,6 +199,5 @@ def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[st
         remedy = "Give it edges in the schema, or choose another attribute."
     else:
         problem = f"{name!r} is not a declared column."
-        if close := difflib.get_close_matches(name, eligible, n=1):
-            remedy = f"Did you mean {close[0]!r}?"
+        remedy = did_you_mean(name, eligible) or remedy
     return ExplanationError(problem, remedy=remedy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,17 @@ import numpy as np
 from dpxplain.errors import QueryRefused, QuestionError
 from dpxplain.model.query import Presentation, Query
 from dpxplain.model.schema import Bin, DomainValue, Schema, label
+from dpxplain.model.spelling import did_you_mean
 
 LARGEST_ANSWER = 1_000_000
-_JOINTS = ("→", "->", " / ", ",")
+JOINT = ", "  # between the values of a group of several columns, as it is printed
+_JOINTS = (JOINT, "→", "->", " / ", ",")  # the others were printed or advised once
+_SPARE_JOINTS = 64  # within values; a longer text names no group
 
 
 def group_label(key: Iterable[DomainValue]) -> str:
     """A group as text for people; the one group of a query without GROUP BY is all rows."""
-    return ", ".join(map(label, key)) or "all rows"
+    return JOINT.join(map(label, key)) or "all rows"
 
 
 @dataclass(frozen=True)
@@ -88,19 +91,17 @@ class Groups:
         return tuple(tables)
 
     def find(self, address: object) -> int:
-        """The number of the group that a person names by value, by label, or by a tuple of them."""
-        parts = address if isinstance(address, tuple) else (address,)
-        if isinstance(address, str) and len(self.columns) > 1:
-            parts = self._split(address)
+        """The number of the group that a person names: as printed, by its values, or by a JSON array."""
         if not self.columns:
             if address in ((), None, "all rows"):
                 return 0
             raise QuestionError("This answer has one group only.", remedy="Name it 'all rows'.")
+        parts = self._parts(address)
         if len(parts) != len(self.columns):
+            values = "1 value" if len(self.columns) == 1 else f"{len(self.columns)} values"
             raise QuestionError(
-                f"A group of this answer is named by {len(self.columns)} values "
-                f"({', '.join(self.columns)}), not {len(parts)}.",
-                remedy="Pass them as a tuple, or join their names with →.",
+                f"A group of this answer is named by {values} ({', '.join(self.columns)}), not {len(parts)}.",
+                remedy=f"Write it as it is printed, {self.label(0)!r}, or as a tuple, {self._sample()!r}.",
             )
         index = 0
         for name, part, codes, size in zip(self.columns, parts, self._codes, self.shape, strict=True):
@@ -109,21 +110,74 @@ class Groups:
             index = index * size + codes[part]
         return index
 
+    def written(self, index: int) -> str:
+        """The group as text that `find` reads: as printed, or as a JSON array where that is not clear."""
+        printed = self.label(index)
+        try:
+            if self.find(printed) == index:
+                return printed
+        except QuestionError:  # several groups print alike
+            pass
+        values = [label(value) if isinstance(value, Bin) else value for value in self.key(index)]
+        return json.dumps(values, ensure_ascii=False)
+
+    def _sample(self) -> tuple[object, ...]:
+        return tuple(label(value) if isinstance(value, Bin) else value for value in self.key(0))
+
+    def _parts(self, address: object) -> tuple[object, ...]:
+        """The values of an address, one per column if it is a proper one."""
+        if isinstance(address, tuple | list):
+            return tuple(address)
+        if not isinstance(address, str) or (len(self.columns) == 1 and address in self._codes[0]):
+            return (address,)
+        if (array := _json_array(address)) is not None:
+            return array
+        return (address,) if len(self.columns) == 1 else self._split(address)
+
     def _split(self, address: str) -> tuple[str, ...]:
-        """A group of several columns written as one text: 'Queens→Brooklyn', 'Queens, Brooklyn'."""
+        """A group of several columns written as one text: 'Queens, Brooklyn'."""
         for joint in _JOINTS:
-            parts = tuple(part.strip() for part in address.split(joint))
-            if len(parts) == len(self.columns) and all(
-                part in codes for part, codes in zip(parts, self._codes, strict=True)
-            ):
-                return parts
-        return (address,)
+            readings = self._readings(address.split(joint), joint)
+            if len(readings) > 1:
+                raise QuestionError(
+                    f"{address!r} may name more than one group of this answer.",
+                    remedy=f"Name each value apart, in a tuple or a JSON array: {json.dumps(readings[0])}",
+                )
+            if readings:
+                return readings[0]
+        # No declared group: a part is misspelt, which is found out later, or there are too few or too many.
+        wrong = (address.split(joint) for joint in _JOINTS)
+        return next((tuple(map(str.strip, p)) for p in wrong if len(p) == len(self.columns)), (address,))
+
+    def _readings(self, pieces: Sequence[str], joint: str) -> list[tuple[str, ...]]:
+        """Ways to read the pieces as one declared value per column, two at most; values may hold joints."""
+        if not len(self.columns) <= len(pieces) <= len(self.columns) + _SPARE_JOINTS:
+            return []
+        readings: dict[int, list[tuple[str, ...]]] = {0: [()]}  # by the number of pieces read
+        for codes in self._codes:
+            longer: dict[int, list[tuple[str, ...]]] = {}
+            for start, before in readings.items():
+                for end in range(start + 1, len(pieces) + 1):
+                    part = joint.join(pieces[start:end]).strip()
+                    if part in codes:
+                        longer.setdefault(end, []).extend((*reading, part) for reading in before)
+            readings = {end: several[:2] for end, several in longer.items()}
+        return readings.get(len(pieces), [])
+
+
+def _json_array(text: str) -> tuple[object, ...] | None:
+    if not text.startswith("["):
+        return None
+    try:
+        array = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return tuple(array) if isinstance(array, list) else None
 
 
 def _hint(part: object, codes: dict[object, int]) -> str:
     labels = list(dict.fromkeys("NULL" if value is None else str(value) for value in codes))
-    close = difflib.get_close_matches(str(part), labels, n=1)
-    if close:
-        return f"Did you mean {close[0]!r}?"
+    if question := did_you_mean(str(part), labels):
+        return question
     listed = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
     return f"Declared are: {listed}."

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
+from dpxplain.model.groups import JOINT
 from dpxplain.model.schema import Schema
 
 
@@ -90,7 +91,7 @@ def _is_pair(request: Mapping[str, Any]) -> bool:
 
 def _groups_python(request: Mapping[str, Any]) -> str:
     groups = [part["group"] for part in request["weights"]]
-    names = [group[0] if len(group) == 1 else tuple(group) for group in groups]
+    names = [group[0] if len(group) == 1 else _printed(group) or tuple(group) for group in groups]
     if _is_pair(request):
         return ", ".join(map(repr, names))
     weights = {name: part["weight"] for name, part in zip(names, request["weights"], strict=True)}
@@ -99,12 +100,20 @@ def _groups_python(request: Mapping[str, Any]) -> str:
 
 def _groups_words(request: Mapping[str, Any]) -> list[str]:
     groups = [part["group"] for part in request["weights"]]
-    names = [str(group[0]) if len(group) == 1 else json.dumps(group) for group in groups]
+    names = [_printed(group) or json.dumps(group, ensure_ascii=False) for group in groups]
     if _is_pair(request):
         return names
     weights = zip(names, request["weights"], strict=True)
     words = [word for name, part in weights for word in ("--weight", f"{name}={part['weight']!r}")]
     return [*words, "--at-least", repr(request["at_least"])]
+
+
+def _printed(group: Sequence[Any]) -> str | None:
+    """The group as it is printed; None where that may not be clear."""
+    texts = [str(value) for value in group]
+    if None in group or (len(group) > 1 and any("," in text for text in texts)):
+        return None
+    return JOINT.join(texts)
 
 
 def _line(*words: str) -> str:

@@ -132,8 +132,10 @@ class Answer(Frozen, Charted, Tabular):
     ) -> Question:
         """Why is `group` above `other`? Or, with a dict of weights, why is their sum at least so much?
 
+        A group is named as it is printed, "Male, White" for two columns, or by its values: ("Male", "White").
         Free: works on what was released already.
         """
+        group, other = (tuple(side) if isinstance(side, list) else side for side in (group, other))
         if isinstance(group, Mapping):
             weights = group
         else:

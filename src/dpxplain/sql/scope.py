@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
 from dpxplain.model.query import Literal_, Operator
 from dpxplain.model.schema import Schema
+from dpxplain.model.spelling import similar
 from dpxplain.sql.source import Place, Source
 
 _LISTED = 5  # declared values listed in a refusal
@@ -137,11 +137,10 @@ def suggest(word: str, candidates: Iterable[str], *, otherwise: str = "") -> str
     >>> suggest("educaton", ["sex", "education"])
     'Did you mean education?'
     """
-    folded = {c.casefold(): c for c in candidates}
-    near = get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)
-    if near:
-        return f"Did you mean {' or '.join(folded[n] for n in near)}?"
-    return otherwise or f"Declared: {_some(list(folded.values()))}."
+    listed = list(candidates)
+    if near := similar(word, listed, n=3):
+        return f"Did you mean {' or '.join(near)}?"
+    return otherwise or f"Declared: {_some(listed)}."
 
 
 def listing(values: Iterable[str | int | bool]) -> str:
