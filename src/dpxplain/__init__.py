@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpxplain.results.combination import Combination, exp, log
     from dpxplain.results.explanation import Explanation
     from dpxplain.results.question import Question
-    from dpxplain.session import Session, connect, example
+    from dpxplain.session import Session, check_schema, connect, example
 
 __version__ = "0.1.0"
 
@@ -57,6 +57,7 @@ __all__ = [
     "SourceError",
     "Unavailable",
     "Verdict",
+    "check_schema",
     "connect",
     "differs",
     "either",
@@ -79,6 +80,7 @@ _HOMES = {
     "RatioInfluence": "dpxplain.explanation.custom",
     "Schema": "dpxplain.model.schema",
     "Session": "dpxplain.session",
+    "check_schema": "dpxplain.session",
     "connect": "dpxplain.session",
     "differs": "dpxplain.explanation.recipes",
     "either": "dpxplain.explanation.recipes",

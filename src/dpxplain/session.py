@@ -30,6 +30,7 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
+from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.results.truth import TruthTeller
 from dpxplain.sql.parse import parse
 
@@ -81,6 +82,20 @@ def connect(
     return _open(
         source, declared, ledger, curator, trusted_code, insecure_seed, progress, cache=folder / "cache"
     )
+
+
+def check_schema(source: object = None, schema: SchemaSource | None = None) -> SchemaCheck:
+    """How the rows fit the declarations, for the curator: NOT private. Spends nothing and asks no ledger.
+
+    What is left out, clamped or misspelt comes as warnings with remedies. Arguments are those of `connect`.
+    """
+    from dpxplain.engines.duckdb_check import source_figures
+
+    if schema is None:
+        raise SchemaError("There is no schema to check.", remedy='Pass schema="data.toml".')
+    declared = Schema.load(schema)
+    data = _declared_source(declared, schema) if source is None else source
+    return SchemaCheck.of(declared, data, source_figures(data, declared))
 
 
 def example(

@@ -63,7 +63,7 @@ Dpxplain = Callable[..., Outcome]
 def _fill(folder: Path) -> None:
     """A table of 900 made-up rows with its schema under the default name."""
     races = ["White", "Black or Brown", "A / B", ""]
-    rows = [f"{'Male' if i % 3 else 'Female'},{races[i % 4]},{i % 60},{i % 100}" for i in range(900)]
+    rows = [f"{'Male' if i % 3 else 'Female'},{races[i % 4]},{i % 60 + 1},{i % 100}" for i in range(900)]
     (folder / "people.csv").write_text("\n".join(["sex,race,age,pay", *rows]) + "\n")
     (folder / "dpxplain.toml").write_text(SCHEMA)
 

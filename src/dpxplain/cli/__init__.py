@@ -7,7 +7,7 @@ compute_commands  compute
 account_commands  budget, history
 demo              the guided tour
 sample_command    sample
-schema_commands   schema init, schema check; schema_draft writes the drafted TOML
+schema_commands   schema init, schema check; schema_draft writes the drafted TOML, check_report prints a check
 serve_command     serve
 admin_commands    token, allow, audit; admin_options has what those three share
 options           names, meaning and grouping of the options

@@ -1,6 +1,7 @@
 """All commands, and how one is run.
 
-Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted; 130 interrupted, 141 reader gone.
+Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted, 4 a schema that fits with warnings;
+130 interrupted, 141 reader gone.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpxplain.cli import options as o
+from dpxplain.cli.exits import OK, WARNED
 from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
 from dpxplain.cli.workspace import DEFAULT_SCHEMA, Place
 from dpxplain.errors import BadRequest
@@ -18,6 +19,7 @@ from dpxplain.errors import BadRequest
 if TYPE_CHECKING:
     from dpxplain.cli.schema_draft import Draft
     from dpxplain.model.schema import Column, Privacy, Schema
+    from dpxplain.results.schema_check import SchemaCheck
 
 schema_app = typer.Typer(rich_markup_mode="rich")
 
@@ -73,25 +75,34 @@ def check(
     ] = None,
     data: o.Data = None,
     as_json: o.Json = False,
-) -> None:
-    """Check a schema, by itself and against its source. Prints no data.
+) -> int:
+    """Check a schema, by itself and against its source. Reads the data, so it is NOT private.
+
+    Finds rows that are left out, clamped or misspelt, persons with too many rows, values that no row has and
+    bins that tell little. Exit code 4 if the source fits, but with such warnings.
 
     \b
     Example:
       [cyan]dpxplain schema check people.toml --data people.parquet[/cyan]
     """
     place = Place(data, schema)
-    declared = place.declared
-    source = place.source
+    declared, source = place.declared, place.source
+    review = None
     if source is not None:
-        from dpxplain.engines.duckdb import DuckDBEngine
-
         with Progress().running("Checking the source"):
-            DuckDBEngine(source, declared).close()
+            review = _review(source, declared)
     if as_json:
-        show_json(_check_payload(declared, source))
+        show_json(_check_payload(declared, source, review))
     else:
-        _print_check(declared, source)
+        _print_check(declared, source, review)
+    return OK if review is None or review.fits else WARNED
+
+
+def _review(source: str | Path, declared: Schema) -> SchemaCheck:
+    from dpxplain.engines.duckdb_check import source_figures
+    from dpxplain.results.schema_check import SchemaCheck
+
+    return SchemaCheck.of(declared, source, source_figures(source, declared))
 
 
 def _write(target: Path, text: str, force: bool) -> None:
@@ -116,7 +127,7 @@ def _print_draft(draft: Draft, target: Path) -> None:
     suggest("Then check it:", "schema", "check", str(target))
 
 
-def _print_check(declared: Schema, source: object) -> None:
+def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -> None:
     table = Table("column", "declared as", "values", title=Text(declared.table.name), title_justify="left")
     table.columns[2].justify = "right"
     for name, column in declared.columns.items():
@@ -128,9 +139,13 @@ def _print_check(declared: Schema, source: object) -> None:
         conditions = "one condition" if conjuncts == 1 else f"{conjuncts} conditions"
         OUT.print(f"  {size:>12,} predicates of {conditions}")
     OUT.print(privacy_in_words(declared.privacy))
-    if source is None:
+    if review is None:
         note("Checked by itself: neither --data nor table.source names data to check it against.")
-    else:
+        return
+    from dpxplain.cli.check_report import print_review
+
+    print_review(review)
+    if review.fits:
         OUT.print(Text.assemble(("OK", "bold green"), f": {os.fspath(str(source))} fits the schema."))
 
 
@@ -187,7 +202,7 @@ def _draft_payload(draft: Draft, target: Path | None, warning: str) -> dict[str,
     }
 
 
-def _check_payload(declared: Schema, source: object) -> dict[str, Any]:
+def _check_payload(declared: Schema, source: object, review: SchemaCheck | None) -> dict[str, Any]:
     return {
         "kind": "check",
         "ok": True,
@@ -199,4 +214,5 @@ def _check_payload(declared: Schema, source: object) -> dict[str, Any]:
         ],
         "predicates": {str(n): size for n, size in family_sizes(declared).items()},
         "privacy": declared.privacy.model_dump() | {"in_words": privacy_in_words(declared.privacy)},
+        "check": None if review is None else review.to_dict(),
     }

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
-from dpxplain.engines.duckdb_encoding import check_columns, encoding, quote
+from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote
 from dpxplain.engines.duckdb_source import open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file
 from dpxplain.engines.engine import Grouped
@@ -172,14 +172,12 @@ class DuckDBEngine:
         if privacy.unit == "row":
             return f"SELECT {encoded} FROM source"
         unit = quote(privacy.unit)
-        # Several rows without an id may belong to one person, so they are left out.
-        known = f"{unit} IS NOT NULL AND lower(CAST({unit} AS VARCHAR)) NOT IN ('', 'nan')"
         content = ", ".join(
             f"CAST({name} AS {'DOUBLE' if name.startswith('value_') else 'BIGINT'})" for name in columns
         )
         # The hash spreads the choice and the content settles its ties; rows of equal content are equal.
         place = f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {content})"
-        rows = f"SELECT {encoded}, {unit} AS person FROM source WHERE {known}"
+        rows = f"SELECT {encoded}, {unit} AS person FROM source WHERE {known_unit(privacy.unit)}"
         return f"SELECT * EXCLUDE (person) FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
 
 

@@ -88,7 +88,7 @@ def encoding(schema: Schema, connection: duckdb.DuckDBPyConnection) -> dict[str,
         if column.values is not None:
             columns[code_column(schema, name)] = _category_code(schema, name, connection)
             continue
-        number = f"CAST(TRY_CAST({quote(name)} AS DOUBLE) AS DOUBLE)"
+        number = raw_number(name)
         missing = f"({number} IS NULL OR isnan({number}))"
         if column.edges is not None:
             columns[code_column(schema, name)] = _bin_code(column, number, missing)
@@ -97,6 +97,17 @@ def encoding(schema: Schema, connection: duckdb.DuckDBPyConnection) -> dict[str,
         else:
             columns[value_column(schema, name)] = f"CASE WHEN {missing} THEN NULL ELSE {number} END"
     return columns
+
+
+def raw_number(name: str) -> str:
+    """The source's value as a number; NULL where it is none."""
+    return f"CAST(TRY_CAST({quote(name)} AS DOUBLE) AS DOUBLE)"
+
+
+def known_unit(name: str) -> str:
+    """Whether a row names its privacy unit. Several rows that do not may belong to one person."""
+    unit = quote(name)
+    return f"({unit} IS NOT NULL AND lower(CAST({unit} AS VARCHAR)) NOT IN ('', 'nan'))"
 
 
 def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnection) -> str:

@@ -1,6 +1,6 @@
 """What a result shows, before it is known where: sentences, one table, one row of marks per line.
 
-`views_results`, `views_prices` and `views_account` build these; `terminal` and `notebook` draw them.
+The modules `views_*` build these; `terminal` and `notebook` draw them.
 """
 
 from __future__ import annotations

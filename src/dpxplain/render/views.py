@@ -15,5 +15,5 @@ def view_of(result: object) -> View:
     if isinstance(result, Budget | list):
         from dpxplain.render import views_account  # noqa: F401
     else:
-        from dpxplain.render import views_prices, views_results  # noqa: F401
+        from dpxplain.render import views_check, views_prices, views_results  # noqa: F401
     return view(result)

@@ -1,0 +1,158 @@
+"""Counts how the rows of a source fit the declarations, for the curator. The figures are NOT private.
+
+No code that an analyst can reach calls this. The source is read once; all counts are taken from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+
+from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote, raw_number
+from dpxplain.engines.duckdb_source import open_source, quiet
+from dpxplain.errors import SourceError
+from dpxplain.model.cancellation import interruptible
+from dpxplain.model.schema import Column, Schema
+from dpxplain.model.source_figures import ColumnFigures, NumberFigures, SourceFigures
+from dpxplain.sql.render import code_column
+
+_MOST_TEXTS = 500  # undeclared values that are looked at, the most frequent first
+
+# DuckDB's settings; a plain dict of texts would not do for its stubs.
+Settings = dict[str, str | bool | int | float | list[str]]
+
+
+def source_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:
+    """The figures of a source; refuses one whose columns contradict the schema."""
+    settings: Settings = {"temp_directory": ""}
+    connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
+    try:
+        opened = open_source(connection, source)
+        check_columns(schema, opened.types, opened.untyped)
+        unreadable = SourceError(
+            f"The source of {schema.table.name} could not be read to its end.",
+            remedy="Is it damaged, or does a line of it have too few or too many values?",
+        )
+        with quiet(unreadable), interruptible(connection.interrupt):
+            opened.check_rows()
+            opened.relation.create_view("source")
+            connection.execute(f"CREATE TABLE checked AS SELECT {_read(schema, connection)} FROM source")
+            return _figures(connection, schema)
+    finally:
+        connection.close()
+
+
+def _read(schema: Schema, connection: duckdb.DuckDBPyConnection) -> str:
+    """The select list of what is counted: codes, numbers, and the texts that do not fit."""
+    encoded = encoding(schema, connection)
+    parts = []
+    for number, (name, column) in enumerate(schema.columns.items()):
+        source = quote(name)
+        if column.domain is not None:
+            parts.append(f"{encoded[code_column(schema, name)]} AS code_{number}")
+        if column.is_numeric:
+            value = raw_number(name)
+            parts.append(f"CASE WHEN NOT isnan({value}) THEN {value} END AS number_{number}")
+            odd = f"{source} IS NOT NULL AND {value} IS NULL"
+            parts.append(f"{source} IS NULL OR COALESCE(isnan({value}), FALSE) AS null_{number}")
+        else:
+            odd = f"{source} IS NOT NULL AND code_{number} = 0"
+            parts.append(f"{source} IS NULL AS null_{number}")
+        parts.append(f"CASE WHEN {odd} THEN CAST({source} AS VARCHAR) END AS odd_{number}")
+    if schema.privacy.unit != "row":
+        unit = quote(schema.privacy.unit)
+        parts.append(f"CASE WHEN {known_unit(schema.privacy.unit)} THEN {unit} END AS person")
+    return ", ".join(parts)
+
+
+def _figures(connection: duckdb.DuckDBPyConnection, schema: Schema) -> SourceFigures:
+    counts = {"rows": "count(*)"}
+    for number, column in enumerate(schema.columns.values()):
+        counts |= {f"{key}_{number}": sql for key, sql in _counts(number, column).items()}
+    has_unit = schema.privacy.unit != "row"
+    if has_unit:
+        counts["units"] = "count(person)"
+    listed = ", ".join(f"{sql} AS {name}" for name, sql in counts.items())
+    row = connection.execute(f"SELECT {listed} FROM checked").fetchall()[0]
+    figures = dict(zip(counts, row, strict=True))
+    units = (
+        "SELECT n, count(*) FROM "
+        "(SELECT count(*) AS n FROM checked WHERE person IS NOT NULL GROUP BY person) GROUP BY n ORDER BY n"
+    )
+    return SourceFigures(
+        rows=figures["rows"],
+        without_unit=figures["rows"] - figures["units"] if has_unit else 0,
+        rows_per_unit=dict(connection.execute(units).fetchall()) if has_unit else {},
+        columns={
+            name: _column(connection, number, column, figures)
+            for number, (name, column) in enumerate(schema.columns.items())
+        },
+    )
+
+
+def _counts(number: int, column: Column) -> dict[str, str]:
+    """Aggregates over one column."""
+    counts = {"nulls": f"count_if(null_{number})", "odd": f"count(odd_{number})"}
+    if column.domain is not None:
+        counts["codes"] = f"histogram(code_{number})"
+    if not column.is_numeric:
+        return counts
+    value = f"number_{number}"
+    finite = f"CASE WHEN isfinite({value}) THEN {value} END"
+    counts |= {"low": f"min({finite})", "high": f"max({finite})", "mean": f"avg({finite})"}
+    if column.bounds is not None:
+        low, high = map(_double, column.bounds)
+        counts |= {
+            "below": f"count_if({value} < {low})",
+            "above": f"count_if({value} > {high})",
+            "clamped_mean": f"avg(least(greatest({value}, {low}), {high}))",
+        }
+    if column.edges is not None:
+        first, last = _double(column.edges[0]), _double(column.edges[-1])
+        counts |= {
+            "under_edges": f"count_if({value} <= {first})",
+            "at_lowest_edge": f"count_if({value} = {first})",
+            "over_edges": f"count_if({value} > {last})",
+        }
+    return counts
+
+
+def _column(
+    connection: duckdb.DuckDBPyConnection, number: int, column: Column, figures: Mapping[str, Any]
+) -> ColumnFigures:
+    def of(name: str) -> Any:
+        return figures.get(f"{name}_{number}")
+
+    texts: list[tuple[str, int]] = []
+    if of("odd"):
+        texts = connection.execute(
+            f"SELECT odd_{number}, count(*) FROM checked WHERE odd_{number} IS NOT NULL "
+            f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_TEXTS}"
+        ).fetchall()
+    numbers = None
+    if column.is_numeric:
+        numbers = NumberFigures(
+            low=of("low"),
+            high=of("high"),
+            mean=of("mean"),
+            below=of("below") or 0,
+            above=of("above") or 0,
+            clamped_mean=of("clamped_mean"),
+            under_edges=of("under_edges") or 0,
+            at_lowest_edge=of("at_lowest_edge") or 0,
+            over_edges=of("over_edges") or 0,
+        )
+    return ColumnFigures(
+        rows=figures["rows"],
+        nulls=of("nulls"),
+        codes=of("codes") or {},
+        odd=of("odd"),
+        odd_texts=tuple((text, rows) for text, rows in texts),
+        numbers=numbers,
+    )
+
+
+def _double(value: float) -> str:
+    return f"CAST('{value!r}' AS DOUBLE)"

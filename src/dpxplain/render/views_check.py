@@ -1,0 +1,70 @@
+"""The view of a schema check: one line of shares per column, then every warning with its remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
+from dpxplain.results.check_warnings import SchemaWarning
+from dpxplain.results.schema_check import NOT_PRIVATE, SchemaCheck
+
+_SHARES = {
+    "NULL": "null",
+    "outside": "outside",
+    "no number": "not_numbers",
+    "clamped low": "clamped_low",
+    "clamped high": "clamped_high",
+}
+
+
+@view.register
+def of_schema_check(check: SchemaCheck, most: int = MOST_ROWS) -> View:
+    notes = [part for i, w in enumerate(check.warnings, 1) for part in warning_lines(i, w)]
+    return View(
+        title=f"Schema check of {check.schema.table.name}",
+        warning=NOT_PRIVATE,
+        lead=(check_in_words(check),),
+        grid=shares_grid(check),
+        notes=tuple(notes),
+    )
+
+
+def check_in_words(check: SchemaCheck) -> str:
+    """The verdict in one sentence."""
+    rows = f"{check.rows:,} rows read"
+    if check.fits:
+        return f"{rows}; all of them fit the schema."
+    count = len(check.warnings)
+    return f"{rows}; {count} {'thing does' if count == 1 else 'things do'} not fit."
+
+
+def shares_grid(check: SchemaCheck) -> Grid:
+    """The shares of each column's rows, only those that some column has."""
+    records = check.records()
+    shares = {name: key for name, key in _SHARES.items() if any(r[key] is not None for r in records)}
+    columns = (Column("column"), *(Column(name, "right") for name in shares), Column("values seen", "right"))
+    rows = (
+        (record["column"], *(_share(record[key]) for key in shares.values()), _seen(record))
+        for record in records
+    )
+    return Grid(columns, tuple(rows))
+
+
+def warning_lines(place: int, warning: SchemaWarning) -> list[str]:
+    """A warning as lines of text: what, remedy, TOML."""
+    lines = [f"{place}. {warning.where}: {warning.message}", f"   {warning.remedy}"]
+    return lines + [f"       {line}" for line in warning.toml.splitlines()]
+
+
+def _share(share: float | None) -> str:
+    """
+    >>> _share(None), _share(0.0), _share(0.00004), _share(0.0312), _share(1.0)
+    ('-', '0', '0.004%', '3.1%', '100%')
+    """
+    if share is None:
+        return "-"
+    return f"{float(f'{share * 100:.2g}') if share < 0.995 else 100:.12g}%" if share else "0"
+
+
+def _seen(record: dict[str, Any]) -> str:
+    return "-" if record["values"] is None else f"{record['values_seen']:,} of {record['values']:,}"

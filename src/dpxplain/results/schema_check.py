@@ -1,0 +1,96 @@
+"""How a source fits its schema, as warnings with remedies. For the curator: NOT private."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dpxplain.model.schema import Column, Schema
+from dpxplain.model.source_figures import ColumnFigures, SourceFigures
+from dpxplain.results.check_warnings import SchemaWarning, column_warnings, unit_warnings
+from dpxplain.results.displayed import Displayed, Record, Tabular
+
+NOT_PRIVATE = (
+    "NOT PRIVATE: these figures and examples were computed from the rows, without noise. They are for the "
+    "curator; do not pass them on."
+)
+
+
+@dataclass(frozen=True)
+class SchemaCheck(Displayed, Tabular):
+    """`warnings` is empty where every row counts as it is; `records` has one line per column."""
+
+    schema: Schema
+    source: str
+    figures: SourceFigures
+    warnings: tuple[SchemaWarning, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, source: object, figures: SourceFigures) -> SchemaCheck:
+        """The check of a source whose figures are known."""
+        name = str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
+        return cls(schema, name, figures, tuple(_warnings(schema, figures)))
+
+    @property
+    def rows(self) -> int:
+        """Rows read."""
+        return self.figures.rows
+
+    @property
+    def fits(self) -> bool:
+        return not self.warnings
+
+    def records(self) -> list[Record]:
+        return [
+            _record(name, self.schema.columns[name], figures)
+            for name, figures in self.figures.columns.items()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole check as JSON has it."""
+        units = self.figures.rows_per_unit
+        return {
+            "private": False,
+            "warning": NOT_PRIVATE,
+            "rows": self.rows,
+            "rows_without_unit": self.figures.without_unit,
+            "units": sum(units.values()) or None,
+            "fits": self.fits,
+            "figures": self.records(),
+            "warnings": [asdict(warning) for warning in self.warnings],
+        }
+
+
+def _warnings(schema: Schema, figures: SourceFigures) -> Iterator[SchemaWarning]:
+    if not figures.rows:
+        yield SchemaWarning(
+            "table.source", "empty", "The source has no rows.", "Is it the right file?", "", 0, None
+        )
+        return
+    yield from unit_warnings(schema.privacy, figures)
+    for name, column in figures.columns.items():
+        yield from column_warnings(name, schema.columns[name], column)
+
+
+def _record(name: str, column: Column, figures: ColumnFigures) -> Record:
+    numbers = figures.numbers
+    undeclared = figures.codes.get(0, 0) if column.domain is not None else None
+    seen = [code for code, rows in figures.codes.items() if code and rows]
+    below, above = (numbers.below, numbers.above) if numbers and column.bounds else (None, None)
+    return {
+        "column": name,
+        "rows": figures.rows,
+        "null": _share(figures.nulls, figures.rows),
+        "outside": _share(undeclared, figures.rows),
+        "not_numbers": None if numbers is None else _share(figures.odd, figures.rows),
+        "clamped_low": _share(below, figures.rows),
+        "clamped_high": _share(above, figures.rows),
+        "values": None if column.domain is None else len(column.domain),
+        "values_seen": None if column.domain is None else len(seen),
+    }
+
+
+def _share(rows: int | None, of: int) -> float | None:
+    return None if rows is None else rows / of if of else 0.0
