@@ -207,8 +207,8 @@ def test_exports_have_value_low_and_high_of_each_aggregate(answers: Answers) -> 
     assert list(answers.to_pandas().columns) == columns
     assert answers.to_polars().columns == columns
     assert answers.to_arrow().column_names == columns
-    assert answers.to_csv().splitlines()[0] == ",".join(columns)
-    record = json.loads(answers.to_json())[0]
+    assert answers.to_csv().splitlines()[0] == ",".join([*columns, "shaped_by"])
+    record = json.loads(answers.to_json())["rows"][0]
     assert record["AVG(pay)"] == answers["AVG(pay)"]["A"].estimate
     assert (record["n_low"], record["n_high"]) == answers["n"]["A"].interval
 

@@ -36,7 +36,7 @@ class CuratorDataset(OpenDataset):
         for released, row in zip(answer.records(), answer.rows, strict=True):
             value = true[answer.groups.find(row.group)]
             rows.append(released | {"true": value, "covered": _covers(row.interval, value)})
-        return Truth("True values beside the released ones", rows)
+        return Truth("True values beside the released ones", rows, answer.shaped_by)
 
     def answers_truth(self, answers: Answers) -> Truth:
         """The same for several aggregates, one line per group and aggregate."""
@@ -55,7 +55,7 @@ class CuratorDataset(OpenDataset):
                     "covered": _covers(released.interval, value),
                 }
                 rows.append(groups | {unused(key, groups): part for key, part in own.items()})
-        return Truth("True values beside the released ones", rows)
+        return Truth("True values beside the released ones", rows, answers.shaped_by)
 
     def _true_values(self, query: Query) -> list[float | None]:
         """The true value of every declared group; an average over no rows has none."""
@@ -81,7 +81,7 @@ class CuratorDataset(OpenDataset):
             }
             for i in order
         ]
-        return Truth(f"True influence of {family.size:,} predicates", rows)
+        return Truth(f"True influence of {family.size:,} predicates", rows, question.shaped_by)
 
     def table_truth(self, table: Explanation) -> Truth:
         """True influence and rank of the predicates in the table, and what the intervals cover.
@@ -101,7 +101,7 @@ class CuratorDataset(OpenDataset):
             | _gap_truth(row, without)
             for released, row in zip(table.records(), table.rows, strict=True)
         ]
-        return Truth("True influences and ranks beside the released intervals", rows)
+        return Truth("True influences and ranks beside the released intervals", rows, table.shaped_by)
 
     def _values_without(self, table: Explanation) -> list[float | None]:
         """The question's true value without the rows of each predicate; None over no rows."""

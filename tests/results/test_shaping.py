@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
+import pandas
 import pytest
 
 import dpxplain as dpx
@@ -18,7 +20,7 @@ from dpxplain.wire.payloads import (
     prepared_payload,
     question_payload,
 )
-from flights import SCHEMA, open_flights
+from flights import SCHEMA, flights, open_flights
 
 KEPT = "At most 50 rows of each tailnum are counted; its other rows, and rows without one, are left out."
 CLAMPED = "Values of dep_delay below -90 or above 300 count as -90 or 300."
@@ -83,19 +85,17 @@ def test_exactly_the_declarations_that_matter_are_named(sql: str, expected: tupl
 def test_the_sentences_are_true_of_the_engine(tmp_path: Path) -> None:
     """What the sentences say, computed in plain Python, is what the curator's true values are."""
     owner = open_flights(tmp_path, unit="row", curator=True)
-    rows = [row for row in _rows() if row["origin"] == "EWR" and row["dep_delay"] == row["dep_delay"]]
+    rows = [
+        row
+        for row in flights().to_pylist()
+        if row["origin"] == "EWR" and row["dep_delay"] == row["dep_delay"]
+    ]
     clamped = [max(-90.0, min(300.0, row["dep_delay"])) for row in rows]
     answer = owner.query(AVERAGE, rho=1.0)
     truth = {row["origin"]: row["true"] for row in answer.truth().records()}
     assert truth["EWR"] == pytest.approx(sum(clamped) / len(clamped), abs=1e-6)
     plain = sum(row["dep_delay"] for row in rows) / len(rows)
     assert plain - truth["EWR"] > 1  # the real mean is another number, and the sentence says why
-
-
-def _rows() -> list[dict[str, object]]:
-    from flights import flights
-
-    return flights().to_pylist()
 
 
 @pytest.fixture
@@ -151,3 +151,31 @@ def test_a_count_of_all_rows_needs_no_words(tmp_path: Path) -> None:
     assert answer.shaped_by == ()
     assert "Of what" not in str(answer)
     assert str(answer).startswith("Answer 1\n")
+
+
+def test_exports_carry_them(session: Session, tmp_path: Path) -> None:
+    answer = session.query(AVERAGE, rho=5.0)
+    assert isinstance(answer, dpx.Answer)
+    table = answer.why("EWR", "JFK").explain(k=2, rho=1.0)
+    for result in (answer, table):
+        expected = list(result.shaped_by)
+        assert result.to_pandas().attrs["shaped_by"] == expected
+        assert json.loads(result.to_arrow().schema.metadata[b"shaped_by"]) == expected
+        assert json.loads(result.to_json())["shaped_by"] == expected
+        assert len(json.loads(result.to_json())["rows"]) == len(result)
+        read = pandas.read_csv(io.StringIO(result.to_csv()))
+        assert list(read.columns) == [*result.records()[0], "shaped_by"]
+        assert set(read["shaped_by"]) == {" ".join(expected)}
+    report = table.save(tmp_path / "report.html").read_text("utf-8")
+    assert "What these numbers are of" in report
+    assert all(sentence in report for sentence in answer.shaped_by)
+
+
+def test_formulas_and_true_values_carry_them(tmp_path: Path) -> None:
+    owner = open_flights(tmp_path, curator=True)
+    answer = owner.query(AVERAGE, rho=5.0)
+    assert isinstance(answer, dpx.Answer)
+    gap = answer["EWR"] - answer["JFK"]
+    assert gap.shaped_by == answer.shaped_by == answer.truth().shaped_by
+    assert CLAMPED in str(gap)
+    assert CLAMPED in str(answer.truth())

@@ -10,8 +10,9 @@ export function save(name: string, content: Blob | string, type = 'text/plain;ch
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** Records as CSV (RFC 4180); a text that a spreadsheet would run as a formula is kept a text. */
-export function csv(records: Record<string, unknown>[]): string {
+/** Records as CSV (RFC 4180), each with what its numbers are of; a text that a spreadsheet would run as a formula is kept a text. */
+export function csv(records: Record<string, unknown>[], shapedBy: string[] = []): string {
+  if (shapedBy.length) records = records.map((record) => ({ ...record, shaped_by: shapedBy.join(' ') }));
   const columns = [...new Set(records.flatMap((record) => Object.keys(record)))];
   const lines = records.map((record) => columns.map((column) => cell(record[column])).join(','));
   return [columns.map(cell).join(','), ...lines].join('\r\n') + '\r\n';

@@ -48,7 +48,12 @@ def compute(
         if not isinstance(combination, Combination):
             raise _unreadable()
         low, high = combination.interval
-        payload = {"kind": "combination", "estimate": combination.estimate, "interval": [low, high]}
+        payload = {
+            "kind": "combination",
+            "estimate": combination.estimate,
+            "interval": [low, high],
+            "shaped_by": combination.shaped_by,
+        }
         present(combination, lambda: payload, Format.JSON if as_json else Format.TABLE)
 
 

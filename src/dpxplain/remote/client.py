@@ -153,7 +153,7 @@ class RemoteCuratorDataset(RemoteDataset):
         body = self._server.get(f"/answers/{answer.id}/truth")
         several = "aggregate" in (body["rows"] or [{}])[0]
         rows = [row for row in body["rows"] if not several or row["aggregate"] == answer.value_name]
-        return Truth(body["title"], rows)
+        return Truth(body["title"], rows, tuple(body["shaped_by"]))
 
     def answers_truth(self, answers: Answers) -> Truth:
         return _truth(self._server.get(f"/answers/{answers.id}/truth"))
@@ -168,7 +168,7 @@ class RemoteCuratorDataset(RemoteDataset):
 
 
 def _truth(body: Mapping[str, Any]) -> Truth:
-    return Truth(body["title"], body["rows"])
+    return Truth(body["title"], body["rows"], tuple(body["shaped_by"]))
 
 
 def _entry(line: Mapping[str, Any]) -> Entry:

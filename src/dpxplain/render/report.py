@@ -60,6 +60,7 @@ def report(explanation: Explanation) -> str:
     main = el(
         "main",
         _opening(explanation, title, name),
+        _of_what(explanation),
         _how_to_read(explanation),
         _answer(question),
         _question(question),
@@ -125,6 +126,16 @@ def _how_to_read(explanation: Explanation) -> Markup:
         el("ul", *(el("li", el("strong", head), " ", text) for head, text in items)),
         class_="how",
         aria_labelledby="how",
+    )
+
+
+def _of_what(explanation: Explanation) -> Markup:
+    return el(
+        "aside",
+        el("h2", words.OF_WHAT, id="of-what"),
+        el("ul", *(el("li", text) for text in explanation.shaped_by)),
+        class_="of-what",
+        aria_labelledby="of-what",
     )
 
 

@@ -134,6 +134,7 @@ def of_combination(combination: Combination, most: int = MOST_ROWS) -> View:
             columns=(Column("value", "right"), Column(f"{formats.level(combination.confidence)} interval")),
             rows=((formats.number(combination.estimate, high - low), formats.open_interval(low, high)),),
         ),
+        shaped_by=combination.shaped_by,
         notes=(f"Free: a formula reads only what was released already. {NOISE_ONLY}",),
     )
 
@@ -255,6 +256,7 @@ def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
         warning=words.CURATOR_ONLY,
         grid=first,
         further=tuple(further),
+        shaped_by=truth.shaped_by,
         notes=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from numbers import Real
@@ -26,6 +26,7 @@ from dpxplain.privacy.formulas import Atom, Constant, Expression, Leaf, NoisyPar
 from dpxplain.privacy.intervals import Interval, check_confidence
 from dpxplain.results import formats
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
+from dpxplain.results.shaping import shaped_by
 
 _LONGEST = 400  # letters of a formula
 
@@ -144,6 +145,12 @@ class Combination(Arithmetic):
         return all(key.private for key in leaves(self._expression) if isinstance(key, _Source))
 
     @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers of the formula, as sentences."""
+        sources = [key for key in leaves(self._expression) if isinstance(key, _Source)]
+        return tuple(dict.fromkeys(sentence for source in sources for sentence in source.shaped_by))
+
+    @property
     def formula(self) -> str:
         """The combination as it was written, with group names."""
         names = _names([key for key in leaves(self._expression) if isinstance(key, _Source)])
@@ -159,6 +166,7 @@ class Combination(Arithmetic):
             self.formula,
             f"{formats.number(self.estimate, high - low)}, between {ends} "
             f"({formats.level(self.confidence)} confidence)",
+            *(["Of what: " + " ".join(self.shaped_by)] if self.shaped_by else []),
             f"{NOISE_ONLY} No cost.",
         ]
         return "\n".join(lines)
@@ -239,6 +247,7 @@ class _Source:
     aggregate: str
     label: str
     private: bool
+    shaped_by: tuple[str, ...] = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -263,6 +272,7 @@ class ReleasedValues:
             str(self.query.aggregate),
             label,
             private=self.release.private,
+            shaped_by=shaped_by([self.query], self.schema),
         )
         return Combination(Leaf(source, self._atom(group)), self.confidence)
 

@@ -52,21 +52,36 @@ class Charted(Displayed):
 
 
 class Tabular(ABC):
-    """Anything that is a table of records with the same keys."""
+    """Anything that is a table of records with the same keys.
+
+    What leaves as a table says what its numbers are of: in the metadata of pandas and Arrow, as a key of the
+    JSON, as the last column of the CSV, which every reader understands. Polars has no place for it.
+    """
 
     @abstractmethod
     def records(self) -> list[Record]:
         """One plain dict per row, in the order shown."""
 
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return ()
+
     def to_arrow(self) -> pyarrow.Table:
         import pyarrow
 
-        return pyarrow.Table.from_pylist(self.records())
+        table = pyarrow.Table.from_pylist(self.records())
+        return table.replace_schema_metadata(
+            {"shaped_by": json.dumps(self.shaped_by, ensure_ascii=False)} if self.shaped_by else None
+        )
 
     def to_pandas(self) -> pandas.DataFrame:
         import pandas
 
-        return pandas.DataFrame.from_records(self.records())
+        frame = pandas.DataFrame.from_records(self.records())
+        if self.shaped_by:
+            frame.attrs["shaped_by"] = list(self.shaped_by)
+        return frame
 
     def to_polars(self) -> polars.DataFrame:
         import polars
@@ -74,10 +89,14 @@ class Tabular(ABC):
         return polars.DataFrame(self.records(), infer_schema_length=None)
 
     def to_json(self) -> str:
-        return json.dumps(self.records(), ensure_ascii=False, indent=2)
+        content = {"shaped_by": self.shaped_by, "rows": self.records()}
+        return json.dumps(content, ensure_ascii=False, indent=2)
 
     def to_csv(self) -> str:
         rows = self.records()
+        if self.shaped_by:
+            sentences = " ".join(self.shaped_by)
+            rows = [row | {"shaped_by": sentences} for row in rows]
         text = io.StringIO()
         writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()

@@ -16,6 +16,7 @@ class Truth(Displayed, Tabular):
 
     title: str
     rows: list[Record]
+    shaped_by: tuple[str, ...] = ()
 
     def records(self) -> list[Record]:
         return self.rows

@@ -246,6 +246,7 @@ def truth_payload(truth: Truth) -> TruthPayload:
     return TruthPayload(
         private=False,
         title=truth.title,
+        shaped_by=list(truth.shaped_by),
         rows=list(map(_finite, truth.rows)),
         values=list(map(_true_value, truth.rows)),
     )

@@ -61,6 +61,7 @@ class TruthPayload(TypedDict):
 
     private: Literal[False]
     title: str
+    shaped_by: list[str]
     rows: list[Record]
     values: list[TrueValue]
 

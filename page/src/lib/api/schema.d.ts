@@ -1783,6 +1783,8 @@ export interface components {
             private: false;
             /** Title */
             title: string;
+            /** Shaped By */
+            shaped_by: string[];
             /** Rows */
             rows: {
                 [key: string]: string | number | boolean | null;
