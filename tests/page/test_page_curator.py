@@ -204,6 +204,27 @@ def test_a_schema_is_checked_while_it_is_written(server: RunningServer, curator:
     assert server.curator().get("/datasets/people/budget").json()["shared_remaining"] > 10.0
 
 
+def test_a_schema_is_held_against_the_rows_when_the_curator_wants_it(
+    server: RunningServer, curator: Page, shoot: Shoot
+) -> None:
+    curator.get_by_test_id("declared").get_by_role("link", name=re.compile("^Edit")).click()
+    review = curator.get_by_test_id("review")
+    editor = curator.get_by_test_id("toml-editor").locator(".cm-content")
+    good = server.curator().get("/admin/datasets/people").json()["toml"]
+    editor.click()
+    curator.keyboard.press("Control+a")
+    curator.keyboard.insert_text(good.replace('"North"', '"north"'))
+    review.get_by_role("button", name="Check against the rows").click()
+    expect(review).to_contain_text(MARK)
+    expect(review).to_contain_text('Near misses: "North" for "north" (upper and lower case).')
+    expect(review.get_by_role("row").filter(has_text="region")).to_contain_text("2 of 3")
+    shoot(curator, "16-curator-review")
+    review.get_by_role("button", name="columns.region").click()
+    expect(editor).to_be_focused()
+    curator.get_by_role("button", name="Undo all changes").click()
+    expect(review).not_to_contain_text(MARK)
+
+
 def test_the_curator_may_also_ask(server: RunningServer, curator: Page) -> None:
     curator.get_by_role("link", name="Ask questions").click()
     ask(curator, "SELECT sex, AVG(pay) FROM people GROUP BY sex", 0.05)

@@ -69,6 +69,33 @@ def test_a_wrong_schema_changes_nothing(tmp_path: Path) -> None:
         assert curator.post("/admin/schema/check", json={"toml": "x = "}).json()["code"] == "schema_error"
 
 
+def test_a_curator_holds_a_schema_against_the_rows_before_saving_it(tmp_path: Path) -> None:
+    with running_server(config_of(tmp_path)) as running:
+        curator, analyst = running.curator(), running.client()
+        fits = curator.post("/admin/schema/review", json={"toml": SCHEMA, "dataset": "people"})
+        assert fits.status_code == 200, fits.text
+        assert fits.headers["X-DPXPlain-Private"] == "false"
+        assert fits.json()["private"] is False
+        assert fits.json()["rows"] > 0
+        narrow = SCHEMA.replace('"North"', '"north"')
+        assert narrow != SCHEMA
+        review = curator.post("/admin/schema/review", json={"toml": narrow}).json()
+        warning = next(w for w in review["warnings"] if w["where"] == "columns.region")
+        assert '"North" for "north"' in warning["message"]
+        assert narrow.splitlines()[warning["position"]["line"] - 1] == "[columns.region]"
+        assert not review["fits"]
+        last = curator.get("/admin/audit").json()["records"][-1]
+        assert (last["reveals_truth"], last["sentence"]) == (
+            True,
+            "carol held a schema of a new data set against its true rows.",
+        )
+        for toml, status in (("x = ", 400), (SCHEMA.replace("people.parquet", "../x.parquet"), 400)):
+            assert curator.post("/admin/schema/review", json={"toml": toml}).status_code == status
+        unknown = {"toml": SCHEMA, "dataset": "nobody"}
+        assert curator.post("/admin/schema/review", json=unknown).status_code == 404
+        assert analyst.post("/admin/schema/review", json={"toml": SCHEMA}).status_code == 403
+
+
 def test_data_sets_can_be_added_and_every_process_follows(tmp_path: Path) -> None:
     book = open_ledger(tmp_path / "ledger.sqlite")
     config = config_of(tmp_path / "data")

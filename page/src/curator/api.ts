@@ -7,6 +7,7 @@ type Shapes = components['schemas'];
 export type Declared = Shapes['DeclaredPayload'];
 export type SchemaText = Shapes['SchemaText'];
 export type SchemaChecked = Shapes['SchemaChecked'];
+export type SchemaReview = Shapes['SchemaReview'];
 export type Allowance = Shapes['AllowancePayload'];
 export type Share = Shapes['SharePayload'];
 export type Token = Shapes['TokenPayload'];
@@ -24,6 +25,8 @@ export const curatorApi = {
   schema: (dataset: string) => call<SchemaText>('GET', admin(dataset)),
   check: (toml: string, signal?: AbortSignal) =>
     call<SchemaChecked>('POST', '/admin/schema/check', { body: { toml }, signal, free: true }),
+  review: (toml: string, dataset: string | null, signal?: AbortSignal) =>
+    call<SchemaReview>('POST', '/admin/schema/review', { body: { toml, dataset }, signal }),
   declare: (toml: string) => call<SchemaText>('POST', '/admin/datasets', { body: { toml } }),
   edit: (dataset: string, toml: string) => call<SchemaText>('PUT', admin(dataset), { body: { toml } }),
 

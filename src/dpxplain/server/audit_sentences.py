@@ -86,6 +86,8 @@ def _token_created(record: AuditRecord) -> str:
 
 
 def _truth_viewed(record: AuditRecord) -> str:
+    if "schema" in record.details:
+        return f"held a schema of {record.dataset or 'a new data set'} against its true rows"
     beside = next(
         (f", beside {n} {record.details[n]}" for n in ("explanation", "answer") if n in record.details), ""
     )

@@ -193,6 +193,10 @@ class SchemaBody(Body):
     toml: str = Field(max_length=500_000, examples=['[table]\nname = "visits"\nsource = "visits.csv"'])
 
 
+class ReviewBody(SchemaBody):
+    dataset: str | None = Field(default=None, max_length=200, description="Whose schema; null: a new one's.")
+
+
 class NewToken(Body):
     name: Name
     role: Literal["analyst", "curator"] = "analyst"

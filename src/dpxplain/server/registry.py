@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.engines.duckdb_check import source_figures
 from dpxplain.errors import BadRequest, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
+from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server.problems import changed, not_found
 
 if TYPE_CHECKING:
@@ -163,6 +165,19 @@ class Registry:
         dataset = OpenDataset(schema, engine, self._ledger, StoredReleaser(), noise)
         dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
         return dataset
+
+    def review(self, schema: Schema, name: str | None) -> SchemaCheck:
+        """How the rows that a schema points at fit it: NOT private. Nothing is registered or charged."""
+        declared = None if name is None else self._find(name)
+        folder = next(self._folders()) if declared is None else declared.file.parent
+        if self.editable:
+            _check_inside(schema, folder, self._data_folder or folder)
+        figures = source_figures(_source(schema, folder), schema, memory=self._memory)
+        return SchemaCheck.of(schema, schema.table.source, figures)
+
+    def _folders(self) -> Iterator[Path]:
+        for place in self._places:
+            yield place if place.is_dir() else place.parent
 
     def _files(self) -> Iterator[Path]:
         for place in self._places:

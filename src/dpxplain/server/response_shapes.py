@@ -174,6 +174,47 @@ class SchemaChecked(TypedDict):
     warnings: list[str]
 
 
+class ColumnShares(TypedDict):
+    """Shares of all rows, computed from the rows; null where the column declares nothing of that kind."""
+
+    column: str
+    rows: int
+    null: float
+    outside: float | None
+    not_numbers: float | None
+    clamped_low: float | None
+    clamped_high: float | None
+    values: int | None
+    values_seen: int | None
+
+
+class ReviewWarning(TypedDict):
+    """What does not fit; `toml` has the lines to change, `position` the declaration in the text."""
+
+    where: str
+    kind: str
+    message: str
+    remedy: str
+    toml: str
+    rows: int
+    share: float | None
+    examples: list[str]
+    position: Position | None
+
+
+class SchemaReview(TypedDict):
+    """How the rows fit a schema: NOT private."""
+
+    private: Literal[False]
+    warning: str
+    rows: int
+    rows_without_unit: int
+    units: int | None
+    fits: bool
+    figures: list[ColumnShares]
+    warnings: list[ReviewWarning]
+
+
 class TokenPayload(TypedDict):
     id: str
     name: str

@@ -26,6 +26,11 @@ def schema_problems(text: str, error: SchemaError) -> list[SchemaProblem]:
     ]
 
 
+def key_position(text: str, key: str) -> Position | None:
+    """Where a key of the schema is declared, or the innermost table around it."""
+    return _nearest(key_positions(text), key)
+
+
 def key_positions(text: str) -> dict[str, Position]:
     """Every table and key of a TOML text by its full name; a table that has no header is at its first key.
 

@@ -668,6 +668,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/schema/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Review
+         * @description How the rows fit a schema, with what is left out, clamped or misspelt. Not private; audited.
+         */
+        post: operations["review_api_v1_admin_schema_review_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/tokens": {
         parameters: {
             query?: never;
@@ -1005,6 +1025,30 @@ export interface components {
             bounds_text: string | null;
             /** Description */
             description: string;
+        };
+        /**
+         * ColumnShares
+         * @description Shares of all rows, computed from the rows; null where the column declares nothing of that kind.
+         */
+        ColumnShares: {
+            /** Column */
+            column: string;
+            /** Rows */
+            rows: number;
+            /** Null */
+            null: number;
+            /** Outside */
+            outside: number | null;
+            /** Not Numbers */
+            not_numbers: number | null;
+            /** Clamped Low */
+            clamped_low: number | null;
+            /** Clamped High */
+            clamped_high: number | null;
+            /** Values */
+            values: number | null;
+            /** Values Seen */
+            values_seen: number | null;
         };
         /** DatasetPayload */
         DatasetPayload: {
@@ -1596,6 +1640,44 @@ export interface components {
             /** Release */
             release: string;
         };
+        /** ReviewBody */
+        ReviewBody: {
+            /**
+             * Toml
+             * @example [table]
+             *     name = "visits"
+             *     source = "visits.csv"
+             */
+            toml: string;
+            /**
+             * Dataset
+             * @description Whose schema; null: a new one's.
+             */
+            dataset?: string | null;
+        };
+        /**
+         * ReviewWarning
+         * @description What does not fit; `toml` has the lines to change, `position` the declaration in the text.
+         */
+        ReviewWarning: {
+            /** Where */
+            where: string;
+            /** Kind */
+            kind: string;
+            /** Message */
+            message: string;
+            /** Remedy */
+            remedy: string;
+            /** Toml */
+            toml: string;
+            /** Rows */
+            rows: number;
+            /** Share */
+            share: number | null;
+            /** Examples */
+            examples: string[];
+            position: components["schemas"]["Position"] | null;
+        };
         /** SchemaBody */
         SchemaBody: {
             /**
@@ -1640,6 +1722,31 @@ export interface components {
             position: components["schemas"]["Position"] | null;
             /** Problems */
             problems: components["schemas"]["SchemaProblem"][];
+        };
+        /**
+         * SchemaReview
+         * @description How the rows fit a schema: NOT private.
+         */
+        SchemaReview: {
+            /**
+             * Private
+             * @constant
+             */
+            private: false;
+            /** Warning */
+            warning: string;
+            /** Rows */
+            rows: number;
+            /** Rows Without Unit */
+            rows_without_unit: number;
+            /** Units */
+            units: number | null;
+            /** Fits */
+            fits: boolean;
+            /** Figures */
+            figures: components["schemas"]["ColumnShares"][];
+            /** Warnings */
+            warnings: components["schemas"]["ReviewWarning"][];
         };
         /** SchemaText */
         SchemaText: {
@@ -5115,6 +5222,102 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    review_api_v1_admin_schema_review_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReviewBody"];
+            };
+        };
+        responses: {
+            /** @description Not private, never cached. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SchemaReview"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy; see Retry-After. Nothing was charged. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -10,13 +11,15 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server import catalog
 from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
 from dpxplain.server.authenticate import Curator
-from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, SchemaBody
+from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, ReviewBody, SchemaBody
 from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
+from dpxplain.server.pool import Task
 from dpxplain.server.problems import Problem, as_problem, not_found
 from dpxplain.server.registry import schema_of
 from dpxplain.server.response_shapes import (
@@ -25,12 +28,13 @@ from dpxplain.server.response_shapes import (
     DeclaredList,
     SchemaChecked,
     SchemaRefused,
+    SchemaReview,
     SchemaText,
     TokenList,
     TokenMade,
 )
-from dpxplain.server.routes.curate import plain_times
-from dpxplain.server.schema_positions import schema_problems
+from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS, plain_times
+from dpxplain.server.schema_positions import key_position, schema_problems
 
 router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]
@@ -107,6 +111,25 @@ def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
     return JSONResponse(
         SchemaChecked(name=schema.table.name, columns=catalog.columns(schema), warnings=warnings)
     )
+
+
+@router.post("/schema/review", responses=answers(SchemaReview, "Not private, never cached.", 409, 503))
+async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
+    """How the rows fit a schema, with what is left out, clamped or misspelt. Not private; audited."""
+
+    def work() -> SchemaCheck:
+        schema = schema_of(body.toml)
+        digest = hashlib.sha256(body.toml.encode()).hexdigest()
+        server.ledger.note(server.actor(caller), TRUTH_VIEWED, body.dataset, {"schema": digest})
+        return server.datasets.review(schema, body.dataset)
+
+    if body.dataset is not None:
+        server.datasets.get(body.dataset)
+    outcome = await asyncio.wrap_future(server.pool.submit(caller.name, Task(), work))
+    payload = outcome.to_dict()
+    for warning in payload["warnings"]:
+        warning["position"] = key_position(body.toml, warning["where"])
+    return JSONResponse(payload, headers=NOT_PRIVATE_HEADERS)
 
 
 @router.get("/tokens", responses=answers(TokenList))

@@ -23,7 +23,7 @@ from dpxplain.wire.shapes import TruthPayload
 
 router = APIRouter(tags=["Curating"], prefix=PREFIX)
 MOST_ROWS = 10_000
-_MARKED = {"X-DPXPlain-Private": "false", "Cache-Control": "no-store"}
+NOT_PRIVATE_HEADERS = {"X-DPXPlain-Private": "false", "Cache-Control": "no-store"}
 _TRUTH: Responses = answers(TruthPayload, "True values: not private, never cached.", 409, 503)
 
 AnalystName = Annotated[Name, Path(description="The analyst's name.")]
@@ -148,7 +148,7 @@ def _marked(truth: Truth) -> Response:
     if len(payload["rows"]) > MOST_ROWS:
         payload["title"] += f", the first {MOST_ROWS:,}"
         payload["rows"] = payload["rows"][:MOST_ROWS]
-    return JSONResponse(payload, headers=_MARKED)
+    return JSONResponse(payload, headers=NOT_PRIVATE_HEADERS)
 
 
 def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
