@@ -86,18 +86,21 @@ def test_an_aggregate_is_found_by_its_alias_or_as_sql_writes_it(answers: Answers
         answers["A"]
 
 
-def test_one_rho_is_charged_once_and_split_equally(owner: Session, answers: Answers) -> None:
+def test_one_rho_is_charged_once_and_split_over_what_is_measured(owner: Session, answers: Answers) -> None:
     assert owner.budget.spent == 3.0
     (entry,) = owner.history
     assert (entry.kind, entry.rho, entry.spends) == ("query", 3.0, answers.spends)
-    assert [(str(s), s.rho) for s in answers.spends] == [
-        ("AVG(pay): counts (Gaussian)", 0.5),
-        ("AVG(pay): sums (Gaussian)", 0.5),
-        ("COUNT(*): counts (Gaussian)", 1.0),
-        ("SUM(age): sums (Gaussian)", 1.0),
+    assert [str(spend) for spend in answers.spends] == [
+        "COUNT(*): counts (Gaussian)",
+        "pay: counts (Gaussian)",
+        "pay: sums (Gaussian)",
+        "age: counts (Gaussian)",
+        "age: sums (Gaussian)",
     ]
-    assert [part.rho for part in answers.answers] == [1.0, 1.0, 1.0]
-    assert answers["n"]["A"].scale == pytest.approx(1 / math.sqrt(2))
+    assert math.fsum(spend.rho for spend in answers.spends) == 3.0
+    assert [(part.rho, part.spends) for part in answers.answers] == [(3.0, answers.spends)] * 3
+    alone = 1 / math.sqrt(2 * 3.0)
+    assert alone < answers["n"]["A"].scale < math.sqrt(3) * alone  # of a third of the budget
 
 
 @pytest.mark.parametrize("parts", range(1, 12))
@@ -136,10 +139,10 @@ def test_a_stored_answer_is_reopened_by_its_number(owner: Session, answers: Answ
 
 def test_a_stored_payload_has_a_version_and_others_are_refused(owner: Session, answers: Answers) -> None:
     text = answers.release.to_json()
-    assert json.loads(text)["version"] == 2
+    assert json.loads(text)["version"] == 3
     assert AnswersRelease.from_json(text) == answers.release
     with pytest.raises(dpx.BadRequest, match="another version"):
-        AnswersRelease.from_json(text.replace('"version": 2', '"version": 3'))
+        AnswersRelease.from_json(text.replace('"version": 3', '"version": 4'))
 
 
 def test_all_or_nothing_when_the_budget_does_not_suffice(owner: Session) -> None:
@@ -249,8 +252,10 @@ def test_a_preview_has_the_margins_of_each_and_spends_nothing(owner: Session) ->
     for name in ("n", "total"):
         low, high = asked[name]["A"].interval
         assert preview[name].margin == pytest.approx((high - low) / 2)
-    alone = owner.preview("SELECT g, AVG(pay) FROM t GROUP BY g", rho=1.0)
-    assert preview["AVG(pay)"].margin_by_group_size == alone.margin_by_group_size
+    alone, third = (owner.preview("SELECT g, AVG(pay) FROM t GROUP BY g", rho=rho) for rho in (3.0, 1.0))
+    for part in zip(*(p.margin_by_group_size for p in (alone, preview["AVG(pay)"], third)), strict=True):
+        least, margin, most = (margin for _, margin in part)
+        assert least < margin < most
 
 
 def test_several_aggregates_without_groups(owner: Session) -> None:
@@ -263,26 +268,32 @@ def test_several_aggregates_without_groups(owner: Session) -> None:
 
 
 @pytest.mark.slow
-def test_every_aggregate_covers_at_its_level_and_noises_are_independent(tmp_path: Path) -> None:
+def test_every_aggregate_covers_at_its_level_and_noises_depend_as_they_say(tmp_path: Path) -> None:
     sql = "SELECT g, COUNT(pay), SUM(pay), AVG(pay) FROM t GROUP BY g"
     with dpx.connect(frame(), SCHEMA, workspace=tmp_path, curator=True, insecure_seed=5) as owner:
         truth = owner.query(sql, rho=0.3).truth().to_pandas().set_index(["g", "aggregate"])["true"]
         dataset, schema = owner._dataset, owner._dataset.schema
         plan, runs, level = plan_queries(parse(sql, schema).queries, schema, 0.3), 1500, 0.9
-        covered = dict.fromkeys(map(str, (part.query.aggregate for part in plan.parts)), 0)
+        covered = dict.fromkeys(map(str, (query.aggregate for query in plan.queries)), 0)
         errors: dict[str, list[float]] = {name: [] for name in covered}
         for _ in range(runs):
-            for part in plan.parts:
-                name, release = str(part.query.aggregate), part.measure(dataset)
-                value, (low, high), _ = group_estimates(release, part.query, schema, level)[0]
+            releases = plan.measure(dataset).answers
+            for query, release in zip(plan.queries, releases, strict=True):
+                name = str(query.aggregate)
+                value, (low, high), _ = group_estimates(release, query, schema, level)[0]
                 covered[name] += low <= truth["A", name] <= high
                 errors[name].append(value - truth["A", name])
     chance = 3.3 * math.sqrt(level * (1 - level) / runs)
     for name, hits in covered.items():
         assert hits / runs >= level - chance - (0.005 if name == "AVG(pay)" else 0), name
         assert hits / runs <= level + chance + 0.01, name
-    correlations = np.corrcoef(list(errors.values()))
-    assert np.abs(correlations - np.eye(3)).max() < 4 / math.sqrt(runs)
+    by_kind = dict(zip((query.aggregate.kind for query in plan.queries), releases, strict=True))
+    count, total = dict(by_kind["count"].count_noise), dict(by_kind["sum"].sum_noise)
+    shared = sum(count[name] * total[name] for name in count.keys() & total.keys())
+    expected = shared / (by_kind["count"].count_scale * by_kind["sum"].sum_scale)
+    assert expected > 0.5
+    correlation = np.corrcoef(errors["COUNT(pay)"], errors["SUM(pay)"])[0, 1]
+    assert abs(correlation - expected) < 4 / math.sqrt(runs)
 
 
 def test_neighbouring_tables_have_answers_of_one_shape() -> None:
@@ -309,7 +320,7 @@ def test_an_interrupted_measurement_stays_charged(owner: Session, monkeypatch: p
     def fail(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpxplain.phases.answer_query.QueryPlan.measure", fail)
+    monkeypatch.setattr("dpxplain.phases.answer_query.QueriesPlan.measure", fail)
     with pytest.raises(KeyboardInterrupt):
         owner.query(SQL, rho=3.0)
     assert owner.budget.spent == 3.0

@@ -315,21 +315,21 @@ def test_answers_carry_the_noise_of_bounded_neighbours_and_opendp_agrees(
 ) -> None:
     session, rows = opened(**privacy), privacy.get("max_rows", 1)
     release = session.query(sql, 0.5).release
-    spent, scales, expected = 0.0, [], []
+    # What one row adds; with replacement each part pays half of its share of ρ for that, as two rows of
+    # different groups move it √2 times as far (R = 13 is below √2·10, and below 2·√2·6.5).
+    scales, added = [], []
     if release.count_scale is not None:
         scales.append(release.count_scale)
-        expected.append(math.sqrt(2) * rows)
+        added.append(1.0 * rows)
     if release.sum_scale is not None:
         scales.append(release.sum_scale)
-        # R = 13 is below √2·10; an average's centred sum moves by R.
-        expected.append((13 if "AVG" in sql else math.sqrt(2) * 10) * rows)
+        added.append((6.5 if "AVG" in sql else 10) * rows)
     assert len(costed) == len(scales)
-    for scale, sensitivity, (ratio, rho, cost) in zip(scales, expected, costed, strict=True):
-        assert scale == pytest.approx(gaussian_scale(sensitivity, rho), rel=1e-12)
-        assert ratio * scale == pytest.approx(sensitivity, rel=1e-12)
+    for scale, distance, (ratio, rho, cost) in zip(scales, added, costed, strict=True):
+        assert scale == pytest.approx(gaussian_scale(distance, rho), rel=1e-12)
+        assert ratio * scale == pytest.approx(distance, rel=1e-12)
         assert rho * (1 - 1e-9) <= cost <= rho
-        spent += rho
-    assert spent == 0.5
+    assert 2 * sum(rho for _, rho, _ in costed) == pytest.approx(0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("sql", QUERIES)

@@ -78,6 +78,7 @@ class Column(Declared):
     edges: tuple[float, ...] | None = None
     bounds: tuple[float, float] | None = None
     step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    center: float | None = Field(default=None, allow_inf_nan=False)  # a typical value; averages expect it
     null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
     description: str = ""
 
@@ -125,6 +126,10 @@ class Column(Declared):
             raise ValueError("null needs values or edges; a NULL in a column with bounds only is left out")
         if self.step is not None and self.bounds is None:
             raise ValueError("step needs bounds")
+        if self.center is not None and (
+            self.bounds is None or not self.bounds[0] <= self.center <= self.bounds[1]
+        ):
+            raise ValueError("center needs bounds and must lie between them")
         if self.bounds is not None:
             self._check_grid(max(map(abs, self.bounds)))
         return self

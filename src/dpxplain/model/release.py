@@ -43,9 +43,17 @@ class Released(Generic[R]):
     free: bool
 
 
+Noise = tuple[tuple[str, float], ...]
+"""By the name of each independent noise, how many of its standard deviations a value carries, times its σ."""
+
+
 @dataclass(frozen=True)
 class AnswerRelease:
-    """Phase 1: noisy parts per declared group. An AVG has both parts, its sum centred at mid."""
+    """Phase 1: noisy parts per declared group. An AVG has both parts, its sum centred at mid.
+
+    `count_noise` and `sum_noise` say what the noise is made of where aggregates of one SELECT share it; a
+    scale is the root of their sum of squares. Groups never share noise.
+    """
 
     rho: float
     noisy_count: tuple[float, ...] | None
@@ -53,12 +61,21 @@ class AnswerRelease:
     noisy_sum: tuple[float, ...] | None
     sum_scale: float | None
     private: bool = True
+    count_noise: Noise = ()
+    sum_noise: Noise = ()
+
+    @property
+    def shares_noise(self) -> bool:
+        return bool(self.count_noise or self.sum_noise)
 
     def to_json(self) -> str:
         return json.dumps(self.to_raw())
 
     def to_raw(self) -> dict[str, Any]:
-        return vars(self) | {"noisy_count": _stored(self.noisy_count), "noisy_sum": _stored(self.noisy_sum)}
+        raw = vars(self) | {"noisy_count": _stored(self.noisy_count), "noisy_sum": _stored(self.noisy_sum)}
+        if not self.shares_noise:
+            del raw["count_noise"], raw["sum_noise"]
+        return raw
 
     @classmethod
     def from_json(cls, text: str) -> AnswerRelease:
@@ -66,7 +83,13 @@ class AnswerRelease:
 
     @classmethod
     def from_raw(cls, raw: dict[str, Any]) -> AnswerRelease:
-        return cls(**(raw | {name: _numbers(raw[name]) for name in ("noisy_count", "noisy_sum")}))
+        read: dict[str, Any] = {name: _numbers(raw[name]) for name in ("noisy_count", "noisy_sum")}
+        read |= {name: _noise(raw[name]) for name in ("count_noise", "sum_noise") if name in raw}
+        return cls(**(raw | read))
+
+
+def _noise(stored: list[list[Any]]) -> Noise:
+    return tuple((str(name), float(loading)) for name, loading in stored)
 
 
 def _stored(numbers: tuple[float, ...] | None) -> tuple[float, ...] | str | None:
@@ -81,9 +104,10 @@ def _numbers(stored: list[float] | str | None) -> tuple[float, ...] | None:
 
 @dataclass(frozen=True)
 class AnswersRelease:
-    """Phase 1 of several aggregates: a release each, in the order of `phases.answer_queries.canonical`.
+    """Phase 1 of several aggregates: a release each, in the order of `phases.answer_query.canonical`.
 
-    The release of one aggregate came first, and is stored without a version.
+    The release of one aggregate came first, and is stored without a version. Version 2 had independent noise
+    for each aggregate; version 3 says which noise they share.
     """
 
     rho: float
@@ -91,12 +115,13 @@ class AnswersRelease:
 
     def to_json(self) -> str:
         answers = [answer.to_raw() for answer in self.answers]
-        return json.dumps({"version": 2, "rho": self.rho, "answers": answers})
+        version = 3 if any(answer.shares_noise for answer in self.answers) else 2
+        return json.dumps({"version": version, "rho": self.rho, "answers": answers})
 
     @classmethod
     def from_json(cls, text: str) -> AnswersRelease:
         raw: dict[str, Any] = json.loads(text)
-        if raw.get("version") != 2:
+        if raw.get("version") not in (2, 3):
             raise BadRequest(
                 "This answer was stored by another version of DPXPlain.",
                 remedy="Read it with that version, or ask the query again.",

@@ -160,7 +160,7 @@ class Schema(Declared):
             [self.table.name, self.table.version],
             [privacy.rho, privacy.delta, privacy.unit, privacy.max_rows, privacy.neighbours],
             [
-                [c.values, c.edges, c.bounds, c.step, c.null, c.domain, c.bounds and c.grid]
+                [c.values, c.edges, c.bounds, c.step, c.center, c.null, c.domain, c.bounds and c.grid]
                 for c in self.columns.values()
             ],
             list(self.columns),

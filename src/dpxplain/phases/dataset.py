@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from dpxplain.engines.engine import Engine
 from dpxplain.errors import InternalError
@@ -171,7 +171,15 @@ class OpenDataset:
         not depend on them; the curator changes table.version when the data change.
         """
         if not self._declared:
-            left_out = {"privacy": {"rho", "delta", "noise"}, "table": {"source", "cache"}}
+            # Keys that came later are left out where they are not used, so that older releases stay found.
+            unused = {
+                name: {"center"} for name, column in self.schema.columns.items() if column.center is None
+            }
+            left_out: dict[str, Any] = {
+                "privacy": {"rho", "delta", "noise"},
+                "table": {"source", "cache"},
+                "columns": unused,
+            }
             declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
             self._declared = hashlib.sha256(declared.encode()).hexdigest()
         seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request

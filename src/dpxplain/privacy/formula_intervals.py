@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -25,12 +26,14 @@ from dpxplain.privacy.formulas import (
     linear,
     reduce,
     repeats,
+    share_noise,
     walk,
 )
 from dpxplain.privacy.interval_arithmetic import LARGEST, Span, constant, variable
 from dpxplain.privacy.intervals import (
     FloatArray,
     Interval,
+    Loadings,
     NoisyMean,
     NoisyMeans,
     check_confidence,
@@ -63,9 +66,10 @@ def interval(expression: Expression, confidence: float, method: str = DEFAULT_ME
 
     - `image`: the range of the formula over a box that holds the true values with probability `confidence`.
       Provable at every size of group. The box has one interval per atom of the reduced formula, by the union
-      bound. An atom is a weighted sum of counts and sums (a Gaussian with its exact scale), a ratio of two
-      such (Fieller), or an average (Fieller, inside the bounds of x); so A + B, A / B and functions of one of
-      them have exactly the nominal level. The paper's box has a side for every sum and count, and is wider.
+      bound, which holds whether or not they share noise. An atom is a weighted sum of counts and sums (a
+      Gaussian with its exact scale), a ratio of two such (Fieller), or an average (Fieller, inside the bounds
+      of x); so A + B, A / B and functions of one of them have exactly the nominal level. The paper's box has
+      a side for every sum and count, and is wider.
     - `bootstrap`: bias-corrected percentiles of the noise added again many times. Near its level while the
       noise is small against every divisor and every argument of log; for small groups it can fall short.
     - `auto`: `image`, except that weighted sums of averages get the interval of a question in phase 2.
@@ -94,12 +98,12 @@ def interval(expression: Expression, confidence: float, method: str = DEFAULT_ME
 
 
 def _sum_of_means(expression: Expression, confidence: float) -> Interval | None:
-    """Phase 2's interval if the formula is a weighted sum of averages; otherwise None."""
+    """Phase 2's interval if the formula is a weighted sum of averages with noises of their own, or None."""
     form, atoms = linear(expression), leaves(expression)
     if form is None or not form.weights:
         return None
     means = [mean for key in form.weights if isinstance(mean := atoms[key], NoisyMean)]
-    if len(means) < len(form.weights):
+    if len(means) < len(form.weights) or share_noise({key: atoms[key] for key in form.weights}):
         return None
     low, high = weighted_means_interval(means, list(form.weights.values()), confidence)
     ends = low + form.offset, high + form.offset
@@ -252,7 +256,10 @@ def _bootstrap(formula: Expression, confidence: float) -> Interval:
     """The paper's appendix, with ties shared evenly: a value at a bound would look biased otherwise."""
     draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise
     atoms = leaves(formula)
-    resamples = {key: _resampled(atom, draws) for key, atom in atoms.items()}
+    if share_noise(atoms):
+        resamples = _resampled_together(atoms, draws)
+    else:
+        resamples = {key: _resampled(atom, draws) for key, atom in atoms.items()}
     values = np.sort(np.broadcast_to(_values(formula, resamples), _RESAMPLES))
     at = _estimate(formula)
 
@@ -271,13 +278,42 @@ def _resampled(atom: Atom, draws: np.random.Generator) -> FloatArray:  # from th
         return _quotient(_noisy(atom.numerator, above_noise), _noisy(atom.denominator, below_noise))
     if isinstance(atom, NoisyPart):
         return _noisy(atom, atom.scale * draws.standard_normal(_RESAMPLES))
-    mean = NoisyMeans.of([atom])
     sum_noise, count_noise = draws.standard_normal((2, _RESAMPLES))
-    sums, counts = (
-        mean.noisy_sum + mean.sum_scale * sum_noise,
-        mean.noisy_count + mean.count_scale * count_noise,
-    )
-    return NoisyMeans(sums, counts, mean.sum_scale, mean.count_scale, mean.low, mean.high).estimates
+    return _noisy_mean(atom, atom.sum_scale * sum_noise, atom.count_scale * count_noise)
+
+
+def _resampled_together(
+    atoms: Mapping[Hashable, Atom],
+    draws: np.random.Generator,  # seeded, as above
+) -> dict[Hashable, FloatArray]:
+    """Released values that share noise, each independent noise drawn once for all of them."""
+    drawn: dict[Hashable, FloatArray] = {}
+
+    def noise(loadings: Loadings) -> FloatArray:
+        for name, _ in loadings:
+            if name not in drawn:
+                drawn[name] = draws.standard_normal(_RESAMPLES)
+        return np.asarray(sum((factor * drawn[name] for name, factor in loadings), np.zeros(_RESAMPLES)))
+
+    resamples: dict[Hashable, FloatArray] = {}
+    for key, atom in atoms.items():
+        if isinstance(atom, NoisyMean):
+            sums = noise(atom.sum_noise or (((key, "sum"), atom.sum_scale),))
+            counts = noise(atom.count_noise or (((key, "count"), atom.count_scale),))
+            resamples[key] = _noisy_mean(atom, sums, counts)
+        elif isinstance(atom, NoisyPart):
+            resamples[key] = _noisy(atom, noise(atom.noise or ((key, atom.scale),)))
+        else:
+            above, below = atom.numerator, atom.denominator
+            resamples[key] = _quotient(_noisy(above, noise(above.noise)), _noisy(below, noise(below.noise)))
+    return resamples
+
+
+def _noisy_mean(mean: NoisyMean, sum_noise: FloatArray, count_noise: FloatArray) -> FloatArray:
+    parts = NoisyMeans.of([mean])
+    return replace(
+        parts, noisy_sum=parts.noisy_sum + sum_noise, noisy_count=parts.noisy_count + count_noise
+    ).estimates
 
 
 def _noisy(part: NoisyPart, noise: FloatArray) -> FloatArray:

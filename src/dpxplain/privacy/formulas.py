@@ -1,7 +1,8 @@
 """Formulas over released values as expression trees, and their reduction to few noisy quantities.
 
 `reduce` finds the quantities that need an interval each: a value that occurs twice is one quantity, and a
-weighted sum of Gaussians is one Gaussian.
+weighted sum of Gaussians is one Gaussian. Released values of one SELECT may share noise; the scale of a sum
+and the covariance of a ratio follow from the independent noises that they are made of.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dpxplain.privacy.intervals import NoisyMean
+from dpxplain.privacy.intervals import Loadings, NoisyMean
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class NoisyPart:
-    """A released COUNT or SUM with the a-priori bounds of the true value: a count is never below 0."""
+    """A released COUNT or SUM with the a-priori bounds of the true value: a count is never below 0.
+
+    `noise` says what its noise is made of where other released values share it; () is noise of its own.
+    """
 
     value: float
     scale: float
     low: float = -math.inf
     high: float = math.inf
+    noise: Loadings = ()
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,7 @@ class _Writer:
         self.atoms = dict(atoms)
         self.ratios = ratios
         self.sums = sums
-        self.supports = {key: frozenset([key]) for key in atoms}
+        self.supports = {key: noises(key, atom) for key, atom in atoms.items()}
 
     def whole(self, form: Linear) -> Expression:
         parts = self.parts(form)
@@ -201,7 +206,7 @@ class _Writer:
         return _spelled(Linear({gaussian: lead, **rest}, form.offset), self.atoms)
 
     def collected(self, atom: Atom, key: Hashable, parts: Mapping[Hashable, NoisyPart]) -> Leaf:
-        self.supports[key] = frozenset(parts)
+        self.supports[key] = frozenset().union(*(self.supports[part] for part in parts))
         return Leaf(key, atom)
 
     def disjoint(self, formula: Expression) -> bool:
@@ -210,6 +215,21 @@ class _Writer:
 
     def parts(self, form: Linear) -> dict[Hashable, NoisyPart]:
         return {key: atom for key in form.weights if isinstance(atom := self.atoms.get(key), NoisyPart)}
+
+
+def noises(key: Hashable, atom: Atom) -> frozenset[Hashable]:
+    """The independent noises in a released value."""
+    if isinstance(atom, NoisyMean):
+        loadings: Loadings = (*atom.sum_noise, *atom.count_noise)
+    else:
+        loadings = atom.noise if isinstance(atom, NoisyPart) else ()
+    return frozenset(noise for noise, _ in loadings) or frozenset([key])
+
+
+def share_noise(atoms: Mapping[Hashable, Atom]) -> bool:
+    """Whether two of the released values share a noise."""
+    supports = [noises(key, atom) for key, atom in atoms.items()]
+    return sum(map(len, supports)) > len(frozenset().union(*supports))
 
 
 def _linear(root: Expression, write: Callable[[str, Sequence[Linear]], Expression]) -> Linear:
@@ -276,12 +296,25 @@ def _weighted(
     terms = [(weights[key], part) for key, part in parts.items()]
     value = sum((weight * part.value for weight, part in terms), offset)
     finite = math.isfinite(value)  # beyond the range of floats nothing is known of it
+    noise = _loadings(weights, parts)
     return NoisyPart(
         value=value if finite else 0.0,
-        scale=math.hypot(*(weight * part.scale for weight, part in terms)) if finite else math.inf,
+        scale=math.hypot(*noise.values()) if finite else math.inf,
+        noise=tuple(noise.items()),
         low=sum((weight * (part.low if weight > 0 else part.high) for weight, part in terms), offset),
         high=sum((weight * (part.high if weight > 0 else part.low) for weight, part in terms), offset),
     )
+
+
+def _loadings(
+    weights: Mapping[Hashable, float], parts: Mapping[Hashable, NoisyPart]
+) -> dict[Hashable, float]:
+    """The factor of each independent noise in Σ weight·part; shared noises add up or cancel."""
+    factors: dict[Hashable, float] = {}
+    for key, part in parts.items():
+        for noise, loading in part.noise or ((key, part.scale),):
+            factors[noise] = factors.get(noise, 0.0) + weights[key] * loading
+    return factors
 
 
 def _ratio(forms: Sequence[Linear], sides: Sequence[Mapping[Hashable, NoisyPart]]) -> NoisyRatio | None:
@@ -293,8 +326,8 @@ def _ratio(forms: Sequence[Linear], sides: Sequence[Mapping[Hashable, NoisyPart]
     )
     if not (0.0 < above.scale < 1e150 and 1e-150 < below.scale < 1e150):
         return None
-    both = sides[0].keys() & sides[1].keys()
-    shared = sum(forms[0].weights[key] * forms[1].weights[key] * sides[0][key].scale ** 2 for key in both)
+    upper, lower = dict(above.noise), dict(below.noise)
+    shared = sum(factor * lower[noise] for noise, factor in upper.items() if noise in lower)
     slope = shared / below.scale**2
     rest_variance = above.scale**2 - slope * shared
     # Without noise of its own the numerator is a function of the denominator, not a second Gaussian.

@@ -7,8 +7,8 @@ Measured coverage of every method: docs/interval-coverage.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, fields
 from numbers import Real
 
 import numpy as np
@@ -20,6 +20,8 @@ from dpxplain.privacy.normal import normal_cdfs, normal_quantile, normal_quantil
 Interval = tuple[float, float]
 FloatArray = NDArray[np.float64]
 _Ends = tuple[FloatArray, FloatArray]
+Loadings = tuple[tuple[Hashable, float], ...]
+"""Independent standard Gaussians, each with the factor by which a released value carries it."""
 
 METHODS = ("mover", "fieller", "image", "bootstrap")
 DEFAULT_METHOD = "mover"
@@ -51,6 +53,9 @@ class NoisyMean:
     count_scale: float  # σ of noisy_count
     low: float  # declared bounds of x
     high: float
+    # What the noises are made of, where other released values share them: (noise, σ) pairs.
+    sum_noise: Loadings = field(default=(), repr=False)
+    count_noise: Loadings = field(default=(), repr=False)
 
     @property
     def estimate(self) -> float:
@@ -72,7 +77,9 @@ class NoisyMeans:
     @classmethod
     def of(cls, means: Sequence[NoisyMean]) -> NoisyMeans:
         """One entry per group."""
-        return cls(*np.array([astuple(mean) for mean in means], dtype=np.float64).T)
+        names = [part.name for part in fields(cls)]
+        rows = [[getattr(mean, name) for name in names] for mean in means]
+        return cls(*np.array(rows, dtype=np.float64).T)
 
     @property
     def mid(self) -> FloatArray:

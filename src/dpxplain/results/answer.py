@@ -14,7 +14,6 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import DomainValue, Schema, label
-from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import plan_preparation
@@ -99,7 +98,9 @@ class Answer(Frozen, Charted, Tabular):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        return plan_query(self.statement.query, self._dataset.schema, self.rho).spends
+        """What was charged, as the ledger keeps it; the own share where aggregates were measured apart."""
+        own = tuple(spend for spend in self.entry.spends if spend.of == str(self.statement.query.aggregate))
+        return self.entry.spends if self.release.shares_noise or not own else own
 
     @property
     def value_name(self) -> str:

@@ -12,7 +12,7 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import DomainValue, Schema
-from dpxplain.phases.answer_query import canonical, plan_queries
+from dpxplain.phases.answer_query import canonical
 from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD
@@ -94,7 +94,7 @@ class Answers(Frozen, Charted, Tabular):
 
     @property
     def rho(self) -> float:
-        """What all of them cost together; each has its own share of it."""
+        """What all of them cost together."""
         return self.release.rho
 
     @property
@@ -104,7 +104,7 @@ class Answers(Frozen, Charted, Tabular):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        return plan_queries(self.statement.queries, self._dataset.schema, self.rho).spends
+        return self.entry.spends
 
     @property
     def names(self) -> tuple[str, ...]:

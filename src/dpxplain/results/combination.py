@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from numbers import Real
@@ -18,12 +18,12 @@ from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Entry
 from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.query import Query
-from dpxplain.model.release import AnswerRelease
+from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess_question import noisy_mean
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD, estimate, interval
 from dpxplain.privacy.formulas import Atom, Constant, Expression, Leaf, NoisyPart, Operation, fold, leaves
-from dpxplain.privacy.intervals import Interval, check_confidence
+from dpxplain.privacy.intervals import Interval, Loadings, check_confidence
 from dpxplain.results import formats
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
 from dpxplain.results.shaping import shaped_by
@@ -279,7 +279,11 @@ class ReleasedValues:
     def _atom(self, group: int) -> Atom:
         release, aggregate = self.release, self.query.aggregate
         if aggregate.kind == "avg":
-            return noisy_mean(release, self.query, self.schema, group)
+            mean = noisy_mean(release, self.query, self.schema, group)
+            sum_noise, count_noise = (
+                self._noise(noise, group) for noise in (release.sum_noise, release.count_noise)
+            )
+            return replace(mean, sum_noise=sum_noise, count_noise=count_noise)
         if aggregate.kind == "sum":
             assert aggregate.column is not None
             assert release.noisy_sum is not None
@@ -287,10 +291,17 @@ class ReleasedValues:
             grid = self.schema.column(aggregate.column).grid
             # Values of one sign have a sum of that sign, however many there are.
             low, high = (0.0 if grid.low >= 0 else -math.inf), (0.0 if grid.high <= 0 else math.inf)
-            return NoisyPart(release.noisy_sum[group], release.sum_scale, low, high)
+            noise = self._noise(release.sum_noise, group)
+            return NoisyPart(release.noisy_sum[group], release.sum_scale, low, high, noise)
         assert release.noisy_count is not None
         assert release.count_scale is not None
-        return NoisyPart(release.noisy_count[group], release.count_scale, low=0.0)
+        noise = self._noise(release.count_noise, group)
+        return NoisyPart(release.noisy_count[group], release.count_scale, low=0.0, noise=noise)
+
+    def _noise(self, noise: Noise, group: int) -> Loadings:
+        """Each noise of the release with the group's own name: groups share none, nor do two releases."""
+        release = self.entry.key, self.entry.time, self.entry.id
+        return tuple(((*release, group, name), loading) for name, loading in noise)
 
 
 # -- Showing -----------------------------------------------------------------------------------------------

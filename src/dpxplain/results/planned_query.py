@@ -71,13 +71,11 @@ class PlannedQuery(Frozen):
         ledger, plan, sql = self._dataset.ledger, self.plan, self.statement.sql
         stored = ledger.find(self._dataset.name, plan.key(self._dataset)) is not None
         price = Price(plan.rho, plan.spends, ledger.budget(self._dataset.name).remaining, stored)
-        plans = (
-            [plan.part(query) for query in self.statement.queries]
-            if isinstance(plan, QueriesPlan)
-            else [plan]
-        )
         size = self.group_count
-        parts = [QueryPreview.of(part, sql, size, price, self._dataset, self.confidence) for part in plans]
+        parts = [
+            QueryPreview.of(plan.expected(query), sql, size, price, self._dataset, self.confidence)
+            for query in self.statement.queries
+        ]
         if not isinstance(plan, QueriesPlan):
             return parts[0]
         named = tuple(zip(self.statement.names, parts, strict=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Spend
-from dpxplain.phases.answer_query import QueryPlan, measured_grid
+from dpxplain.phases.answer_query import ExpectedNoise, measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.plan import ExplanationPlan
@@ -55,21 +55,27 @@ class QueryPreview(Displayed, Tabular):
 
     @classmethod
     def of(
-        cls, plan: QueryPlan, sql: str, groups: int, price: Price, dataset: OpenDataset, confidence: float
+        cls,
+        noise: ExpectedNoise,
+        sql: str,
+        groups: int,
+        price: Price,
+        dataset: OpenDataset,
+        confidence: float,
     ) -> QueryPreview:
         z = two_sided_quantile(confidence)
-        if plan.query.aggregate.kind != "avg":
-            scale = plan.count_scale if plan.query.aggregate.kind == "count" else plan.sum_scale
+        if noise.query.aggregate.kind != "avg":
+            scale = noise.count_scale if noise.query.aggregate.kind == "count" else noise.sum_scale
             assert scale is not None
             return cls(price, sql, groups, confidence, z * scale, ())
-        assert plan.count_scale is not None
-        assert plan.sum_scale is not None
-        grid = measured_grid(plan.query, dataset.schema)
+        assert noise.count_scale is not None
+        assert noise.sum_scale is not None
+        grid = measured_grid(noise.query, dataset.schema)
         low, high = grid.low * grid.unit, grid.high * grid.unit
         margins = []
         for size in _EXAMPLE_SIZES:
             # Away from the middle of the bounds the noisy count matters too; half-way out is typical.
-            example = NoisyMean(size * (high - low) / 4, size, plan.sum_scale, plan.count_scale, low, high)
+            example = NoisyMean(size * (high - low) / 4, size, noise.sum_scale, noise.count_scale, low, high)
             interval = mean_interval(example, confidence)
             margins.append((size, (interval[1] - interval[0]) / 2))
         return cls(price, sql, groups, confidence, None, tuple(margins))

@@ -1,0 +1,251 @@
+"""What the aggregates of one SELECT are measured by, and how each is read off the measured parts.
+
+COUNT(*), COUNT(x), SUM(x) and AVG(x) share one noisy count of rows and, per column, one noisy count of
+values, one of NULLs and one centred sum (docs/proofs/shared-measurement.md, docs/adr/0016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpxplain.explanation.cells import Totals
+from dpxplain.model.budget import remainder
+from dpxplain.model.charge import Event, Spend
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.query import Aggregate, Query
+from dpxplain.model.release import AnswerRelease, Noise
+from dpxplain.model.schema import Grid, Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.allocation import AskedColumn, Shares, allocate
+from dpxplain.privacy.mechanisms.gaussian import add_gaussian
+from dpxplain.privacy.parts import (
+    Block,
+    Measurement,
+    centred_block,
+    rows_block,
+    total_block,
+    values_block,
+)
+
+# Means, as distances from the middle of the bounds in units of half their range, squared: half-way out where
+# nothing is known, at a bound in the worst case, and a quarter off the declared typical value.
+_TYPICAL, _WORST, _AROUND_CENTER = 0.25, 1.0, 0.0625
+
+_EVENTS = {"rows": Event.COUNTS, "values": Event.COUNTS, "centred": Event.SUMS, "total": Event.SUMS}
+
+Weights = Mapping[str, float]
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Readout:
+    """How an aggregate is made of the measured parts: a weighted sum for its count and one for its sum."""
+
+    count: Weights | None
+    total: Weights | None
+
+
+@dataclass(frozen=True)
+class SharedMeasurement:
+    """One measurement for all aggregates of a SELECT, from public quantities only."""
+
+    queries: tuple[Query, ...]
+    rho: float
+    schema: Schema
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        """The aggregated columns, each once."""
+        named = (query.aggregate.column for query in self.queries)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    @property
+    def _counts_rows(self) -> bool:
+        return Aggregate("count") in (query.aggregate for query in self.queries)
+
+    def _kinds(self, column: str) -> set[str]:
+        return {query.aggregate.kind for query in self.queries if query.aggregate.column == column}
+
+    def _is_direct(self, column: str) -> bool:
+        """A SUM with nothing to share is measured as it is."""
+        return self._kinds(column) == {"sum"} and not self._counts_rows
+
+    @cached_property
+    def _shares(self) -> Shares:
+        asked = tuple(
+            AskedColumn("count" in self._kinds(name), self._offsets(name), self._is_direct(name))
+            for name in self._columns
+        )
+        return allocate(asked, counts_rows=self._counts_rows)
+
+    def _offsets(self, column: str) -> tuple[float, ...]:
+        kinds = self._kinds(column)
+        if self._is_direct(column):
+            return (0.0,)
+        if not kinds & {"sum", "avg"}:
+            return ()
+        grid = self.schema.column(column).grid
+        middle = (grid.low + grid.high) / grid.range
+        return (
+            *((middle**2,) if "sum" in kinds else ()),
+            *((self._mean_offset(column),) if "avg" in kinds else ()),
+        )
+
+    def _mean_offset(self, column: str) -> float:
+        """By the typical value, if declared; else half-way out, or the worst if nothing else is asked."""
+        declared = self.schema.column(column)
+        if declared.center is not None and declared.bounds is not None:
+            low, high = declared.bounds
+            return ((2 * declared.center - low - high) / (high - low)) ** 2 + _AROUND_CENTER
+        return _WORST if len(self.queries) == 1 else _TYPICAL
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        privacy, shares = self.schema.privacy, self._shares
+        rows = (rows_block(shares.rows),) if self._counts_rows else ()
+        columns = tuple(map(self._block, self._columns, shares.counts, shares.sums))
+        return Measurement((*rows, *columns), self.rho, privacy.max_rows, privacy.neighbours)
+
+    def _block(self, column: str, count_share: float, sum_share: float) -> Block:
+        if not sum_share:
+            return values_block(column, count_share, nulls=self._counts_rows)
+        grid = self.schema.column(column).grid
+        if self._is_direct(column):
+            return total_block(column, grid.low, grid.high, grid.unit, sum_share)
+        return centred_block(
+            column, grid.low, grid.high, grid.unit, count_share, sum_share, nulls=self._counts_rows
+        )
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        """The parts' shares of ρ; NULLs are not among them, as counting them too costs nothing more."""
+        several = len(self.queries) > 1
+        parts = [part for part in self.measurement.parts if part.kind != "nulls"]
+        spent = [part.share * self.rho for part in parts[:-1]]
+        amounts = [*spent, remainder(self.rho, *spent)]
+        return tuple(
+            Spend(_EVENTS[part.kind], rho, of=(part.column or "COUNT(*)") if several else "")
+            for part, rho in zip(parts, amounts, strict=True)
+        )
+
+    @cached_property
+    def _scales(self) -> Mapping[str, float]:
+        """σ of every part in the unit of its column."""
+        return {part.name: self.measurement.scale(part) * part.unit for part in self.measurement.parts}
+
+    def expected_noise(self, query: Query) -> tuple[float | None, float | None]:
+        """σ of the aggregate's count and sum, in the unit of the column."""
+        readout = self._readout(query.aggregate, self._scales)
+        return tuple(  # type: ignore[return-value]
+            None if weights is None else _deviation(weights, self._scales)
+            for weights in (readout.count, readout.total)
+        )
+
+    def measure(self, dataset: OpenDataset) -> tuple[AnswerRelease, ...]:
+        """Reads the data and draws the noise: one release per query, in their order."""
+        dataset.progress("Counting the groups")
+        self.measurement.check()
+        true = self._true_parts(dataset)
+        noisy = {
+            part.name: add_gaussian(
+                true[part.name],
+                sensitivity=self.measurement.sensitivity(part),
+                rho=self.measurement.rhos[part.name],
+                noise=dataset.noise,
+            )
+            for part in self.measurement.parts
+        }
+        values = {part.name: noisy[part.name].values * part.unit for part in self.measurement.parts}
+        scales = {part.name: noisy[part.name].scale * part.unit for part in self.measurement.parts}
+        return tuple(self._release(query, values, scales, dataset.noise.private) for query in self.queries)
+
+    def _true_parts(self, dataset: OpenDataset) -> dict[str, Confidential[NDArray[np.int64]]]:
+        parts: dict[str, Confidential[NDArray[np.int64]]] = {}
+        if self._counts_rows:
+            rows = dataset.totals(self._query_of(None)).map(lambda t: t.count)
+            parts["rows"] = rows
+        for column in self._columns:
+            totals = dataset.totals(self._query_of(column))
+            parts[f"values {column}"] = totals.map(lambda t: t.count)
+            parts[f"total {column}"] = totals.map(lambda t: t.total)
+            if self._kinds(column) & {"sum", "avg"}:
+                parts[f"centred {column}"] = centred_sums(totals, self.schema.column(column).grid)
+            if self._counts_rows:
+                parts[f"nulls {column}"] = rows.zip(parts[f"values {column}"]).map(lambda p: p[0] - p[1])
+        return parts
+
+    def _query_of(self, column: str | None) -> Query:
+        """The query whose pass counts the column's values and adds them up."""
+        asked = [query for query in self.queries if query.aggregate.column == column]
+        return next((query for query in asked if query.aggregate.kind != "count"), asked[0])
+
+    def _release(
+        self, query: Query, values: Mapping[str, FloatArray], scales: Mapping[str, float], private: bool
+    ) -> AnswerRelease:
+        readout, several = self._readout(query.aggregate, scales), len(self.queries) > 1
+
+        def read(weights: Weights | None) -> tuple[tuple[float, ...] | None, float | None, Noise]:
+            if weights is None:
+                return None, None, ()
+            value = np.sum([weight * values[name] for name, weight in weights.items()], axis=0)
+            noise = tuple((name, weight * scales[name]) for name, weight in weights.items())
+            return tuple(value.tolist()), _deviation(weights, scales), noise if several else ()
+
+        noisy_count, count_scale, count_noise = read(readout.count)
+        noisy_sum, sum_scale, sum_noise = read(readout.total)
+        return AnswerRelease(
+            self.rho, noisy_count, count_scale, noisy_sum, sum_scale, private, count_noise, sum_noise
+        )
+
+    def _readout(self, aggregate: Aggregate, scales: Mapping[str, float]) -> Readout:
+        column = aggregate.column
+        if column is not None and self._is_direct(column):
+            return Readout(None, {f"total {column}": 1.0})
+        count = self._count_weights(column, scales)
+        if aggregate.kind == "count":
+            return Readout(count, None)
+        centred = {f"centred {column}": 1.0}
+        if aggregate.kind == "avg":
+            return Readout(count, centred)
+        assert column is not None
+        grid = self.schema.column(column).grid
+        middle = (grid.low + grid.high) / 2 * grid.unit
+        return Readout(None, centred | {name: middle * weight for name, weight in count.items()})
+
+    def _count_weights(self, column: str | None, scales: Mapping[str, float]) -> Weights:
+        """The best linear unbiased estimate of the rows, or of a column's values, from all counts measured.
+
+        With precision matrix P = Σ q·qᵀ/σ², the estimate of u·θ weighs a part by qᵀ·P⁻¹·u/σ².
+        """
+        unknowns = [None, *self._columns] if self._counts_rows else [column]
+        place = {name: number for number, name in enumerate(unknowns)}
+        queries = {}
+        for name, number in place.items():
+            if name is None:
+                queries["rows"] = np.eye(len(place))[number]
+                continue
+            queries[f"values {name}"] = np.eye(len(place))[number]
+            if self._counts_rows:
+                queries[f"nulls {name}"] = np.eye(len(place))[0] - np.eye(len(place))[number]
+        precision = sum(np.outer(q, q) / scales[name] ** 2 for name, q in queries.items())
+        best = np.linalg.solve(precision, np.eye(len(place))[place[column]])
+        weights = {name: float(q @ best) / scales[name] ** 2 for name, q in queries.items()}
+        return weights if len(weights) > 1 else dict.fromkeys(weights, 1.0)
+
+
+def centred_sums(totals: Confidential[Totals], grid: Grid) -> Confidential[NDArray[np.int64]]:
+    """The sums around the middle of the bounds, in half grid units to keep it whole: Σ(2x − low − high)."""
+    return totals.map(lambda t: 2 * t.total - (grid.low + grid.high) * t.count)
+
+
+def _deviation(weights: Weights, scales: Mapping[str, float]) -> float:
+    """σ of a weighted sum of parts, whose noises are independent."""
+    if len(weights) == 1:
+        ((name, weight),) = weights.items()
+        return abs(weight) * scales[name]
+    return float(np.linalg.norm([weight * scales[name] for name, weight in weights.items()]))
