@@ -28,6 +28,7 @@ from dpxplain.privacy.intervals import check_confidence
 from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
+from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.schema_check import SchemaCheck
@@ -37,6 +38,7 @@ from dpxplain.sql.parse import parse
 SchemaSource = Schema | Mapping[str, Any] | str | Path
 
 
+@checked_arguments
 def connect(
     source: object = None,
     schema: SchemaSource | None = None,
@@ -58,6 +60,7 @@ def connect(
     that are not the library's run on true counts. `insecure_seed` replaces the
     noise by a repeatable one for experiments; everything it touches is marked as not private.
     """
+    _refuse_swapped(source, schema)
     if is_address(source):
         if schema is not None or workspace is not None or trusted_code or insecure_seed is not None:
             raise BadRequest(
@@ -84,6 +87,7 @@ def connect(
     )
 
 
+@checked_arguments
 def check_schema(source: object = None, schema: SchemaSource | None = None) -> SchemaCheck:
     """How the rows fit the declarations, for the curator: NOT private. Spends nothing and asks no ledger.
 
@@ -91,6 +95,7 @@ def check_schema(source: object = None, schema: SchemaSource | None = None) -> S
     """
     from dpxplain.engines.duckdb_check import source_figures
 
+    _refuse_swapped(source, schema)
     if schema is None:
         raise SchemaError("There is no schema to check.", remedy='Pass schema="data.toml".')
     declared = Schema.load(schema)
@@ -98,6 +103,7 @@ def check_schema(source: object = None, schema: SchemaSource | None = None) -> S
     return SchemaCheck.of(declared, data, source_figures(data, declared))
 
 
+@checked_arguments
 def example(
     name: str = "adult",
     *,
@@ -160,6 +166,7 @@ class Session:
         """Everything asked so far, with its price."""
         return self._dataset.ledger.history(self._dataset.name)
 
+    @checked_arguments
     def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer | Answers:
         """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free.
 
@@ -167,6 +174,7 @@ class Session:
         """
         return self.plan(sql, rho, confidence=confidence).run()
 
+    @checked_arguments
     def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
         return self.plan(sql, rho, confidence=confidence).preview()
@@ -209,6 +217,19 @@ class Session:
         if isinstance(release, AnswersRelease):
             return planned.answers(Released(release, line, free=True))
         return planned.answer(Released(release, line, free=True))
+
+
+def _refuse_swapped(source: object, schema: object) -> None:
+    """Refuses a schema in the place of the data."""
+    is_file = isinstance(source, str | Path) and Path(source).suffix.lower() == ".toml"
+    if is_file or isinstance(source, Schema | Mapping):
+        named = repr(str(source)) if is_file else "..."
+        data = repr(str(schema)) if isinstance(schema, str | Path) else "DATA"
+        raise BadRequest(
+            "A schema stands where the data belong: the data come first.",
+            remedy=f"Write dpx.connect({data}, schema={named}); without data, the schema's own table.source "
+            "is opened.",
+        )
 
 
 def _open(

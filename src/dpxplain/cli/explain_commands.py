@@ -126,6 +126,9 @@ def preview_explanation(question: Question, rho: float | None, **arguments: Any)
 
 def check_writable(path: Path) -> None:
     """Refuses a report that could not be written, before anything is spent."""
+    from dpxplain.results.displayed import check_report_name
+
+    check_report_name(path)
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
         raise BadRequest(

@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import Bin, Column, DomainValue, Grid, label
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
+from dpxplain.model.unknown_keys import unknown_key
 
 __all__ = [
     "AggregateKind",
@@ -189,11 +190,9 @@ def _canonical(value: Any) -> Any:
 def _mistake(error: Any) -> tuple[str, str]:
     """The refused key of a validation error, and what is wrong with it."""
     key = ".".join(str(part) for part in error["loc"]) or "schema"
-    kinds: dict[str, str] = {
-        "missing": "is missing",
-        "extra_forbidden": "is not a known key",
-    }
-    message = kinds.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        return key, unknown_key(Schema, error["loc"])
+    message = "is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
     return key, message[0].lower() + message[1:]
 
 

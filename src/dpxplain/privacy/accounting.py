@@ -53,6 +53,22 @@ def _minimum(function: Callable[[float], float], low: float, high: float) -> flo
     return min(at_left, at_right)
 
 
+def rho_within(target: float, delta: float) -> float:
+    """The largest ρ whose (ε, δ) guarantee keeps within the target ε, rounded down to three digits.
+
+    >>> rho_within(1.0, 1e-6), epsilon(rho_within(1.0, 1e-6), 1e-6) <= 1.0
+    (0.0243, True)
+    """
+    low, high = 0.0, target
+    while epsilon(high, delta) <= target:  # only for a δ near 1
+        high *= 2
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon(middle, delta) <= target else (low, middle)
+    step = 10.0 ** (math.floor(math.log10(low)) - 2)
+    return float(f"{math.floor(low / step) * step:.3g}")
+
+
 def _at_order(log_excess: float, rho: float, delta: float) -> float:
     """The ε that the Rényi divergence of order α implies, where log_excess = log(α − 1)."""
     excess = math.exp(log_excess)

@@ -18,6 +18,7 @@ from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import plan_preparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
+from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
 from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
@@ -122,6 +123,7 @@ class Answer(Frozen, Charted, Tabular):
         """A group's value, by name; also of a group that LIMIT does not show."""
         return self._every[self.groups.find(group)]
 
+    @checked_arguments
     def why(
         self,
         group: object,
@@ -154,6 +156,7 @@ class Answer(Frozen, Charted, Tabular):
             method=method,
         )
 
+    @checked_arguments
     def prepare(
         self,
         rho: float,
@@ -169,6 +172,7 @@ class Answer(Frozen, Charted, Tabular):
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         return self.plan_prepare(rho, choice).run()
 
+    @checked_arguments
     def preview_prepare(
         self,
         rho: float,

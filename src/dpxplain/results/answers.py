@@ -17,6 +17,7 @@ from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.answer import Answer, AnswerRow, plain_value
+from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.question import Question
 from dpxplain.results.shaping import shaped_by
@@ -131,6 +132,7 @@ class Answers(Frozen, Charted, Tabular):
             f"{name!r} is not an aggregate of this answer.", remedy=f"Choose one of: {', '.join(self.names)}."
         )
 
+    @checked_arguments
     def why(
         self,
         group: object,

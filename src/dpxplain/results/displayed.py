@@ -7,8 +7,11 @@ import importlib
 import io
 import json
 from abc import ABC, abstractmethod
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
     import pandas
@@ -76,7 +79,10 @@ class Tabular(ABC):
         )
 
     def to_pandas(self) -> pandas.DataFrame:
-        import pandas
+        try:
+            import pandas
+        except ModuleNotFoundError as missing:
+            raise _not_installed("pandas", missing) from None
 
         frame = pandas.DataFrame.from_records(self.records())
         if self.shaped_by:
@@ -84,7 +90,10 @@ class Tabular(ABC):
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        import polars
+        try:
+            import polars
+        except ModuleNotFoundError as missing:
+            raise _not_installed("polars", missing) from None
 
         return polars.DataFrame(self.records(), infer_schema_length=None)
 
@@ -102,3 +111,21 @@ class Tabular(ABC):
         writer.writeheader()
         writer.writerows(rows)
         return text.getvalue()
+
+
+def _not_installed(package: str, missing: ModuleNotFoundError) -> BadRequest:
+    return BadRequest(
+        f"to_{package}() needs {missing.name or package}, which is not installed.",
+        remedy=f"Install it with: pip install {package}. Without it there are records(), to_arrow(), "
+        "to_csv() and to_json().",
+    )
+
+
+def check_report_name(path: Path) -> None:
+    """Refuses a report under a name that promises another format."""
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise BadRequest(
+            f"A report is written as HTML, not as {path.suffix}.",
+            remedy=f"Name it {path.stem}.html, which word processors open too; the table alone comes from "
+            "to_csv(), to_json(), to_pandas(), to_polars() or to_arrow().",
+        )

@@ -15,7 +15,7 @@ from dpxplain.model.release import ExplanationRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
-from dpxplain.results.displayed import Charted, Record, Tabular, renderer
+from dpxplain.results.displayed import Charted, Record, Tabular, check_report_name, renderer
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.results.shaping import UNMATCHED
@@ -128,6 +128,7 @@ class Explanation(Frozen, Charted, Tabular):
 
     def save(self, path: str | Path) -> Path:
         """Write the whole story, question and table, as one self-contained HTML file."""
+        check_report_name(Path(path))
         return Path(renderer("report").save_report(self, path))
 
     def truth(self) -> Truth:

@@ -20,6 +20,7 @@ from dpxplain.phases.prepare_answer import find_prepared
 from dpxplain.phases.price_search import best_split, rho_for_margin, rho_for_ranks
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by, plan_by
 from dpxplain.results.displayed import Charted
 from dpxplain.results.explanation import Explanation, PlannedExplanation
@@ -137,6 +138,7 @@ class Question(Frozen, Charted):
         influence: CustomInfluence,
     ) -> CustomExplanation: ...
 
+    @checked_arguments
     def explain(
         self,
         k: int = 5,
@@ -200,6 +202,7 @@ class Question(Frozen, Charted):
         influence: CustomInfluence,
     ) -> CustomPreview: ...
 
+    @checked_arguments
     def preview(
         self,
         k: int = 5,
@@ -224,6 +227,7 @@ class Question(Frozen, Charted):
             return CustomPreview.of(plan, self.text, self._dataset)
         return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity).preview()
 
+    @checked_arguments
     def rho_for(
         self,
         *,

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from dpxplain.errors import SchemaError
 from dpxplain.ledger.place import DEFAULT_LEDGER, LEDGER_FILE
+from dpxplain.model.unknown_keys import unknown_key
 
 LEDGER_VARIABLE = "DPXPLAIN_LEDGER"
 DEFAULT_PORT = 8765
@@ -240,6 +241,7 @@ def _anchored(server: Serving, folder: Path) -> Serving:
 
 def _explain(error: Any) -> str:
     key = ".".join(str(part) for part in error["loc"]) or "configuration"
-    kinds = {"missing": "is missing", "extra_forbidden": "is not a known key"}
-    message = kinds.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        return f"{key}: {unknown_key(Config, error['loc'])}"
+    message = "is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
     return f"{key}: {message[0].lower() + message[1:]}"
