@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import (
     BadRequest,
@@ -18,11 +19,13 @@ from dpxplain.errors import (
     SourceError,
     Unavailable,
 )
+from dpxplain.model import expression_reader
 from dpxplain.model.contrast import Verdict
 
 if TYPE_CHECKING:
     from dpxplain.explanation.custom import CustomInfluence, FormulaInfluence, RatioInfluence
     from dpxplain.explanation.recipes import differs, either, ranges, thresholds
+    from dpxplain.model.expression import Expression
     from dpxplain.model.schema import Schema
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
@@ -90,6 +93,15 @@ _HOMES = {
     "ranges": "dpxplain.explanation.recipes",
     "thresholds": "dpxplain.explanation.recipes",
 }
+
+
+def _read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
+    from dpxplain.sql.expression_parser import read_expression
+
+    return read_expression(text, columns)
+
+
+expression_reader.plug_in(_read_expression)
 
 
 def __getattr__(name: str) -> object:

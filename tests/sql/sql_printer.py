@@ -41,6 +41,11 @@ FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
 
 
 def name(text: str) -> str:
+    """A column; that of an expression is called by its SQL."""
+    return identifier(text) if text in SCHEMA.columns else f"({text})"
+
+
+def identifier(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if not text.isidentifier() or text == "Group" else text
 
 
@@ -84,7 +89,7 @@ def sql(
         f"{a.kind.upper()}({name(a.column) if a.column else '*'})" for a in (query.aggregate, *more)
     ]
     items = [
-        f"{name(o.column) if o.column else aggregates[o.aggregate]} AS {name(o.name)}"
+        f"{name(o.column) if o.column else aggregates[o.aggregate]} AS {identifier(o.name)}"
         for o in presentation.outputs
     ]
     text = f"SELECT {', '.join(items)} FROM {query.table}"

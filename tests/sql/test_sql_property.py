@@ -167,7 +167,7 @@ def rows(engine: duckdb.DuckDBPyConnection, text: str) -> list[str] | None:
 def test_word_soup_is_refused_or_understood(words: list[str], select: bool) -> None:
     statement = admitted(("SELECT " if select else "") + " ".join(words))
     if statement is not None:
-        assert filter_columns(statement.query.where) <= set(SCHEMA.columns)
+        assert all(SCHEMA.column(name) for name in filter_columns(statement.query.where))
 
 
 @settings(RELAXED, max_examples=200)
@@ -207,8 +207,8 @@ def test_a_mutated_query_is_refused_or_means_what_it_says(
     statement = admitted(text)
     if statement is None:
         return
-    assert filter_columns(statement.query.where) <= set(SCHEMA.columns)
-    assert set(statement.query.group_by) <= set(SCHEMA.columns)
+    assert all(SCHEMA.column(name) for name in filter_columns(statement.query.where))
+    assert all(SCHEMA.domain(name) for name in statement.query.group_by)
     again = parse(reprint(statement), SCHEMA)
     assert (again.queries, again.presentation) == (statement.queries, statement.presentation)
     if statement.presentation.limit is None and (expected := rows(engine, text)) is not None:

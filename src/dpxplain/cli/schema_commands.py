@@ -179,7 +179,7 @@ def family_sizes(declared: Schema) -> dict[int, int]:
 
 
 def _kind(column: Column) -> str:
-    parts = []
+    parts = [] if column.expression is None else [column.expression]
     if column.values is not None:
         parts.append("categories")
     if column.edges is not None:

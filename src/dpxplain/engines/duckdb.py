@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
-from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote
+from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote, with_derived
 from dpxplain.engines.duckdb_source import open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file
 from dpxplain.engines.engine import Grouped
@@ -26,9 +27,12 @@ from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import (
     CONDENSED,
+    DERIVED,
     ENCODED,
+    Rendered,
     code_column,
     condensed_columns,
+    expressions,
     fits_condensed,
     grouped_select,
     grouping_parts,
@@ -73,7 +77,8 @@ class DuckDBEngine:
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
-        sizes = {name: len(self.schema.domain(name)) + 1 for name in self.schema.discrete()}
+        names = {*query.group_by, *(name for subset in subsets for name in subset)}
+        sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
         scan = self._dense_scan if suits_dense(query.group_by, subsets, sizes) else self._grouping_sets
         return scan(query, subsets, self._condensed and fits_condensed(query, self.schema))
 
@@ -85,7 +90,8 @@ class DuckDBEngine:
         counts = DenseCounts(query.group_by, subsets, {n: len(self.schema.domain(n)) + 1 for n in names})
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):
-            relation = cursor.sql(rendered.sql("duckdb"), params=rendered.parameters)
+            sql, parameters = self._statement(rendered, query)
+            relation = cursor.sql(sql, params=parameters)
             for batch in checking(relation.to_arrow_reader(ROWS_AT_ONCE)):
                 columns = {name: batch[name].to_numpy() for name in batch.schema.names}
                 codes = {name: columns[code_column(self.schema, name)] for name in names}
@@ -97,7 +103,7 @@ class DuckDBEngine:
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):
-            rows = cursor.execute(rendered.sql("duckdb"), rendered.parameters).fetchnumpy()
+            rows = cursor.execute(*self._statement(rendered, query)).fetchnumpy()
 
         def numbers(name: str) -> NDArray[np.int64]:
             return np.asarray(np.ma.filled(rows[name], 0), dtype=np.int64)
@@ -112,21 +118,33 @@ class DuckDBEngine:
             subset = _subset_numbers(masks, attributes, subsets)
         return Grouped(codes, subset, count, total)
 
+    def _statement(self, rendered: Rendered, query: Query) -> tuple[str, list[Any]]:
+        """SQL and parameters, with the columns of the query's own expressions added to the table's rows."""
+        sql, parameters = rendered.sql("duckdb"), rendered.parameters
+        names = expressions(query, self.schema)
+        if not names:
+            return sql, parameters
+        rows, further = with_derived(self.schema, names, f"SELECT * FROM {ENCODED}")
+        return f"WITH {DERIVED} AS NOT MATERIALIZED ({rows}) {sql}", [*further, *parameters]
+
     def _encode(self, source: object, cache_folder: Path | None) -> None:
         opened = open_source(self._connection, source)
         check_columns(self.schema, opened.types, opened.untyped)
-        rows = self._encoded_rows(encoding(self.schema, self._connection))
+        derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
+        rows, parameters = with_derived(
+            self.schema, derived, self._encoded_rows(encoding(self.schema, self._connection))
+        )
         unreadable = SourceError(
             f"The source of {self.schema.table.name} could not be read to its end.",
             remedy="Is it damaged, or does a line of it have too few or too many values?",
         )
         with quiet(unreadable):
-            cache = self._cache(source, rows, cache_folder)
+            cache = self._cache(source, f"{rows} {parameters}", cache_folder)
             if cache is None or not cache.load(self._connection):
                 identity = None if cache is None else cache.identity()
                 opened.check_rows()
                 opened.relation.create_view("source")
-                self._connection.execute(f"CREATE TABLE {ENCODED} AS {rows}")
+                self._connection.execute(f"CREATE TABLE {ENCODED} AS {rows}", parameters)
                 self._connection.execute("DROP VIEW source")
                 if cache is not None:
                     cache.store(self._connection, identity)

@@ -49,6 +49,8 @@ def _read(schema: Schema, connection: duckdb.DuckDBPyConnection) -> str:
     encoded = encoding(schema, connection)
     parts = []
     for number, (name, column) in enumerate(schema.columns.items()):
+        if column.expression is not None:  # follows from the columns that are looked at
+            continue
         source = quote(name)
         if column.domain is not None:
             parts.append(f"{encoded[code_column(schema, name)]} AS code_{number}")
@@ -70,6 +72,8 @@ def _read(schema: Schema, connection: duckdb.DuckDBPyConnection) -> str:
 def _figures(connection: duckdb.DuckDBPyConnection, schema: Schema) -> SourceFigures:
     counts = {"rows": "count(*)"}
     for number, column in enumerate(schema.columns.values()):
+        if column.expression is not None:
+            continue
         counts |= {f"{key}_{number}": sql for key, sql in _counts(number, column).items()}
     has_unit = schema.privacy.unit != "row"
     if has_unit:
@@ -88,6 +92,7 @@ def _figures(connection: duckdb.DuckDBPyConnection, schema: Schema) -> SourceFig
         columns={
             name: _column(connection, number, column, figures)
             for number, (name, column) in enumerate(schema.columns.items())
+            if column.expression is None
         },
     )
 

@@ -6,10 +6,15 @@ undeclared or clamped (SPEC section 2, item 6).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import duckdb
 import pyarrow as pa
 
+from dpxplain.engines.duckdb_expressions import ExpressionSQL, sql_type
 from dpxplain.errors import SchemaError
+from dpxplain.model.expression_reader import read_expression
 from dpxplain.model.schema import Column, Schema
 from dpxplain.sql.render import code_column, units_column, value_column
 
@@ -35,6 +40,8 @@ def check_columns(schema: Schema, types: dict[str, str], untyped: frozenset[str]
             remedy=_columns_of(types, untyped),
         )
     for name, column in schema.columns.items():
+        if column.expression is not None:
+            continue
         if name not in types:
             raise SchemaError(
                 f"columns.{name} is declared, but the source has no such column.",
@@ -85,6 +92,8 @@ def encoding(schema: Schema, connection: duckdb.DuckDBPyConnection) -> dict[str,
     """The encoded table's columns, and the SQL expression of each."""
     columns = {}
     for name, column in schema.columns.items():
+        if column.expression is not None:
+            continue
         if column.values is not None:
             columns[code_column(schema, name)] = _category_code(schema, name, connection)
             continue
@@ -108,6 +117,46 @@ def known_unit(name: str) -> str:
     """Whether a row names its privacy unit. Several rows that do not may belong to one person."""
     unit = quote(name)
     return f"({unit} IS NOT NULL AND lower(CAST({unit} AS VARCHAR)) NOT IN ('', 'nan'))"
+
+
+def with_derived(schema: Schema, names: Iterable[str], rows: str) -> tuple[str, list[Any]]:
+    """SQL of the rows with the encoded columns of expressions added, and its parameters.
+
+    Expressions are evaluated over encoded columns, so they see declared values only; their own values are
+    clamped or listed like those of any column, whatever was inferred of them.
+    """
+    parameters: list[Any] = []
+    for name in names:
+        column = schema.column(name)
+        assert column.expression is not None
+        expression = ExpressionSQL(schema)
+        value = expression.render(read_expression(column.expression, schema.columns))
+        added, listed = _derived_columns(schema, name, column)
+        rows = f"SELECT * EXCLUDE (derived), {added} FROM (SELECT *, {value} AS derived FROM ({rows}))"
+        parameters = [*listed, *expression.parameters, *parameters]
+    return rows, parameters
+
+
+def _derived_columns(schema: Schema, name: str, column: Column) -> tuple[str, list[Any]]:
+    """The encoded columns of the value that is called `derived`, and their parameters."""
+    columns: dict[str, str] = {}
+    parameters: list[Any] = []
+    number = "CAST(derived AS DOUBLE)"
+    missing = f"(derived IS NULL OR isnan({number}))"
+    if column.values is not None:
+        listed = [value for value in schema.domain(name) if value is not None]
+        parameters.append(listed)
+        code = f"COALESCE(list_position(?::{sql_type(listed)}[], derived), 0)"
+        if None in schema.domain(name):
+            code = f"CASE WHEN derived IS NULL THEN {len(listed) + 1} ELSE {code} END"
+        columns[code_column(schema, name)] = f"CAST({code} AS {_smallest_type(len(listed) + 1)})"
+    elif column.edges is not None:
+        columns[code_column(schema, name)] = _bin_code(column, number, missing)
+    if column.bounds is not None:
+        columns[units_column(schema, name)] = _units(column, number, missing)
+    elif column.edges is not None:
+        columns[value_column(schema, name)] = f"CASE WHEN {missing} THEN NULL ELSE {number} END"
+    return ", ".join(f"{expression} AS {name}" for name, expression in columns.items()), parameters
 
 
 def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnection) -> str:

@@ -111,10 +111,10 @@ def chosen_family(choice: CheckedChoice, schema: Schema, query: Query, parse: Pa
 
 
 def eligible_attributes(schema: Schema, query: Query) -> list[str]:
-    """The columns that may explain: discrete, and neither grouped nor aggregated by."""
-    return [
-        name for name in schema.discrete() if name not in query.group_by and name != query.aggregate.column
-    ]
+    """The columns that may explain: discrete, and neither grouped nor aggregated by, nor read to do so."""
+    measured = () if query.aggregate.column is None else (query.aggregate.column,)
+    used = schema.sources((*query.group_by, *measured))
+    return [name for name in schema.discrete() if not schema.sources((name,)) & used]
 
 
 def _plain_predicates(predicates: Predicates) -> tuple[str | Recipe | Either, ...]:

@@ -79,6 +79,7 @@ class Column(Declared):
     bounds: tuple[float, float] | None = None
     step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     center: float | None = Field(default=None, allow_inf_nan=False)  # a typical value; averages expect it
+    expression: str | None = Field(default=None, min_length=1)  # SQL over the columns declared above it
     null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
     description: str = ""
 
@@ -118,9 +119,13 @@ class Column(Declared):
 
     @model_validator(mode="after")
     def _consistent(self) -> Column:
-        if self.values is not None and (self.edges is not None or self.bounds is not None):
+        is_declared = self.values is not None or self.edges is not None or self.bounds is not None
+        is_both = self.values is not None and (self.edges is not None or self.bounds is not None)
+        if is_both and self.expression is None:  # what is inferred from an expression can be both
             raise ValueError("values cannot stand beside edges or bounds")
-        if self.values is None and self.edges is None and self.bounds is None:
+        if self.expression is not None and not is_declared:
+            return self  # completed by the schema, which knows the other columns
+        if not is_declared:
             raise ValueError("needs values (categories), edges (bins) or bounds (a numeric range)")
         if self.null and self.values is None and self.edges is None:
             raise ValueError("null needs values or edges; a NULL in a column with bounds only is left out")

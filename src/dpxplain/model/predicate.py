@@ -6,37 +6,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Not, Or
 from dpxplain.model.schema import Bin, DomainValue, label
-
-_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
-_RESERVED = re.compile(
-    "(?:and|as|between|by|case|distinct|end|else|false|from|group|having|in|is|join|limit|not|null|on|or|order"
-    r"|select|then|true|union|when|where|with)\Z"
-)
-
-
-def sql_name(name: str) -> str:
-    """An identifier as SQL, quoted only where it must be.
-
-    >>> sql_name("native_country"), sql_name("hours per week")
-    ('native_country', '"hours per week"')
-    >>> sql_name("order")
-    '"order"'
-    """
-    is_plain = _PLAIN_NAME.match(name) and not _RESERVED.match(name)
-    return name if is_plain else '"' + name.replace('"', '""') + '"'
-
-
-def sql_literal(value: str | int | float | bool) -> str:
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return f"{value:.15g}"
+from dpxplain.model.sql_text import sql_literal, sql_name
 
 
 @dataclass(frozen=True)

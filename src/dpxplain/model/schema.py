@@ -9,8 +9,10 @@ import copy
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -18,6 +20,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import Bin, Column, DomainValue, Grid, label
+from dpxplain.model.derived_column import derive, with_derived
+from dpxplain.model.expression import columns_of
+from dpxplain.model.expression_reader import read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
 from dpxplain.model.unknown_keys import unknown_key
 
@@ -99,7 +104,7 @@ class Schema(Declared):
     @field_validator("columns")
     @classmethod
     def _immutable(cls, columns: dict[str, Column]) -> Columns:
-        return Columns(columns)
+        return Columns(with_derived(columns))
 
     @classmethod
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:
@@ -145,14 +150,27 @@ class Schema(Declared):
             ) from None
 
     def column(self, name: str) -> Column:
-        return self.columns[name]
+        """A declared column, or the column of an expression that a query has in place of one."""
+        declared = self.columns.get(name)
+        return _adhoc_column(name, _SchemaKey(self)) if declared is None else declared
 
     def domain(self, name: str) -> tuple[DomainValue, ...]:
         """The declared values of a discrete column."""
-        domain = self.columns[name].domain
+        domain = self.column(name).domain
         if domain is None:
             raise SchemaError(f"Column {name} has no declared values or edges.")
         return domain
+
+    def sources(self, names: Iterable[str]) -> set[str]:
+        """The columns of the data that the named columns are or are derived from."""
+        sources: set[str] = set()
+        for name in names:
+            expression = self.column(name).expression
+            if expression is None:
+                sources.add(name)
+            else:
+                sources |= self.sources(columns_of(read_expression(expression, self.columns)))
+        return sources
 
     def fingerprint(self) -> str:
         """A hash of everything that sensitivities follow from; it differs after any change of it."""
@@ -161,7 +179,17 @@ class Schema(Declared):
             [self.table.name, self.table.version],
             [privacy.rho, privacy.delta, privacy.unit, privacy.max_rows, privacy.neighbours],
             [
-                [c.values, c.edges, c.bounds, c.step, c.center, c.null, c.domain, c.bounds and c.grid]
+                [
+                    c.values,
+                    c.edges,
+                    c.bounds,
+                    c.step,
+                    c.center,
+                    c.null,
+                    c.expression,
+                    c.domain,
+                    c.bounds and c.grid,
+                ]
                 for c in self.columns.values()
             ],
             list(self.columns),
@@ -171,6 +199,25 @@ class Schema(Declared):
     def discrete(self) -> Iterator[str]:
         """Names of the columns that can be grouped or explained by, in the declared order."""
         return (name for name, column in self.columns.items() if column.domain is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class _SchemaKey:
+    """A schema compared by identity: it is frozen, and comparing whole domains takes long."""
+
+    schema: Schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SchemaKey) and other.schema is self.schema
+
+
+@lru_cache(maxsize=1024)
+def _adhoc_column(expression: str, key: _SchemaKey) -> Column:
+    """The column of an expression in a query; it follows from the text and the schema alone."""
+    return derive(Column(expression=expression), key.schema.columns)
 
 
 def _canonical(value: Any) -> Any:

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from dpxplain.model.column import Column
 from dpxplain.model.query import And, Filter, IsNull, Not, Or, Query, filter_columns
-from dpxplain.model.schema import Schema
+from dpxplain.model.schema import Schema, label
 from dpxplain.results.formats import clean
+
+_LISTED = 5  # values of a derived column that are named
 
 UNMATCHED = "A row with an undeclared value in a column matches no predicate on that column."
 """Said of everything that compares predicates."""
@@ -30,7 +32,7 @@ def shaped_by(queries: Sequence[Query], schema: Schema) -> tuple[str, ...]:
     Rows whose dep_delay is NULL or NaN are left out.
     Rows with an undeclared origin are left out, NULL included.
     """
-    parts = (_kept_rows, _measured, _grouped, _filtered)
+    parts = (_kept_rows, _derived, _measured, _grouped, _filtered)
     return tuple(dict.fromkeys(text for part in parts for query in queries for text in part(query, schema)))
 
 
@@ -59,11 +61,45 @@ def _kept_rows(query: Query, schema: Schema) -> Iterator[str]:
         yield f"At most {counted}; its other rows, and rows without one, are left out."
 
 
+def _derived(query: Query, schema: Schema) -> Iterator[str]:
+    """What is inferred of expressions, and what they see of the columns that they read."""
+    measured = () if query.aggregate.column is None else (query.aggregate.column,)
+    for name in dict.fromkeys((*query.group_by, *measured, *sorted(filter_columns(query.where)))):
+        column = schema.column(name)
+        if column.expression is None:
+            continue
+        if name not in filter_columns(query.where) or name in (*query.group_by, *measured):
+            yield f"{clean(name)} {_inferred(column)}."
+        for source in sorted(schema.sources((name,))):
+            read = schema.column(source)
+            if read.bounds is not None and read.is_numeric:
+                low, high = _ends(read)
+                yield f"Values of {clean(source)} below {low} or above {high} count as {low} or {high}."
+            else:
+                yield f"In an expression, an undeclared {clean(source)} reads as NULL."
+
+
+def _inferred(column: Column) -> str:
+    """The values of a derived column, in words."""
+    if column.values is not None:
+        listed = [label(value) for value in column.values[:_LISTED]]
+        more = len(column.values) - len(listed)
+        values = ", ".join(listed) + (f" and {more:,} more" if more else "")
+        return f"has the values {clean(values)}, as its expression says"
+    if column.bounds is not None:
+        low, high = _ends(column)
+        return f"lies between {low} and {high}, by the declarations of what it is made of"
+    return "is binned"
+
+
 def _measured(query: Query, schema: Schema) -> Iterator[str]:
     if query.aggregate.column is None:
         return
     name, column = clean(query.aggregate.column), schema.column(query.aggregate.column)
     is_count = query.aggregate.kind == "count"
+    if column.expression is not None:
+        yield f"Rows where {name} is NULL are {'not counted' if is_count else 'left out'}."
+        return
     if column.values is not None:
         yield f"Rows with an undeclared {name} are not counted, nor is NULL."
         return
@@ -87,9 +123,10 @@ def _grouped(query: Query, schema: Schema) -> Iterator[str]:
 
 def _filtered(query: Query, schema: Schema) -> Iterator[str]:
     null_tests = _null_tests(query.where)
-    for name in sorted(filter_columns(query.where), key=list(schema.columns).index):
+    names = filter_columns(query.where)
+    for name in (declared for declared in schema.columns if declared in names):
         column, shown = schema.column(name), clean(name)
-        if column.bounds is not None:
+        if column.bounds is not None and column.is_numeric:
             low, high = _ends(column)
             rounding = "" if column.step is None else f" and rounded to multiples of {_number(column.step)}"
             yield f"WHERE compares {shown} after it is clamped to {low} to {high}{rounding}."

@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpxplain.sql.advice import GRAMMAR, WORDS, advice
+from dpxplain.sql.expression_words import NODES, is_expression_word
 from dpxplain.sql.source import DIALECT, Source, grow
 
 _CLAUSES = (
@@ -78,6 +79,7 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
     exp.Between: {"this", "low", "high"},
     exp.In: {"this", "expressions"},
     **{kind: {"this", "expression"} for kind in _BINARY},
+    **NODES,
 }
 
 _STARTS = (TokenType.WITH, TokenType.SELECT, TokenType.DISTINCT)
@@ -89,8 +91,6 @@ _LITERALS = {TokenType.STRING, TokenType.NUMBER}
 
 # Nodes that stand for a word of the text and carry its position.
 _WORDS_OF_THE_TREE = (exp.Identifier, exp.Literal, exp.Star, exp.Count, exp.Sum, exp.Avg)
-
-_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 
 
 def admit(source: Source) -> exp.Select:
@@ -119,7 +119,7 @@ def _every_word_is_known(source: Source, names: set[int]) -> None:
     for i, token in enumerate(source.tokens):
         before = source.tokens[i - 1] if i else None
         after = source.tokens[i + 1] if i + 1 < len(source.tokens) else None
-        if token.start in names:
+        if token.start in names or is_expression_word(source.tokens, i):
             continue
         if token.token_type is TokenType.COMMA and _ends_a_list(after):
             raise source.refuse("A comma is followed by nothing.", "Remove the comma.", token)
@@ -149,9 +149,6 @@ def _every_node_is_known(source: Source, tree: exp.Expr) -> None:
 
 
 def _node_refused(source: Source, node: exp.Expr) -> Exception:
-    if isinstance(node, _ARITHMETIC):
-        remedy = "Compute the number beforehand and compare the column with it."
-        return source.refuse("Arithmetic is not answered.", remedy, node)
     if isinstance(node, exp.Tuple):
         remedy = "Write plain columns, separated by commas; compare one column at a time."
         return source.refuse("A list in parentheses is not answered here.", remedy, node)

@@ -39,11 +39,9 @@ _SETS = (
 _GROUPS = ("{}", "List plain columns in GROUP BY, and ask once for each grouping.")
 _WINDOW = ("A window function", "Use a plain COUNT, SUM or AVG with GROUP BY.")
 _PATTERN = ("Pattern matching with {}", "List the declared values that match: column IN ('...', '...').")
-_ARITHMETIC = ("Arithmetic with {}", "Compute the number beforehand and compare the column with it.")
+_ARITHMETIC = ("Arithmetic with {}", "Use +, -, *, / and %; FLOOR(a / b) divides whole numbers.")
 _SAMPLE = ("Sampling with {}", "Ask about the whole table.")
 _DISTINCT = ("DISTINCT here", "Leave it out: GROUP BY already gives each group once.")
-_CASE = ("CASE", "Put the condition into WHERE, and ask once for each condition.")
-_CAST = ("A cast", "Write a literal of the column's own type: 30, 'text' or TRUE.")
 _SUBQUERY = ("A subquery here", "Put its conditions into WHERE; a subquery may stand behind FROM.")
 _PARAMETER = ("A parameter ({})", "Write the value itself into the SQL.")
 _NULL_TEST = ("{}", "Write IS NULL or IS NOT NULL.")
@@ -58,7 +56,6 @@ _ALL = ("ALL", "Leave it out, and name the columns.")
 WORDS: dict[str, tuple[str, str]] = {
     "HAVING": ("HAVING", "Leave it out and filter the released answer; that is free."),
     "QUALIFY": ("QUALIFY", "Leave it out and filter the released answer; that is free."),
-    "FILTER": ("FILTER", "Put the condition into WHERE."),
     "WITH": ("WITH here", "Begin the statement with it: WITH name AS (SELECT ...) SELECT ..."),
     "RECURSIVE": ("WITH RECURSIVE", "Leave RECURSIVE out; a common table expression selects and filters."),
     "MATERIALIZED": ("MATERIALIZED", "Leave it out: it changes nothing."),
@@ -71,7 +68,6 @@ WORDS: dict[str, tuple[str, str]] = {
     "DISTINCT ON": ("DISTINCT ON", "Write DISTINCT without ON, or leave it out."),
     "<=>": _SAME,
     "NULLS": ("NULLS FIRST or LAST", "Leave it out and order the released answer; that is free."),
-    "+": (_ARITHMETIC[0], f"{_ARITHMETIC[1]} Positive numbers need no sign."),
     "EXISTS": _SUBQUERY,
     "USING SAMPLE": ("Sampling with USING SAMPLE", _SAMPLE[1]),
     "COLLATE": ("COLLATE", "Text is compared exactly; list the declared values with IN."),
@@ -81,12 +77,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "REPLACE": ("* REPLACE", "Name the columns."),
     "SYMMETRIC": ("BETWEEN SYMMETRIC", "Write BETWEEN with the smaller number first."),
     "XOR": ("XOR", "Write it with AND, OR and NOT."),
-    "CAST": _CAST,
-    "TRY_CAST": _CAST,
-    "::": _CAST,
-    "DATE": _CAST,
-    "TIMESTAMP": _CAST,
-    "INTERVAL": _CAST,
+    "INTERVAL": ("INTERVAL", "Compare with a DATE or TIMESTAMP, or use EXTRACT or DATE_TRUNC."),
     "TOP": ("TOP", "Write LIMIT n at the end."),
     "#": ("A column by position (#)", "Name the column."),
     "||": ("Joining text with ||", "Write the whole text in one pair of quotation marks."),
@@ -98,11 +89,10 @@ for _words, _rule in {
     ("UNION", "INTERSECT", "EXCEPT"): _SETS,
     ("ROLLUP", "CUBE", "GROUPING SETS", "GROUPING"): _GROUPS,
     ("OVER", "WINDOW", "PARTITION", "PARTITION BY"): _WINDOW,
-    ("LIKE", "ILIKE", "SIMILAR TO", "GLOB", "RLIKE", "REGEXP", "~", "~~", "~*", "~~~"): _PATTERN,
-    ("/", "//", "%", "^", "**", "&", "|", "<<", ">>", "DIV"): _ARITHMETIC,
+    ("SIMILAR TO", "GLOB", "RLIKE", "REGEXP", "~", "~~", "~*", "~~~"): _PATTERN,
+    ("//", "%", "^", "**", "&", "|", "<<", ">>", "DIV"): _ARITHMETIC,
     ("TABLESAMPLE", "SAMPLE"): _SAMPLE,
     ("DISTINCT",): _DISTINCT,
-    ("CASE", "WHEN", "THEN", "ELSE", "END"): _CASE,
     ("SELECT", "ANY", "SOME"): _SUBQUERY,
     ("?", "$", "@", ":"): _PARAMETER,
     ("ISNULL", "NOTNULL"): _NULL_TEST,
@@ -138,12 +128,11 @@ FUNCTIONS: dict[str, str] = {
     "MAX": "Only COUNT, SUM and AVG are answered; the declared bounds or edges say where values lie.",
     "MEDIAN": "Only COUNT, SUM and AVG are answered; ask COUNT(*) grouped by a binned column.",
     "MEAN": "Write AVG(column).",
-    "COALESCE": "Test for NULL with IS NULL.",
-    "IF": "Put the condition into WHERE.",
-    "IFNULL": "Test for NULL with IS NULL.",
-    "IIF": "Put the condition into WHERE.",
-    "COUNT_IF": "Write COUNT(*) and put the condition into WHERE.",
-    "COUNTIF": "Write COUNT(*) and put the condition into WHERE.",
+    "IIF": "Write CASE WHEN condition THEN a ELSE b END.",
+    "COUNT_IF": "Write COUNT(*) FILTER (WHERE condition).",
+    "COUNTIF": "Write COUNT(*) FILTER (WHERE condition).",
     "NOW": "Write the value itself.",
 }
-FUNCTION = "Use the column itself; only COUNT, SUM and AVG are answered."
+FUNCTION = (
+    "Only COUNT, SUM and AVG are answered, and CASE, COALESCE, CAST, EXTRACT, ROUND and the like in them."
+)

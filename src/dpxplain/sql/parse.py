@@ -20,6 +20,7 @@ from dpxplain.model.query import Aggregate, Filter, OrderKey, Output, Presentati
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.sql.admit import admit
 from dpxplain.sql.advice import GRAMMAR
+from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
 from dpxplain.sql.inline import inline, table_scope
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
@@ -115,7 +116,7 @@ def _select(tree: exp.Select, scope: Scope) -> tuple[tuple[Aggregate, ...], tupl
     for item in tree.expressions:
         inner = item.unalias().unnest()
         column: str | None = None
-        if type(inner) in _AGGREGATES:
+        if _is_aggregate(inner):
             aggregate = _aggregate(inner, scope)
             if aggregate in aggregates:
                 # Its share of ρ would buy the same thing twice, each time with more noise.
@@ -126,7 +127,8 @@ def _select(tree: exp.Select, scope: Scope) -> tuple[tuple[Aggregate, ...], tupl
             remedy = "Name the GROUP BY columns, and add COUNT(*), SUM(column) or AVG(column)."
             raise scope.refuse("SELECT * is not answered: rows are never shown.", remedy, inner)
         else:
-            column = scope.column(inner, otherwise="" if isinstance(inner, exp.Column) else GRAMMAR)
+            _refuse_inner_aggregates(inner, scope)
+            column = column_name(inner, scope)
         name = item.alias or column or str(aggregates[-1])
         if name.casefold() in {output.name.casefold() for output in outputs}:
             remedy = "Remove it, or give it another name with AS."
@@ -138,21 +140,43 @@ def _select(tree: exp.Select, scope: Scope) -> tuple[tuple[Aggregate, ...], tupl
     return tuple(aggregates), tuple(outputs)
 
 
+def _is_aggregate(node: exp.Expr) -> bool:
+    return type(node.this if isinstance(node, exp.Filter) else node) in _AGGREGATES
+
+
+def _refuse_inner_aggregates(node: exp.Expr, scope: Scope) -> None:
+    inner = next(node.find_all(*_AGGREGATES), None)
+    if inner is not None:
+        raise scope.refuse("An aggregate cannot be part of an expression.", GRAMMAR, inner)
+
+
 def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
+    condition = node.expression.this if isinstance(node, exp.Filter) else None
+    node = node.this if isinstance(node, exp.Filter) else node
     kind = _AGGREGATES[type(node)]
     inner = node.this.unnest() if isinstance(node.this, exp.Expr) else None
-    if kind == "count" and (isinstance(inner, exp.Star) or (isinstance(inner, exp.Literal) and inner.is_int)):
-        return Aggregate("count")
-    usage = f"Write {kind.upper()}(column){' or COUNT(*)' if kind == 'count' else ''}."
-    if not isinstance(inner, exp.Column):
-        raise scope.refuse(f"{kind.upper()} takes one plain column.", usage, inner or node)
-    column = scope.column(inner)
-    if kind != "count" and scope.schema.columns[column].bounds is None:
-        usable = [name for name, declared in scope.schema.columns.items() if declared.bounds is not None]
-        instead = f"; columns with bounds: {', '.join(usable)}" if usable else ""
-        remedy = f"Declare bounds = [low, high] for {column} in the schema{instead}."
-        raise scope.refuse(f"{kind.upper()} needs a column with bounds; {column} has none.", remedy, inner)
-    return Aggregate(kind, column)
+    is_constant = isinstance(inner, exp.Literal) and inner.is_int
+    if kind == "count" and (isinstance(inner, exp.Star) or is_constant):
+        return Aggregate("count", None if condition is None else filtered_name(None, condition, scope))
+    if inner is None or isinstance(inner, exp.Star | exp.Literal):
+        usage = f"Write {kind.upper()}(column){' or COUNT(*)' if kind == 'count' else ''}."
+        raise scope.refuse(f"{kind.upper()} takes one column or expression.", usage, inner or node)
+    _refuse_inner_aggregates(inner, scope)
+    column = column_name(inner, scope) if condition is None else filtered_name(inner, condition, scope)
+    return Aggregate(kind, column if kind == "count" else _numeric(kind, column, inner, scope))
+
+
+def _numeric(kind: AggregateKind, column: str, at: exp.Expr, scope: Scope) -> str:
+    """The column to be summed: one with bounds, or the numbers of one with whole numbers or booleans."""
+    declared = scope.schema.column(column)
+    if declared.bounds is not None:
+        return column
+    if any(isinstance(value, int) for value in declared.values or ()):  # TRUE and FALSE are 1 and 0
+        return number_name(column, at, scope)
+    usable = [name for name, other in scope.schema.columns.items() if other.bounds is not None]
+    instead = f"; columns with bounds: {', '.join(usable)}" if usable else ""
+    remedy = f"Declare bounds = [low, high] for {column} in the schema{instead}."
+    raise scope.refuse(f"{kind.upper()} needs a column with bounds; {column} has none.", remedy, at)
 
 
 def _group(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...]) -> tuple[str, ...]:
@@ -162,8 +186,12 @@ def _group(tree: exp.Select, scope: Scope, outputs: tuple[Output, ...]) -> tuple
         column = _group_column(item.unnest(), scope, outputs)
         if column in columns:
             raise scope.refuse(f"{column} is grouped by twice.", "Name it once.", item)
-        if scope.schema.columns[column].domain is None:
+        if scope.schema.column(column).domain is None:
             remedy = f"Declare edges = [...] for {column} in the schema, or group by another column."
+            if column not in scope.schema.columns:
+                remedy = (
+                    f"Group by FLOOR({column} / 10), or by CASE WHEN {column} > 0 THEN 'yes' ELSE 'no' END."
+                )
             raise scope.refuse(f"{column} has no declared values or edges to group by.", remedy, item)
         if all(output.column != column for output in outputs):
             remedy = f"Add {column} to SELECT, so that the answer's rows can be told apart."
@@ -185,7 +213,8 @@ def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> 
         named = _plain_name(item)
         alias = matching(named, aliases) if named is not None else []
         if named is None or matching(named, scope.schema.columns) or not alias:
-            return scope.column(item, otherwise="GROUP BY takes columns that are selected.")
+            _refuse_inner_aggregates(item, scope)
+            return column_name(item, scope)
         output = aliases[alias[0]]
     if output.column is None:
         raise scope.refuse("An aggregate cannot be grouped by.", "Group by columns.", item)
@@ -214,13 +243,13 @@ def _ordered_output(
     if named is not None and (alias := matching(named, names)):
         return names.index(alias[0])
     remedy = f"Order by what is selected: {', '.join(names)}."
-    if type(item) in _AGGREGATES:
+    if _is_aggregate(item):
         aggregate = _aggregate(item, scope)
         if aggregate not in aggregates:
             raise scope.refuse("ORDER BY names an aggregate that is not selected.", remedy, item)
         wanted = (None, aggregates.index(aggregate))
         return next(i for i, output in enumerate(outputs) if (output.column, output.aggregate) == wanted)
-    column = scope.column(item, otherwise=remedy)
+    column = scope.column(item, otherwise=remedy) if named is not None else column_name(item, scope)
     selected = [i for i, output in enumerate(outputs) if output.column == column]
     if not selected:
         raise scope.refuse(f"ORDER BY names {column}, which is not selected.", remedy, item)

@@ -7,6 +7,7 @@ edges. A value outside the domain is unknown to a filter: it satisfies neither a
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from dpxplain.sql.source import DIALECT, grow, read
 
 ENCODED = "encoded"
 CONDENSED = "condensed"
+DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
 
 T = TypeVar("T")
 
@@ -52,15 +54,29 @@ _ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt,
 
 
 def code_column(schema: Schema, name: str) -> str:
-    return f"code_{list(schema.columns).index(name)}"
+    return f"code_{_number(schema, name)}"
 
 
 def units_column(schema: Schema, name: str) -> str:
-    return f"units_{list(schema.columns).index(name)}"
+    return f"units_{_number(schema, name)}"
 
 
 def value_column(schema: Schema, name: str) -> str:
-    return f"value_{list(schema.columns).index(name)}"
+    return f"value_{_number(schema, name)}"
+
+
+def _number(schema: Schema, name: str) -> str:
+    """The position of a declared column, or a hash that stands for the column of a query's expression."""
+    if name in schema.columns:
+        return str(list(schema.columns).index(name))
+    return "x" + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def expressions(query: Query, schema: Schema) -> list[str]:
+    """The columns of a query that are expressions of its own, not declared."""
+    measured = [] if query.aggregate.column is None else [query.aggregate.column]
+    names = dict.fromkeys([*query.group_by, *measured, *sorted(filter_columns(query.where))])
+    return [name for name in names if name not in schema.columns]
 
 
 @dataclass
@@ -81,11 +97,11 @@ def grouping_parts(attributes: Sequence[T]) -> list[Sequence[T]]:
 
 def fits_condensed(query: Query, schema: Schema) -> bool:
     """Whether the condensed table can answer: numeric columns are only summed or counted, not filtered."""
-    measured = query.aggregate.column
-    filtered = (schema.column(name) for name in filter_columns(query.where))
-    return (measured is None or schema.column(measured).is_numeric) and not any(
-        c.is_numeric for c in filtered
-    )
+    if expressions(query, schema):
+        return False
+    measured = None if query.aggregate.column is None else schema.column(query.aggregate.column)
+    is_kept = measured is None or measured.bounds is not None or measured.edges is not None
+    return is_kept and not any(schema.column(name).is_numeric for name in filter_columns(query.where))
 
 
 def condensed_columns(schema: Schema) -> tuple[list[str], dict[str, str]]:
@@ -96,7 +112,7 @@ def condensed_columns(schema: Schema) -> tuple[list[str], dict[str, str]]:
     """
     kept = {"rows": "COUNT(*)"}
     for number, column in enumerate(schema.columns.values()):
-        if column.is_numeric:
+        if column.bounds is not None or column.edges is not None:
             source = "units" if column.bounds is not None else "value"
             kept[f"known_{number}"] = f"COUNT({source}_{number})"
         if column.bounds is not None:
@@ -118,7 +134,8 @@ def grouped_select(
             codes = [exp.column(code_column(schema, name)) for name in part]
             bits = exp.Anonymous(this="GROUPING", expressions=codes)
             outputs.append(exp.alias_(bits, f"missing_{i}", copy=False))
-    number = _number(query, schema)
+    measured = query.aggregate.column
+    number = None if measured is None else _number(schema, measured)
     counted = (
         _sum("rows" if number is None else f"known_{number}")
         if condensed
@@ -142,7 +159,8 @@ def row_select(
 ) -> Rendered:
     """The rows themselves, as codes and as what each adds to its cells' count and total; never NULL."""
     parameters: list[int | float | bool] = []
-    number = _number(query, schema)
+    measured = query.aggregate.column
+    number = None if measured is None else _number(schema, measured)
     if condensed:
         counted: exp.Expr = exp.column("rows" if number is None else f"known_{number}")
     elif number is None:
@@ -161,12 +179,6 @@ def row_select(
     return Rendered(_select(outputs, query, schema, parameters, condensed=condensed), parameters)
 
 
-def _number(query: Query, schema: Schema) -> int | None:
-    """The position of the aggregated column among the declared ones."""
-    measured = query.aggregate.column
-    return None if measured is None else list(schema.columns).index(measured)
-
-
 def _select(
     outputs: list[exp.Expr],
     query: Query,
@@ -176,7 +188,7 @@ def _select(
     condensed: bool,
 ) -> exp.Select:
     """The outputs over the table's rows that the query's filter admits."""
-    table = exp.to_table(CONDENSED if condensed else ENCODED)
+    table = exp.to_table(CONDENSED if condensed else DERIVED if expressions(query, schema) else ENCODED)
     select = exp.select(*outputs, copy=False).from_(table, copy=False)
     if query.where is not None:
         select = select.where(_Conditions(schema, parameters).render(query.where), copy=False)
@@ -249,7 +261,7 @@ class _Conditions:
 
     def _compare(self, name: str, operator: str, value: Literal_) -> exp.Condition:
         column = self.schema.column(name)
-        if column.bounds is not None:
+        if column.is_numeric and column.bounds is not None:
             return self._compare_units(name, operator, value)
         if column.edges is not None:
             this: exp.Condition = exp.column(value_column(self.schema, name))

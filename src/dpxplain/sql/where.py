@@ -7,12 +7,14 @@ written in.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from sqlglot import exp
 
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Membership, Not, Operator, Or
-from dpxplain.sql.scope import Scope, is_literal
+from dpxplain.sql.expression_parser import column_name
+from dpxplain.sql.scope import Scope, is_literal, listing
 
 _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
@@ -44,9 +46,27 @@ def condition(node: exp.Expr, scope: Scope) -> Filter:
             return _is(node, scope)
         case exp.Column():
             return _bare(node, scope)
+        case exp.Like() | exp.ILike():
+            return _like(node, scope)
         case _ if type(node) in _OPERATORS:
             return _comparison(node, scope)
-    raise scope.refuse("A condition is expected here.", _COMPARE, node)
+    return _expression(node, scope)
+
+
+def _expression(node: exp.Expr, scope: Scope) -> Filter:
+    """A condition on more than one plain column, as a column of its own that is TRUE where it holds."""
+    if is_literal(node):
+        raise scope.refuse("A condition is expected here.", _COMPARE, node)
+    name = column_name(node, scope)
+    if True not in (scope.schema.column(name).values or ()):
+        raise scope.refuse("A condition is expected here.", _COMPARE, node)
+    return Comparison(name, "=", True)
+
+
+def _is_plain(*nodes: exp.Expr) -> bool:
+    """One column beside literals, which is compared in the form that the column is encoded in."""
+    column, *literals = nodes
+    return isinstance(column, exp.Column) and all(is_literal(literal) for literal in literals)
 
 
 def all_of(parts: Iterable[Filter]) -> Filter:
@@ -79,17 +99,21 @@ def _comparison(node: exp.Expr, scope: Scope) -> Filter:
         raise scope.refuse("Two literals are compared.", _COMPARE, node)
     if is_literal(left):
         left, right, operator = right, left, _FLIPPED[operator]
-    column = scope.column(left, otherwise=_COMPARE if not isinstance(left, exp.Column) else "")
     if isinstance(right, exp.Column):
-        # Text without its quotation marks reads as a column; say so rather than "two columns".
+        # Text without its quotation marks reads as a column.
         scope.column(right, otherwise=f"If text is meant, write '{right.name}'.")
-        raise scope.refuse("Two columns are compared.", _COMPARE, right)
+    if not _is_plain(left, right):
+        is_itself = operator == "=" and isinstance(right, exp.Boolean) and right.this
+        return condition(left, scope) if is_itself else _expression(node, scope)
+    column = scope.column(left)
     return Comparison(column, operator, scope.literal(column, operator, right))
 
 
 def _between(node: exp.Between, scope: Scope) -> Filter:
-    column = scope.column(node.this.unnest(), otherwise="Write column BETWEEN low AND high.")
     low, high = node.args["low"].unnest(), node.args["high"].unnest()
+    if not _is_plain(node.this.unnest(), low, high):
+        return _expression(node, scope)
+    column = scope.column(node.this.unnest())
     return And(
         (
             Comparison(column, ">=", scope.literal(column, ">=", low)),
@@ -99,14 +123,45 @@ def _between(node: exp.Between, scope: Scope) -> Filter:
 
 
 def _in(node: exp.In, scope: Scope) -> Filter:
-    column = scope.column(node.this.unnest(), otherwise="Write column IN (1, 2, 3).")
     if not node.expressions:
         raise scope.refuse("The list of IN is empty.", "Name at least one value.", node)
+    if not _is_plain(node.this.unnest(), *(value.unnest() for value in node.expressions)):
+        return _expression(node, scope)
+    column = scope.column(node.this.unnest())
     return one_of(column, [scope.literal(column, "=", value.unnest()) for value in node.expressions])
 
 
+def _like(node: exp.Expr, scope: Scope) -> Filter:
+    """The declared values that match a pattern: LIKE is IN."""
+    inner = node.this.unnest()
+    name = column_name(inner, scope)
+    texts = [value for value in scope.schema.column(name).values or () if isinstance(value, str)]
+    pattern = node.expression.unnest()
+    if not isinstance(inner, exp.Column) or not texts or not pattern.args.get("is_string"):
+        return _expression(node, scope)
+    matching = [text for text in texts if matches(text, str(pattern.this), isinstance(node, exp.ILike))]
+    if not matching:
+        problem = f"No declared value of {name} matches this pattern."
+        raise scope.refuse(problem, listing(texts), pattern)
+    members = one_of(name, matching)
+    return none_of(members) if node.args.get("negate") else members
+
+
+def matches(text: str, pattern: str, ignores_case: bool) -> bool:
+    """SQL's LIKE: % stands for any characters, _ for one.
+
+    >>> matches("Newark", "N%k", False), matches("Newark", "new___", True), matches("a.c", "abc", False)
+    (True, True, False)
+    """
+    wildcards = {"%": ".*", "_": "."}
+    parts = "".join(wildcards.get(letter, re.escape(letter)) for letter in pattern)
+    return re.fullmatch(parts, text, re.DOTALL | (re.IGNORECASE if ignores_case else 0)) is not None
+
+
 def _is(node: exp.Is, scope: Scope) -> Filter:
-    column = scope.column(node.this.unnest(), otherwise="Write column IS NULL.")
+    if not isinstance(node.this.unnest(), exp.Column):
+        return _expression(node, scope)
+    column = scope.column(node.this.unnest())
     if not isinstance(node.expression, exp.Null):
         remedy = "Write column = TRUE or column = FALSE."
         raise scope.refuse("IS is answered with NULL only.", remedy, node.expression)

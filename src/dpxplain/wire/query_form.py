@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Or, Statement
+from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Or, Statement, filter_columns
 from dpxplain.model.schema import Bin, Schema, label
 from dpxplain.wire.shapes import FormFilter, FormMeasure, QueryForm
 
 
 def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
-    """The form that asks the same, or None where SQL says more than a form can: OR, ORDER BY, an alias."""
+    """The form that asks the same, or None where SQL says more than a form can: OR, ORDER BY, expressions."""
     query, shown = statement.query, statement.presentation
     aggregates = [query.aggregate for query in statement.queries]
     plain = [*query.group_by, *map(str, aggregates)]
+    columns = {*query.group_by, *(a.column for a in aggregates if a.column), *filter_columns(query.where)}
+    if not columns <= schema.columns.keys():
+        return None
     filters = _filters(query.where, schema)
     if shown.order or shown.limit is not None or [o.name for o in shown.outputs] != plain or filters is None:
         return None

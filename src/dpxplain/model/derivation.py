@@ -1,0 +1,383 @@
+"""Infers from declarations alone what values an expression can have (docs/proofs/derived-columns.md).
+
+Every part of an expression gets a domain, so that no intermediate result can leave the range of floats. What
+has none is refused with the part at fault and a remedy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from operator import add, mul, sub
+
+from dpxplain.model.casts import cast_domain
+from dpxplain.model.column import LARGEST_BOUND, Column
+from dpxplain.model.expression import (
+    Among,
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Compared,
+    Constant,
+    DatePart,
+    DateTrunc,
+    Every,
+    Expression,
+    Like,
+    Missing,
+    Opposite,
+    Reference,
+    Some,
+    sql_of,
+)
+from dpxplain.model.sql_text import sql_literal
+from dpxplain.model.time_parts import part_domain, truncated_domain
+from dpxplain.model.value_domain import (
+    Kind,
+    ValueDomain,
+    between,
+    combined,
+    common_multiple,
+    corners,
+    joined,
+    listed,
+    mapped,
+    monotone,
+    rounded,
+    union,
+    without_zero,
+)
+
+_BOOLEANS = ValueDomain("boolean", (False, True))
+_OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
+_TEXT_FUNCTIONS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "trim": str.strip}
+
+
+class UnknownDomain(Exception):
+    """No domain follows from the declarations; says which part of the expression is at fault."""
+
+    def __init__(self, node: Expression, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem} {remedy}")
+        self.node, self.problem, self.remedy = node, problem, remedy
+
+
+def infer(node: Expression, columns: Mapping[str, Column]) -> ValueDomain:
+    """The domain of an expression over declared columns.
+
+    >>> infer(Arithmetic("*", Reference("price"), Constant(2)), {"price": Column(bounds=(0, 50))})
+    ValueDomain(kind='number', values=None, low=0.0, high=100.0, step=None)
+    """
+    return _Inference({name: declared_domain(column) for name, column in columns.items()}).domain(node)
+
+
+def declared_domain(column: Column) -> ValueDomain:
+    """What an expression sees of a declared column: clamped numbers, declared values, otherwise NULL."""
+    if column.values is not None:
+        values = [value for value in column.values if value is not None]
+        kinds: dict[type, Kind] = {str: "text", bool: "boolean", int: "number"}
+        return listed(kinds[type(values[0])], values) if values else ValueDomain("null", ())
+    if column.bounds is not None:
+        grid = column.grid
+        if column.step is not None:
+            return ValueDomain(
+                "number", None, float(grid.low * grid.step), float(grid.high * grid.step), grid.step
+            )
+        low, high = column.bounds
+        return ValueDomain("number", None, float(low), float(high))
+    assert column.edges is not None
+    return ValueDomain("number", None, float(column.edges[0]), float(column.edges[-1]))
+
+
+class _Inference:
+    """Domains of expressions where the columns have the given domains."""
+
+    def __init__(self, columns: Mapping[str, ValueDomain]) -> None:
+        self.columns = columns
+        self._known: dict[int, tuple[Expression, ValueDomain]] = {}  # by identity: parts are looked at often
+
+    def domain(self, node: Expression) -> ValueDomain:
+        if id(node) not in self._known:
+            self._known[id(node)] = node, self._bounded(node)
+        return self._known[id(node)][1]
+
+    def _bounded(self, node: Expression) -> ValueDomain:
+        domain = self._domain(node)
+        if domain.kind == "number" and not domain.is_empty:
+            largest = max(map(abs, domain.ends))
+            if not largest <= LARGEST_BOUND:
+                problem = f"{sql_of(node)} can be larger than {LARGEST_BOUND:g}."
+                raise UnknownDomain(node, problem, "Declare narrower bounds, or scale it down first.")
+        return domain
+
+    def _domain(self, node: Expression) -> ValueDomain:
+        match node:
+            case Constant(None):
+                return ValueDomain("null", ())
+            case Constant(value):
+                return _constant(value)
+            case Reference(column):
+                return self.columns[column]
+            case Arithmetic():
+                return self._arithmetic(node)
+            case Compared() | Among() | Like() | Missing() | Opposite() | Every() | Some():
+                self._check_condition(node)
+                return _BOOLEANS
+            case Case():
+                return self._case(node)
+            case Call():
+                return self._call(node)
+            case Cast(part, target):
+                cast = cast_domain(self.domain(part), target)
+                if cast is None:
+                    problem = f"{sql_of(part)} cannot be cast to {target}: its values cannot be listed."
+                    raise UnknownDomain(node, problem, "Cast whole numbers or declared values.")
+                return cast
+            case DatePart(name, part):
+                return part_domain(self._temporal(part), name)
+            case DateTrunc(unit, part):
+                truncated = truncated_domain(self._temporal(part), unit)
+                if truncated is None:
+                    problem = f"{sql_of(node)} has too many values."
+                    raise UnknownDomain(
+                        node, problem, "Truncate to a longer unit, or declare narrower bounds."
+                    )
+                return truncated
+
+    # -- Numbers -------------------------------------------------------------------------------------------
+
+    def _number(self, node: Expression) -> ValueDomain:
+        domain = self.domain(node)
+        if domain.kind != "number" or domain.is_empty:
+            hint = (
+                f"Write CAST({sql_of(node)} AS BIGINT)." if domain.kind == "boolean" else "Use numbers here."
+            )
+            raise UnknownDomain(node, f"{sql_of(node)} is not a number.", hint)
+        return domain
+
+    def _arithmetic(self, node: Arithmetic) -> ValueDomain:
+        left, right = self._number(node.left), self._number(node.right)
+        match node.operator:
+            case "+" | "-" as operator:
+                function = add if operator == "+" else sub
+                return combined(left, right, function) or corners(
+                    left, right, function, common_multiple(left, right)
+                )
+            case "*":
+                steps = left.multiple, right.multiple
+                step = None if steps[0] is None or steps[1] is None else steps[0] * steps[1]
+                return combined(left, right, mul) or corners(left, right, mul, step)
+            case "/":
+                return self._quotient(node, left, right)
+            case "%":
+                return self._remainder(node, left, right)
+
+    def _quotient(self, node: Arithmetic, left: ValueDomain, right: ValueDomain) -> ValueDomain:
+        pieces = [piece for piece in without_zero(right) if not piece.is_empty]
+        if not pieces:
+            divisor = sql_of(node.right)
+            if right.values is not None:
+                raise UnknownDomain(node, f"{divisor} is always 0, so the quotient is NULL.", "Leave it out.")
+            problem = f"{divisor} can come arbitrarily near 0, so nothing bounds the quotient."
+            remedy = f"Write CASE WHEN {divisor} >= 1 THEN {sql_of(node)} END, or another limit."
+            raise UnknownDomain(node, problem, remedy)
+        quotients = [
+            combined(left, piece, lambda a, b: a / b) or corners(left, piece, lambda a, b: a / b, None)
+            for piece in pieces
+        ]
+        return joined(quotients)
+
+    def _remainder(self, node: Arithmetic, left: ValueDomain, right: ValueDomain) -> ValueDomain:
+        divisors = without_zero(right)
+        if right.values is not None and (few := combined(left, divisors[0], math.fmod)) is not None:
+            if few.is_empty:
+                raise UnknownDomain(
+                    node, "The remainder of a division by 0 is NULL.", "Divide by another number."
+                )
+            return few
+        most = max(map(abs, right.ends))
+        low, high = left.ends
+        return between(max(min(low, 0), -most), min(max(high, 0), most), common_multiple(left, right))
+
+    def _call(self, node: Call) -> ValueDomain:
+        function, arguments = node.function, node.arguments
+        match function:
+            case "coalesce":
+                return self._united(node, arguments)
+            case "nullif":
+                self._check_comparable(node, *arguments)
+                return self.domain(arguments[0])
+            case "greatest" | "least":
+                for argument in arguments:
+                    self._number(argument)
+                return self._united(node, arguments)
+            case "lower" | "upper" | "trim":
+                return mapped(self._text(arguments[0]), "text", _TEXT_FUNCTIONS[function])
+            case "length":
+                return mapped(self._text(arguments[0]), "number", len)
+        number = self._number(arguments[0])
+        match function:
+            case "abs":
+                if number.values is not None:
+                    return mapped(number, "number", abs)
+                low, high = number.ends
+                nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+                return between(nearest, max(abs(low), abs(high)), number.multiple)
+            case "sign":
+                return mapped(listed("number", (-1, 0, 1)), "number", lambda sign: sign)
+            case "floor" | "ceil":
+                return monotone(number, math.floor if function == "floor" else math.ceil, Fraction(1))
+            case "round":
+                digits = _digits(node)
+                return monotone(number, lambda x: rounded(x, digits), Fraction(10) ** -digits)
+        raise AssertionError(function)
+
+    # -- Branches ------------------------------------------------------------------------------------------
+
+    def _case(self, node: Case) -> ValueDomain:
+        """Each result where its condition holds and the earlier ones do not, or are unknown.
+
+        A column that is NULL makes a condition on it unknown, and what reads it there is NULL.
+        """
+        inference, domains = self, []
+        for condition, result in node.branches:
+            inference._check_boolean(condition)
+            domains.append(inference._where(condition).domain(result))
+            inference = inference._unless(condition)
+        if node.otherwise is not None:
+            domains.append(inference.domain(node.otherwise))
+        return self._union(node, domains)
+
+    def _united(self, node: Expression, parts: Iterable[Expression]) -> ValueDomain:
+        return self._union(node, [self.domain(part) for part in parts])
+
+    def _union(self, node: Expression, domains: list[ValueDomain]) -> ValueDomain:
+        everything = union(domains)
+        if everything is None:
+            kinds = " and ".join(dict.fromkeys(d.kind for d in domains if d.kind != "null"))
+            raise UnknownDomain(node, f"{sql_of(node)} mixes {kinds}.", "Give all results one type.")
+        return everything
+
+    def _where(self, condition: Expression) -> _Inference:
+        """What the columns can be where a condition holds."""
+        match condition:
+            case Every(parts):
+                inference = self
+                for part in parts:
+                    inference = inference._where(part)
+                return inference
+            case Opposite(part):
+                return self._unless(part)
+            case Compared(operator, Reference(column), Constant(value)):
+                return self._narrowed(column, operator, value)
+            case Compared(operator, Constant(value), Reference(column)):
+                return self._narrowed(column, _FLIPPED[operator], value)
+        return self
+
+    def _unless(self, condition: Expression) -> _Inference:
+        """What the columns can be where a condition does not hold; NULL is no value."""
+        match condition:
+            case Some(parts):
+                inference = self
+                for part in parts:
+                    inference = inference._unless(part)
+                return inference
+            case Opposite(part):
+                return self._where(part)
+            case Compared(operator, left, right):
+                return self._where(Compared(_OPPOSITES[operator], left, right))  # type: ignore[arg-type]
+        return self
+
+    def _narrowed(self, column: str, operator: str, value: object) -> _Inference:
+        domain = self.columns[column]
+        if domain.kind != "number" or not isinstance(value, int | float) or domain.values is not None:
+            return self
+        low, high = domain.low, domain.high
+        if operator in (">", ">=", "="):
+            low = max(low, float(value))
+        if operator in ("<", "<=", "="):
+            high = min(high, float(value))
+        narrow = ValueDomain("number", ()) if low > high else replace(domain, low=low, high=high)
+        return _Inference({**self.columns, column: narrow})
+
+    # -- Conditions ----------------------------------------------------------------------------------------
+
+    def _check_boolean(self, node: Expression) -> None:
+        if self.domain(node).kind not in ("boolean", "null"):
+            raise UnknownDomain(node, f"{sql_of(node)} is not a condition.", "Write a comparison.")
+
+    def _check_condition(self, node: Expression) -> None:
+        match node:
+            case Compared(operator, left, right):
+                self._check_comparable(node, left, right)
+                ordered = operator not in ("=", "<>")
+                if ordered and self.domain(left).kind in ("text", "boolean"):
+                    problem = f"The values of {sql_of(left)} have no order, so {operator} is refused."
+                    raise UnknownDomain(node, problem, "List the values meant: IN (...).")
+            case Among(part, values):
+                for value in values:
+                    self._check_comparable(node, part, value)
+            case Like(part):
+                self._text(part)
+            case Missing(part):
+                self.domain(part)
+            case Opposite(part):
+                self._check_boolean(part)
+            case Every(parts) | Some(parts):
+                for part in parts:
+                    self._check_boolean(part)
+
+    def _check_comparable(self, node: Expression, left: Expression, right: Expression) -> None:
+        domains = self.domain(left), self.domain(right)
+        kinds = {domain.kind for domain in domains} - {"null"}
+        if len(kinds) > 1 and kinds != {"date", "timestamp"}:
+            raise UnknownDomain(node, f"{sql_of(node)} compares {' with '.join(sorted(kinds))}.", _OWN_TYPE)
+        for part, constant in ((left, right), (right, left)):
+            if isinstance(part, Reference) and isinstance(constant, Constant):
+                self._check_declared(part, constant)
+
+    def _check_declared(self, reference: Reference, constant: Constant) -> None:
+        declared = self.columns[reference.column].values
+        if declared is None or not isinstance(constant.value, str) or constant.value in declared:
+            return
+        texts = {str(value).casefold(): str(value) for value in declared}
+        near = difflib.get_close_matches(constant.value.casefold(), texts, n=1)
+        some = ", ".join(list(texts.values())[:5])
+        remedy = f"Did you mean {sql_literal(texts[near[0]])}?" if near else f"Declared: {some}."
+        text = sql_literal(constant.value)
+        problem = f"{text} is not a declared value of {reference.column}, so it can never match."
+        raise UnknownDomain(constant, problem, remedy)
+
+    def _text(self, node: Expression) -> ValueDomain:
+        domain = self.domain(node)
+        if domain.kind != "text":
+            raise UnknownDomain(node, f"{sql_of(node)} is not text.", "Use a column with text values.")
+        return domain
+
+    def _temporal(self, node: Expression) -> ValueDomain:
+        domain = self.domain(node)
+        if domain.kind not in ("date", "timestamp"):
+            remedy = 'Declare its edges, bounds or values as dates, such as "2025-01-01".'
+            raise UnknownDomain(node, f"{sql_of(node)} is not a date or timestamp.", remedy)
+        return domain
+
+
+_OWN_TYPE = "Compare values of one type; a literal is 30, 'text', TRUE or DATE '2025-01-31'."
+
+
+def _constant(value: object) -> ValueDomain:
+    kinds: dict[type, Kind] = {bool: "boolean", str: "text", int: "number", float: "number", date: "date"}
+    kind: Kind = kinds.get(type(value), "timestamp")
+    return listed(kind, [value])  # type: ignore[list-item]
+
+
+def _digits(node: Call) -> int:
+    digits = node.arguments[1] if len(node.arguments) > 1 else Constant(0)
+    if not isinstance(digits, Constant) or type(digits.value) is not int or abs(digits.value) > 15:
+        raise UnknownDomain(node, "ROUND takes a whole number of digits.", "Write ROUND(x) or ROUND(x, 2).")
+    return digits.value

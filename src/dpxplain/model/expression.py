@@ -1,0 +1,266 @@
+"""Expressions over one row's declared values, as a frozen tree that prints as canonical SQL.
+
+A derived column is one of these: declared by the curator, or written in a query. `sql/` reads them from
+text, `derivation` infers their domains, an engine evaluates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Literal
+
+from dpxplain.model.sql_text import sql_literal, sql_name
+
+Value = str | int | float | bool | date | datetime
+ArithmeticOperator = Literal["+", "-", "*", "/", "%"]
+ComparisonOperator = Literal["=", "<>", "<", "<=", ">", ">="]
+Target = Literal["DOUBLE", "BIGINT", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP"]
+Part = Literal["year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second"]
+Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute"]
+Function = Literal[
+    "abs",
+    "ceil",
+    "coalesce",
+    "floor",
+    "greatest",
+    "least",
+    "length",
+    "lower",
+    "nullif",
+    "round",
+    "sign",
+    "trim",
+    "upper",
+]
+
+# How tightly each kind of expression binds, for parentheses.
+_OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _ATOM = range(7)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The value of a declared column: clamped to its bounds, NULL where it is undeclared."""
+
+    column: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: Value | None
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Division by zero is NULL, and so is a remainder of it."""
+
+    operator: ArithmeticOperator
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Compared:
+    operator: ComparisonOperator
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class Among:
+    """part IN (values)."""
+
+    part: Expression
+    values: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Like:
+    part: Expression
+    pattern: str
+    ignores_case: bool = False
+
+
+@dataclass(frozen=True)
+class Missing:
+    """part IS NULL; an undeclared value is NULL."""
+
+    part: Expression
+
+
+@dataclass(frozen=True)
+class Opposite:
+    """NOT part."""
+
+    part: Expression
+
+
+@dataclass(frozen=True)
+class Every:
+    """All parts, joined by AND."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Some:
+    """At least one part: joined by OR."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """The result of the first branch (condition, result) that holds."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    function: Function
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Cast:
+    part: Expression
+    target: Target
+
+
+@dataclass(frozen=True)
+class DatePart:
+    """EXTRACT(name FROM part)."""
+
+    name: Part
+    part: Expression
+
+
+@dataclass(frozen=True)
+class DateTrunc:
+    unit: Unit
+    part: Expression
+
+
+Expression = (
+    Reference
+    | Constant
+    | Arithmetic
+    | Compared
+    | Among
+    | Like
+    | Missing
+    | Opposite
+    | Every
+    | Some
+    | Case
+    | Call
+    | Cast
+    | DatePart
+    | DateTrunc
+)
+
+
+def sql_of(node: Expression) -> str:
+    """The expression as canonical SQL; it is a derived column's name in a query.
+
+    >>> sql_of(Case(((Compared(">", Reference("delay"), Constant(15)), Constant(1)),), Constant(0)))
+    'CASE WHEN delay > 15 THEN 1 ELSE 0 END'
+    >>> sql_of(Arithmetic("*", Arithmetic("+", Reference("a"), Reference("b")), Constant(2)))
+    '(a + b) * 2'
+    """
+    return _print(node)[0]
+
+
+def columns_of(node: Expression) -> set[str]:
+    """The columns that an expression reads."""
+    return {part.column for part in walk(node) if isinstance(part, Reference)}
+
+
+def walk(node: Expression) -> Iterator[Expression]:
+    """The expression and everything inside it."""
+    yield node
+    for part in children(node):
+        yield from walk(part)
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """The expressions directly inside one."""
+    match node:
+        case Reference() | Constant():
+            return ()
+        case Arithmetic(_, left, right) | Compared(_, left, right):
+            return left, right
+        case Among(part, values):
+            return part, *values
+        case Like(part) | Missing(part) | Opposite(part) | Cast(part):
+            return (part,)
+        case DatePart(_, part) | DateTrunc(_, part):
+            return (part,)
+        case Every(parts) | Some(parts):
+            return parts
+        case Call(_, arguments):
+            return arguments
+        case Case(branches, otherwise):
+            inner = tuple(part for branch in branches for part in branch)
+            return inner if otherwise is None else (*inner, otherwise)
+
+
+def _print(node: Expression) -> tuple[str, int]:
+    """The text, and how tightly its outermost operator binds."""
+    match node:
+        case Reference(column):
+            return sql_name(column), _ATOM
+        case Constant(value):
+            if value is None:
+                return "NULL", _ATOM
+            text = repr(value) if isinstance(value, float) else sql_literal(value)  # to the last digit
+            return text, _PRODUCT if text.startswith("-") else _ATOM
+        case Arithmetic(operator, left, right):
+            level = _SUM if operator in "+-" else _PRODUCT
+            return f"{_inside(left, level)} {operator} {_inside(right, level + 1)}", level
+        case Compared(operator, left, right):
+            return f"{_inside(left, _SUM)} {operator} {_inside(right, _SUM)}", _COMPARISON
+        case Among(part, values):
+            return f"{_inside(part, _SUM)} IN ({_listed(values)})", _COMPARISON
+        case Like(part, pattern, ignores_case):
+            word = "ILIKE" if ignores_case else "LIKE"
+            return f"{_inside(part, _SUM)} {word} {sql_literal(pattern)}", _COMPARISON
+        case Missing(part):
+            return f"{_inside(part, _SUM)} IS NULL", _COMPARISON
+        case Opposite(part):
+            return f"NOT ({_print(part)[0]})", _NOT
+        case Every(parts):
+            return " AND ".join(_inside(part, _NOT) for part in parts), _AND
+        case Some(parts):
+            return " OR ".join(_inside(part, _AND) for part in parts), _OR
+    return _print_call(node), _ATOM
+
+
+def _print_call(node: Expression) -> str:
+    match node:
+        case Case(branches, otherwise):
+            steps = " ".join(f"WHEN {_print(test)[0]} THEN {_print(result)[0]}" for test, result in branches)
+            end = "" if otherwise is None else f" ELSE {_print(otherwise)[0]}"
+            return f"CASE {steps}{end} END"
+        case Call(function, arguments):
+            return f"{function.upper()}({_listed(arguments)})"
+        case Cast(part, target):
+            return f"CAST({_print(part)[0]} AS {target})"
+        case DatePart(name, part):
+            return f"EXTRACT({name} FROM {_print(part)[0]})"
+        case DateTrunc(unit, part):
+            return f"DATE_TRUNC('{unit}', {_print(part)[0]})"
+    raise TypeError(f"{type(node).__name__} is no expression.")
+
+
+def _inside(node: Expression, level: int) -> str:
+    """The text of an operand, in parentheses where it binds less tightly than its surroundings."""
+    text, own = _print(node)
+    return text if own >= level else f"({text})"
+
+
+def _listed(nodes: tuple[Expression, ...]) -> str:
+    return ", ".join(_print(node)[0] for node in nodes)

@@ -1,0 +1,189 @@
+"""What values an expression can have: a short list, or everything between two ends.
+
+Computed from declarations alone. NULL is always possible and belongs to no domain. Numbers are computed in
+floats, as the engine does it; rounding is monotone, so the ends of a result are the results at the ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from decimal import Decimal
+from fractions import Fraction
+from functools import reduce
+from itertools import product
+from typing import Any, Literal
+
+from dpxplain.model.expression import Value
+
+Kind = Literal["number", "text", "boolean", "date", "timestamp", "null"]
+
+MOST_VALUES = 1_000  # more are described by their ends
+_MOST_PAIRS = 20_000  # computed to find the values of an operation on two lists
+
+
+@dataclass(frozen=True)
+class ValueDomain:
+    """`values`, or else everything from `low` to `high`; `step` if all are whole multiples of it."""
+
+    kind: Kind
+    values: tuple[Value, ...] | None = None
+    low: Any = None
+    high: Any = None
+    step: Fraction | None = None
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The least and the greatest value; of a list that is not empty, or of a range."""
+        return (min(self.values), max(self.values)) if self.values else (self.low, self.high)
+
+    @property
+    def multiple(self) -> Fraction | None:
+        """The largest number that all values are multiples of, if it is known."""
+        if self.values is None:
+            return self.step
+        return reduce(_common_step, (Fraction(Decimal(repr(value))) for value in self.values), Fraction(0))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all values are whole numbers."""
+        multiple = self.multiple if self.kind == "number" else None
+        return multiple is not None and multiple.denominator == 1
+
+    @property
+    def is_empty(self) -> bool:
+        return self.values == ()
+
+
+def listed(kind: Kind, values: Iterable[Value]) -> ValueDomain:
+    """The domain of a list, numbers and dates in order. A long one keeps only its ends."""
+    distinct = dict.fromkeys(_plain_number(value) if kind == "number" else value for value in values)
+    ordered: list[Any] = list(distinct) if kind in ("text", "boolean") else sorted(distinct)
+    domain = ValueDomain(kind, tuple(ordered))
+    if len(ordered) <= MOST_VALUES or kind in ("text", "boolean"):
+        return domain
+    step = domain.multiple if kind == "number" else None
+    return ValueDomain(kind, None, ordered[0], ordered[-1], step)
+
+
+def between(low: float, high: float, step: Fraction | None = None) -> ValueDomain:
+    """All numbers from one to the other; listed if they are few whole ones."""
+    domain = ValueDomain("number", None, low, high, step)
+    if step is not None and step.denominator == 1 and step and (high - low) / float(step) < MOST_VALUES:
+        first, last = math.ceil(Fraction(low) / step), math.floor(Fraction(high) / step)
+        return listed("number", (int(i * step) for i in range(first, last + 1)))
+    return domain
+
+
+def mapped(domain: ValueDomain, kind: Kind, function: Callable[[Any], Value | None]) -> ValueDomain:
+    """The image of a list under a function; where it is None there is no value."""
+    assert domain.values is not None
+    images = (function(value) for value in domain.values)
+    return listed(kind, (image for image in images if image is not None))
+
+
+def monotone(
+    domain: ValueDomain, function: Callable[[float], float], step: Fraction | None = None
+) -> ValueDomain:
+    """The image of numbers under a function that never decreases; its values are multiples of `step`."""
+    if domain.values is not None:
+        return mapped(domain, "number", function)
+    return between(function(domain.low), function(domain.high), step)
+
+
+def combined(
+    left: ValueDomain, right: ValueDomain, function: Callable[[float, float], float]
+) -> ValueDomain | None:
+    """The values of an operation on two short lists; None if they are too many to compute."""
+    if left.values is None or right.values is None or len(left.values) * len(right.values) > _MOST_PAIRS:
+        return None
+    pairs = product(left.values, right.values)
+    results = [function(float(a), float(b)) for a, b in pairs]  # type: ignore[arg-type]
+    return listed("number", results) if all(map(math.isfinite, results)) else None
+
+
+def union(domains: Iterable[ValueDomain]) -> ValueDomain | None:
+    """All values of several domains; None if they are of different kinds."""
+    parts = [domain for domain in domains if domain.kind != "null" and not domain.is_empty]
+    if not parts:
+        return ValueDomain("null", ())
+    if {part.kind for part in parts} == {"date", "timestamp"}:
+        parts = [as_timestamp(part) for part in parts]
+    if len({part.kind for part in parts}) > 1:
+        return None
+    kind = parts[0].kind
+    if all(part.values is not None for part in parts):
+        return listed(kind, (value for part in parts for value in part.values or ()))
+    ends = [end for part in parts for end in part.ends]
+    if kind != "number":
+        return ValueDomain(kind, None, min(ends), max(ends))
+    return between(min(ends), max(ends), common_multiple(*parts))
+
+
+def common_multiple(*parts: ValueDomain) -> Fraction | None:
+    """The largest number that all values of all parts are multiples of, if it is known of every part."""
+    steps = [part.multiple for part in parts]
+    return None if None in steps else reduce(_common_step, steps, Fraction(0))  # type: ignore[arg-type]
+
+
+def as_timestamp(domain: ValueDomain) -> ValueDomain:
+    """Dates as the first moment of each day."""
+    if domain.kind == "timestamp":
+        return domain
+    if domain.values is not None:
+        return listed("timestamp", (midnight(value) for value in domain.values))  # type: ignore[arg-type]
+    return replace(domain, kind="timestamp", low=midnight(domain.low), high=midnight(domain.high))
+
+
+def midnight(day: date) -> datetime:
+    """A date as a timestamp; a timestamp as it is."""
+    return day if isinstance(day, datetime) else datetime.combine(day, time())
+
+
+def corners(
+    left: ValueDomain, right: ValueDomain, function: Callable[[float, float], float], step: Fraction | None
+) -> ValueDomain:
+    """The range of a function that is monotone in each argument."""
+    results = [function(float(a), float(b)) for a in left.ends for b in right.ends]
+    return between(min(results), max(results), step)
+
+
+def without_zero(domain: ValueDomain) -> list[ValueDomain]:
+    """The parts of a domain on both sides of 0; none where its values can come arbitrarily near 0."""
+    if domain.values is not None:
+        return [listed("number", (value for value in domain.values if value))]
+    low, high = domain.ends
+    if low > 0 or high < 0:
+        return [domain]
+    if domain.step is None:
+        return []
+    step = float(domain.step)
+    sides = [(low, -step), (step, high)]
+    return [ValueDomain("number", None, a, b, domain.step) for a, b in sides if a <= b]
+
+
+def joined(domains: list[ValueDomain]) -> ValueDomain:
+    """All values of several domains of numbers."""
+    numbers = union(domains)
+    assert numbers is not None
+    return numbers
+
+
+def rounded(number: float, digits: int) -> float:
+    """Half away from zero, as SQL's ROUND."""
+    scale = 10.0**digits
+    return math.copysign(math.floor(abs(number) * scale + 0.5) / scale, number)
+
+
+def _common_step(a: Fraction, b: Fraction) -> Fraction:
+    """The greatest common divisor; of 0 and a number, the number."""
+    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)) / (
+        a.denominator * b.denominator
+    )
+
+
+def _plain_number(value: Any) -> int | float:
+    number = float(value)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number

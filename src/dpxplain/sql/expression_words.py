@@ -1,0 +1,90 @@
+"""The words and syntax nodes of expressions, for the allow-lists of `admit`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpxplain.model.expression import Function, Part
+
+FUNCTIONS: dict[type[exp.Expr], Function] = {
+    exp.Abs: "abs",
+    exp.Ceil: "ceil",
+    exp.Coalesce: "coalesce",
+    exp.Floor: "floor",
+    exp.Greatest: "greatest",
+    exp.Least: "least",
+    exp.Length: "length",
+    exp.Lower: "lower",
+    exp.Nullif: "nullif",
+    exp.Round: "round",
+    exp.Sign: "sign",
+    exp.Trim: "trim",
+    exp.Upper: "upper",
+}
+PART_FUNCTIONS: dict[type[exp.Expr], Part] = {
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+    exp.DayOfWeek: "dow",
+}
+_CALLED = {
+    *("ABS", "CAST", "CEIL", "CEILING", "COALESCE", "DATE_PART", "DATE_TRUNC", "DAY", "DAYOFWEEK", "EXTRACT"),
+    *("FLOOR", "GREATEST", "HOUR", "IF", "IFNULL", "LEAST", "LENGTH", "LOWER", "MINUTE", "MONTH", "NULLIF"),
+    *("QUARTER", "ROUND", "SECOND", "SIGN", "TRIM", "TRY_CAST", "UPPER", "YEAR"),
+}
+_OPERATORS = {
+    *(TokenType.PLUS, TokenType.SLASH, TokenType.MOD, TokenType.LIKE, TokenType.ILIKE, TokenType.DCOLON),
+    *(TokenType.CASE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
+}
+_CLAUSES = {TokenType.OFFSET, TokenType.SEMICOLON, TokenType.R_PAREN, TokenType.COMMA}
+_TEMPORAL = {"DATE", "TIMESTAMP"}
+_TYPES = {
+    *("INT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"),
+    *("VARCHAR", "TEXT", "BOOLEAN", "BOOL", *_TEMPORAL),
+}
+
+_BINARY: tuple[type[exp.Expr], ...] = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
+NODES: dict[type[exp.Expr], set[str]] = {
+    **{kind: {"this", "expression"} for kind in _BINARY},
+    **{kind: {"this", "expressions", "expression", "decimals", "ignore_nulls"} for kind in FUNCTIONS},
+    **{kind: {"this"} for kind in PART_FUNCTIONS},
+    exp.Div: {"this", "expression", "typed", "safe"},
+    exp.Like: {"this", "expression", "negate"},
+    exp.ILike: {"this", "expression", "negate"},
+    exp.Case: {"this", "ifs", "default"},
+    exp.If: {"this", "true", "false"},
+    exp.Cast: {"this", "to", "_type"},
+    exp.TryCast: {"this", "to", "safe", "_type"},
+    exp.DataType: {"this"},
+    exp.Extract: {"this", "expression"},
+    exp.TimestampTrunc: {"this", "unit"},
+    exp.Var: {"this"},
+    exp.Anonymous: {"this", "expressions"},
+    exp.Filter: {"this", "expression"},
+}
+
+
+def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a token is an operator, a function's name, a type or a date's part, at a place for one."""
+    word, kind = tokens[i].text.upper(), tokens[i].token_type
+    before = tokens[i - 1] if i else None
+    after = tokens[i + 1] if i + 1 < len(tokens) else None
+    opens = after is not None and after.token_type is TokenType.L_PAREN
+    if kind is TokenType.MOD and (after is None or after.token_type in _CLAUSES):
+        return False  # LIMIT 10% is a share of the rows, and sqlglot would drop the sign
+    if kind in _OPERATORS or (kind is TokenType.FILTER and opens):
+        return True
+    if opens and word in _CALLED:
+        return True
+    if after is not None and after.token_type is TokenType.STRING and word in _TEMPORAL:
+        return True
+    if before is not None and before.token_type in (TokenType.ALIAS, TokenType.DCOLON) and word in _TYPES:
+        return True
+    return i >= 2 and tokens[i - 2].text.upper() == "EXTRACT" and before is not None and before.text == "("
