@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LIBRARY := $(VENV)/.library
 STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
@@ -11,14 +12,18 @@ PAGE := src/dpxplain/server/static/index.html
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# The library alone, which is all that the demo needs.
+$(LIBRARY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "DPXPlain needs Python 3.11 or newer; set PYTHON=..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing DPXPlain into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@tools/install $(BIN)/pip .
 	@touch $@
 
-demo: setup
+$(STAMP): $(LIBRARY)
+	@tools/install $(BIN)/pip '.[dev]'
+	@touch $@
+
+demo: $(LIBRARY)
 	@$(BIN)/dpxplain demo --report dpxplain-demo.html
 
 page: $(PAGE)

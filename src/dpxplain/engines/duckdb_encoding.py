@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from dpxplain.engines.duckdb_expressions import ExpressionSQL, sql_type
 from dpxplain.errors import SchemaError
@@ -166,11 +165,13 @@ def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnect
     kind = f"domain_{code_column(schema, name)}"
     # Declared values travel as data, not as SQL text.
     texts = [str(v).lower() if isinstance(v, bool) else str(v) for v in listed]
-    connection.register(
-        "declared", pa.table({"value": pa.array(texts, pa.string()), "code": range(len(texts))})
+    connection.execute(
+        "CREATE TEMP TABLE declared AS "
+        "SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code",
+        [texts, len(texts)],
     )
     connection.execute(f"CREATE TYPE {kind} AS ENUM (SELECT value FROM declared ORDER BY code)")
-    connection.unregister("declared")
+    connection.execute("DROP TABLE declared")
     source = quote(name)
     if listed and isinstance(listed[0], bool):
         # 2 is neither true nor false, though a cast would take it for true.

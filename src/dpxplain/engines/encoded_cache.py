@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
-import pyarrow.parquet as parquet
 
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import ENCODED
@@ -43,6 +41,9 @@ class EncodedCache:
 
     def load(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """Creates the encoded table from the cache, if the cache is whole and the source is unchanged."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
         try:
             content = memoryview(self.file.read_bytes())
             if bytes(content[:_DIGEST]) != self._digest(_identity(self.source), content[_DIGEST:]):
@@ -57,6 +58,9 @@ class EncodedCache:
 
     def store(self, connection: duckdb.DuckDBPyConnection, before: str | None) -> None:
         """Writes the encoded table, unless the source changed since its identity was taken `before`."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
         identity = _identity(self.source)
         if before is None or identity != before:
             return

@@ -1,0 +1,87 @@
+"""What importing, printing and each command load, and the processor time that the lightest of them takes."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+NEVER = {"altair", "vl_convert", "scipy", "pandas", "polars", "fastapi", "uvicorn", "jwt", "psycopg"}
+MEASURING = {"duckdb", "opendp"}
+LOADED = "import sys, json; print('\\n' + json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+PAIR = ["Married-civ-spouse", "Never-married"]
+COMMANDS = [
+    ["--help"],
+    ["query", "-e", "adult", "--rho", "0.1", "--yes", SQL],
+    ["preview", "-e", "adult", "--rho", "0.1", SQL],
+    ["why", "-e", "adult", *PAIR],
+    ["prepare", "-e", "adult", "--rho", "0.02", "--yes"],
+    ["explain", "-e", "adult", *PAIR, "--report", "report.html"],
+    ["explain", "-e", "adult", *PAIR, "--json"],
+    ["budget", "-e", "adult", "--json"],
+    ["history", "-e", "adult", "--json"],
+    ["schema", "check", "-e", "adult"],
+    ["token", "list", "--ledger", "tokens.sqlite"],
+]
+
+
+def loaded(code: str, folder: Path) -> set[str]:
+    """The packages in memory after the code."""
+    run = [sys.executable, "-c", f"{code}\n{LOADED}"]
+    out = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True).stdout
+    return set(json.loads(out.splitlines()[-1]))
+
+
+def command(*words: str) -> str:
+    return f"from dpxplain.cli import run; run({list(words)!r})"
+
+
+def test_no_command_loads_a_package_that_it_does_not_need(tmp_path):
+    for_all = "\n".join(command(*words) for words in COMMANDS)
+    packages = loaded(for_all, tmp_path)
+    assert packages >= MEASURING, "the commands measured nothing"
+    assert (tmp_path / "report.html").exists()
+    assert not packages & NEVER
+
+
+def test_the_library_prints_and_draws_without_a_charting_package(tmp_path):
+    code = (
+        "import dpxplain as dpx\n"
+        f"answer = dpx.example('adult').query({SQL!r}, rho=0.1)\n"
+        f"table = answer.why(*{PAIR!r}).explain(k=3, rho=0.5)\n"
+        "print(answer, table); table._repr_html_()"
+    )
+    assert not loaded(code, tmp_path) & NEVER
+
+
+@pytest.mark.parametrize("words", [["budget", "-e", "adult"], ["history", "-e", "adult"]])
+def test_looking_at_the_budget_loads_only_the_ledger(words, tmp_path):
+    assert not loaded(command(*words), tmp_path) & (NEVER | MEASURING | {"numpy", "pyarrow", "sqlglot"})
+
+
+def test_why_reads_what_is_stored_without_the_parts_that_measure(tmp_path):
+    loaded(command("query", "-e", "adult", "--rho", "0.1", "--yes", SQL), tmp_path)
+    assert not loaded(command("why", "-e", "adult", *PAIR), tmp_path) & (NEVER | MEASURING)
+
+
+def test_the_budget_takes_little_more_than_importing_what_it_stands_on(tmp_path):
+    """A ratio, so that it holds on any machine; the least of three, so that a busy one does not matter."""
+
+    def cpu(code: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        loaded(code, tmp_path)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def least(code: str) -> float:
+        return min(cpu(code) for _ in range(3))
+
+    cpu(command("budget", "-e", "adult"))  # compiles what was not yet
+    assert least(command("budget", "-e", "adult")) < 2.5 * least("import duckdb, numpy, sqlalchemy")
