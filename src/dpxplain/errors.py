@@ -19,8 +19,12 @@ A message says what is wrong, where, and how to mend it. It never carries a valu
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class DPXPlainError(Exception):
@@ -35,6 +39,10 @@ class DPXPlainError(Exception):
         """One shape for every error, as shown by `--json` and by the server."""
         return {"code": self.code(), "message": self.problem, "remedy": self.remedy, "position": None}
 
+    def pointed_sql(self) -> list[str]:
+        """Lines that point at the offending words, if the error has a place."""
+        return []
+
     @classmethod
     def code(cls) -> str:
         """What programs go by.
@@ -45,8 +53,18 @@ class DPXPlainError(Exception):
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
 
+def _sentences(error: DPXPlainError) -> list[str]:
+    """What IPython shows of a refusal instead of a traceback: the sentences, and the caller's own line."""
+    own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_PACKAGE)]
+    where = f"(line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
+    lines = [f"{type(error).__name__}: {error.problem}", *error.pointed_sql(), error.remedy, where]
+    return [line for line in lines if line]
+
+
 class BadRequest(DPXPlainError):
     """Something the caller can mend; nothing was spent."""
+
+    _render_traceback_ = _sentences  # the name that IPython looks for
 
 
 class SchemaError(BadRequest):
@@ -98,6 +116,13 @@ class QueryRefused(BadRequest):
             problem = f"line {self.line}, column {self.column}: {problem}"
         super().__init__(problem, remedy=remedy)
 
+    def pointed_sql(self) -> list[str]:
+        if self.start is None or self.line is None or self.column is None:
+            return []
+        line = "".join(c if c.isprintable() else " " for c in self.sql.split("\n")[self.line - 1])
+        carets = "^" * max(1, min((self.end or self.start + 1) - self.start, len(line) - self.column + 1))
+        return [f"  {line}", f"  {' ' * (self.column - 1)}{carets}"]
+
     def to_dict(self) -> dict[str, Any]:
         position = {"line": self.line, "column": self.column, "start": self.start, "end": self.end}
         return super().to_dict() | {"position": position if self.start is not None else None}
@@ -125,6 +150,8 @@ class Unavailable(BadRequest):
 
 class BudgetExhausted(DPXPlainError):
     """The remaining budget does not cover the request; nothing was spent."""
+
+    _render_traceback_ = _sentences
 
 
 class InternalError(DPXPlainError):

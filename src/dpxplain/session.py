@@ -18,7 +18,6 @@ from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
 from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.addresses import is_address
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Entry
 from dpxplain.model.hardening import plain
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
@@ -29,6 +28,7 @@ from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.history import History
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.schema_check import SchemaCheck
@@ -162,9 +162,9 @@ class Session:
         return self._dataset.ledger.budget(self._dataset.name)
 
     @property
-    def history(self) -> list[Entry]:
+    def history(self) -> History:
         """Everything asked so far, with its price."""
-        return self._dataset.ledger.history(self._dataset.name)
+        return History(self._dataset.ledger.history(self._dataset.name))
 
     @checked_arguments
     def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer | Answers:

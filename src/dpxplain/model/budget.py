@@ -13,6 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.display import Displayed
 
 UNITS_PER_RHO = 10**12
 LARGEST_RHO = 1_000_000
@@ -78,7 +79,7 @@ def remainder(rho: float, *spent: float) -> float:
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Displayed):
     """What may be spent and was spent, at one moment: of a data set, or of one analyst on it.
 
     >>> Budget(limit=5.0, spent=0.5, delta=1e-6).remaining

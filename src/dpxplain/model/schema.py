@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import Bin, Column, DomainValue, Grid, label
 from dpxplain.model.derived_column import derive, with_derived
+from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of
 from dpxplain.model.expression_reader import read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
@@ -87,7 +88,7 @@ class Privacy(Declared):
         return self
 
 
-class Schema(Declared):
+class Schema(Displayed, Declared):
     """The whole declaration. Everything in it is public.
 
     >>> schema = Schema.load({

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpxplain.model.budget import Budget
+from dpxplain.model.schema import Schema
 from dpxplain.render.layout import View, view
 
 
@@ -12,7 +13,7 @@ def view_of(result: object) -> View:
     The modules imported here register their views; those of results take longer to import than a budget
     takes to print.
     """
-    if isinstance(result, Budget | list):
+    if isinstance(result, Budget | list | Schema):
         from dpxplain.render import views_account  # noqa: F401
     else:
         from dpxplain.render import views_check, views_prices, views_results  # noqa: F401

@@ -1,4 +1,4 @@
-"""What a budget and the history of a data set show. Needs no results, so that both are shown at once."""
+"""What a budget, the history and the schema of a data set show. Needs no results, so that all are quick."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from itertools import accumulate
 
 from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.charge import Entry
+from dpxplain.model.schema import Column as DeclaredColumn
+from dpxplain.model.schema import Schema, label
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
 from dpxplain.results import formats
+
+_MOST_VALUES = 12
 
 
 @view.register
@@ -58,3 +62,39 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
         lead=() if rows else ("Nothing was asked yet.",),
         grid=Grid(columns, rows, more=more) if rows else None,
     )
+
+
+@view.register
+def of_schema(schema: Schema, most: int = 1_000) -> View:
+    declared = list(schema.columns.items())
+    rows = tuple((formats.clean(name), _domain(column), _range(column)) for name, column in declared[:most])
+    columns = (Column("column"), Column("values or bins", wrap=True), Column("numbers"))
+    privacy = schema.privacy
+    person = f"all rows of one {formats.clean(privacy.unit)}, of which {privacy.max_rows} are used"
+    protected = "one row" if privacy.unit == "row" else person
+    return View(
+        title=f"Schema of {formats.clean(schema.table.name)}",
+        lead=("What the curator declared; all of it is public.",),
+        grid=Grid(columns, rows, more=words.more(len(declared) - len(rows), "further column")),
+        notes=(
+            f"Budget: {formats.rho(privacy.rho)}, which is ε = {epsilon(privacy.rho, privacy.delta):.3g} at "
+            f"δ = {privacy.delta:g}. Protected: {protected} ({privacy.neighbours} neighbours).",
+        ),
+    )
+
+
+def _domain(column: DeclaredColumn) -> str:
+    """The declared values, as many as fit into two lines or so."""
+    domain = column.domain
+    if domain is None:
+        return ""
+    text = ", ".join(formats.clean(label(value)) for value in domain[:_MOST_VALUES])
+    hidden = len(domain) - _MOST_VALUES
+    return f"{text} and {hidden:,} more" if hidden > 0 else text
+
+
+def _range(column: DeclaredColumn) -> str:
+    if column.bounds is None:
+        return ""
+    low, high = column.bounds
+    return f"{low:.15g} to {high:.15g}" + ("" if column.step is None else f" by {column.step:.15g}")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 from abc import ABC, abstractmethod
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.display import Displayed, renderer
 
 if TYPE_CHECKING:
     import pandas
@@ -19,31 +18,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 Record = dict[str, Any]
-
-
-def renderer(name: str) -> ModuleType:
-    """The module of `dpxplain.render` with that name.
-
-    By name and on demand: renderers import the results that they draw, so results must not import them;
-    and nobody waits for Rich or Altair who shows nothing.
-    """
-    return importlib.import_module(f"dpxplain.render.{name}")
-
-
-class Displayed:
-    """Prints well and renders in a notebook; both only read what was released."""
-
-    def __init_subclass__(cls) -> None:
-        # A dataclass would write its own __repr__ otherwise, without warnings and with every row.
-        cls.__repr__ = Displayed.__str__  # type: ignore[assignment, method-assign]
-
-    def __str__(self) -> str:
-        return str(renderer("terminal").as_text(self))
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return str(renderer("notebook").as_html(self))
 
 
 class Charted(Displayed):

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Spend
+from dpxplain.model.display import Displayed
 from dpxplain.phases.answer_query import ExpectedNoise, measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
-from dpxplain.results.displayed import Displayed, Record, Tabular
+from dpxplain.results.displayed import Record, Tabular
 from dpxplain.results.links import QuestionLike
 
 _EXAMPLE_SIZES = (100, 1_000, 10_000)

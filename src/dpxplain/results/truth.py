@@ -7,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from dpxplain.errors import CuratorOnly
 from dpxplain.explanation.choice import FamilyChoice
-from dpxplain.results.displayed import Displayed, Record, Tabular
+from dpxplain.model.display import Displayed
+from dpxplain.results.displayed import Record, Tabular
 
 
 @dataclass(frozen=True)
