@@ -13,6 +13,7 @@ from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, of_question, values_without
+from dpxplain.model.computed import evaluate
 from dpxplain.model.query import Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
@@ -21,6 +22,7 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, unused
 from dpxplain.results.displayed import Record
 from dpxplain.results.explanation import Explanation, ExplanationRow
+from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
 from dpxplain.results.truth import Truth
@@ -31,7 +33,7 @@ class CuratorDataset(OpenDataset):
 
     def answer_truth(self, answer: Answer) -> Truth:
         """The true value of every group shown, and whether its interval covers it."""
-        true = self._true_values(answer.statement.query)
+        true = self._true_values(answer)
         rows = []
         for released, row in zip(answer.records(), answer.rows, strict=True):
             value = true[answer.groups.find(row.group)]
@@ -40,7 +42,7 @@ class CuratorDataset(OpenDataset):
 
     def answers_truth(self, answers: Answers) -> Truth:
         """The same for several aggregates, one line per group and aggregate."""
-        true = {answer.value_name: self._true_values(answer.statement.query) for answer in answers.answers}
+        true = {answer.value_name: self._true_values(answer) for answer in answers.answers}
         rows = []
         for row in answers:
             groups = answers.group_record(row)
@@ -57,8 +59,14 @@ class CuratorDataset(OpenDataset):
                 rows.append(groups | {unused(key, groups): part for key, part in own.items()})
         return Truth("True values beside the released ones", rows, answers.shaped_by)
 
-    def _true_values(self, query: Query) -> list[float | None]:
-        """The true value of every declared group; an average over no rows has none."""
+    def _true_values(self, answer: Answer) -> list[float | None]:
+        """The true value of every declared group; an average over no rows and a ratio to 0 have none."""
+        if not isinstance(answer, FormulaAnswer):
+            return self._true_aggregates(answer.statement.query)
+        columns = [self._true_aggregates(query) for query in answer.statement.queries]
+        return [evaluate(answer.output.value, values) for values in zip(*columns, strict=True)]
+
+    def _true_aggregates(self, query: Query) -> list[float | None]:
         totals = self.totals(query).reveal()
         if query.aggregate.kind == "count":
             return [float(n) for n in totals.count]

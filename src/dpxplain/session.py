@@ -215,8 +215,8 @@ class Session:
                 remedy="Ask the query again, or restore the schema it was asked under.",
             )
         if isinstance(release, AnswersRelease):
-            return planned.answers(Released(release, line, free=True))
-        return planned.answer(Released(release, line, free=True))
+            return planned.shown(Released(release, line, free=True))
+        return planned.shown(Released(release, line, free=True))
 
 
 def _refuse_swapped(source: object, schema: object) -> None:

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dpxplain.model.computed import (
+    AllOf,
+    Calculation,
+    Compared,
+    Condition,
+    Formula,
+    Measured,
+    Number,
+)
 from dpxplain.model.query import (
     Aggregate,
     And,
@@ -14,6 +23,7 @@ from dpxplain.model.query import (
     Membership,
     Not,
     Or,
+    Output,
     Presentation,
     Query,
     Statement,
@@ -79,6 +89,33 @@ def condition(node: Filter, coin: Callable[[], bool] = lambda: False) -> str:
             return "(" + " OR ".join(condition(p, coin) for p in parts) + ")"
 
 
+def value(output: Output, aggregates: list[str]) -> str:
+    text = formula(output.value, aggregates)
+    return text if output.digits is None else f"ROUND({text}, {output.digits})"
+
+
+def formula(node: Formula, aggregates: list[str]) -> str:
+    match node:
+        case Measured(number):
+            return aggregates[number]
+        case Number(number):
+            return repr(number)
+        case Calculation("neg", (part,)):
+            return f"(- {formula(part, aggregates)})"
+        case Calculation("log" | "exp" as function, (part,)):
+            return f"{'LN' if function == 'log' else 'EXP'}({formula(part, aggregates)})"
+        case Calculation(operator, (left, right)):
+            return f"({formula(left, aggregates)} {operator} {formula(right, aggregates)})"
+    raise AssertionError(node)
+
+
+def having(node: Condition, aggregates: list[str]) -> str:
+    if isinstance(node, Compared):
+        return f"{formula(node.left, aggregates)} {node.operator} {formula(node.right, aggregates)}"
+    word = " AND " if isinstance(node, AllOf) else " OR "
+    return "(" + word.join(having(part, aggregates) for part in node.parts) + ")"
+
+
 def sql(
     query: Query,
     presentation: Presentation,
@@ -89,7 +126,7 @@ def sql(
         f"{a.kind.upper()}({name(a.column) if a.column else '*'})" for a in (query.aggregate, *more)
     ]
     items = [
-        f"{name(o.column) if o.column else aggregates[o.aggregate]} AS {identifier(o.name)}"
+        f"{name(o.column) if o.column else value(o, aggregates)} AS {identifier(o.name)}"
         for o in presentation.outputs
     ]
     text = f"SELECT {', '.join(items)} FROM {query.table}"
@@ -97,8 +134,14 @@ def sql(
         text += f" WHERE {condition(query.where, coin)}"
     if query.group_by:
         text += f" GROUP BY {', '.join(name(c) for c in query.group_by)}"
+    if presentation.having is not None:
+        text += f" HAVING {having(presentation.having, aggregates)}"
     if presentation.order:
-        keys = [f"{key.output + 1}{' DESC' if key.descending else ''}" for key in presentation.order]
+        keys = [
+            (str(key.output + 1) if isinstance(key.output, int) else formula(key.output, aggregates))
+            + (" DESC" if key.descending else "")
+            for key in presentation.order
+        ]
         text += f" ORDER BY {', '.join(keys)}"
     return text + (f" LIMIT {presentation.limit}" if presentation.limit is not None else "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
 import duckdb
 import pytest
@@ -109,7 +110,24 @@ DATE CAST COLLATE ONLY VALUES INTO FOR UPDATE PIVOT LATERAL UNNEST WINDOW QUALIF
 p sex kids active age pay nosuch people.pay p.sex count ( ) , ; . * + - / % = == != <> < <= > >= :: || ->
 ? $1 :x @y #1 [ ] { } ` 1 2 0.5 .5 1e999 0x1F 1_000 'Male' 'Female' 'a''b' "sex" "Sex" E'x' $$x$$ --
 """
-PHRASES = ["GROUP BY", "ORDER BY", "/* c */", "\n", "COUNT(*)", "SUM(pay)", "é", "\x00", "\u2028", "\ud800"]
+PHRASES = [
+    "ROUND",
+    "NULLIF",
+    "COALESCE",
+    "LN",
+    "EXP",
+    "DOUBLE",
+    "GROUP BY",
+    "ORDER BY",
+    "/* c */",
+    "\n",
+    "COUNT(*)",
+    "SUM(pay)",
+    "é",
+    "\x00",
+    "\u2028",
+    "\ud800",
+]
 WORDS = [*SOUP.split(), *PHRASES]
 # Words that often fit in each other's place, so that enough mutated queries are admitted to say something.
 KINDS = [
@@ -129,6 +147,12 @@ SEEDS = [
     "OR sex NOT IN ( 'Male' , 'Female' )",
     "SELECT COUNT(*) , sex , AVG(pay) AS m , SUM(age) FROM people WHERE kids > 1 GROUP BY sex "
     "ORDER BY m , COUNT(*)",
+    "SELECT sex , SUM(pay) / COUNT(*) AS rate , 100 * AVG(pay) FROM people GROUP BY sex "
+    "HAVING COUNT(*) > 3 AND NOT rate < 1 ORDER BY AVG(age) - 2 * rate DESC",
+    "WITH f AS ( SELECT sex , pay AS p , age FROM people AS q WHERE q.kids > 1 ) "
+    "SELECT DISTINCT f.sex , SUM( p ) AS s FROM f WHERE age < 20 GROUP BY f.sex ORDER BY s",
+    "SELECT kids , COUNT(*) FROM ( SELECT * FROM ( SELECT kids , pay FROM people WHERE active ) AS a ) AS b "
+    "WHERE b.pay > 20 GROUP BY kids HAVING COUNT(*) BETWEEN 1 AND 9",
 ]
 
 
@@ -157,9 +181,13 @@ def admitted(text: str) -> Statement | None:
 
 def rows(engine: duckdb.DuckDBPyConnection, text: str) -> list[str] | None:
     try:
-        return sorted(map(repr, engine.execute(text).fetchall()))
+        fetched = engine.execute(text).fetchall()
     except duckdb.Error:
         return None
+    return sorted(
+        repr([f"{float(v):.9g}" if isinstance(v, int | float | Decimal) else v for v in row])
+        for row in fetched
+    )
 
 
 @settings(RELAXED, max_examples=400)

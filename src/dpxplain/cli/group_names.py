@@ -78,6 +78,7 @@ class TypedQuestion:
 def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
     """The answer about the aggregate named by `--of`, which is optional where there is only one."""
     from dpxplain.results.answers import Answers
+    from dpxplain.results.formula_answer import computed_answer
 
     if isinstance(answer, Answers):
         if name is not None:
@@ -86,7 +87,9 @@ def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
             f"Answer {answer.id} has several aggregates: {', '.join(answer.names)}.",
             remedy=f"Say which one is meant: --of {shlex.quote(answer.names[0])}",
         )
-    if name not in (None, answer.value_name, str(answer.statement.query.aggregate)):
+    if name not in (None, answer.value_name, answer.expression):
+        if (computed := computed_answer(name, [answer])) is not None:
+            return computed
         raise QuestionError(
             f"{name!r} is not an aggregate of answer {answer.id}.",
             remedy=f"It is about {answer.value_name}; leave out --of, or name another answer with --answer.",

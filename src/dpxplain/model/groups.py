@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from dpxplain.errors import QueryRefused, QuestionError
-from dpxplain.model.query import Presentation, Query
+from dpxplain.model.computed import Formula
+from dpxplain.model.query import Output, Presentation, Query
 from dpxplain.model.schema import Bin, DomainValue, Schema, label
 from dpxplain.model.spelling import did_you_mean
 
@@ -68,17 +69,22 @@ class Groups:
     def label(self, index: int) -> str:
         return group_label(self.key(index))
 
-    def arranged(self, presentation: Presentation, estimates: Sequence[Sequence[float]]) -> list[int]:
-        """The groups in the order and number of ORDER BY and LIMIT, applied to released `estimates`."""
-        order = list(range(self.size))
+    def arranged(
+        self,
+        presentation: Presentation,
+        values: Callable[[Formula], Sequence[float]],
+        among: Iterable[int] | None = None,
+    ) -> list[int]:
+        """The groups in the order and number of ORDER BY and LIMIT, which act on released `values`."""
+        order = list(range(self.size) if among is None else among)
         codes = np.unravel_index(np.arange(self.size), self.shape) if self.shape else ()
         for key in reversed(presentation.order):
-            output = presentation.outputs[key.output]
-            if output.column is None:
-                values: Sequence[float] = estimates[output.aggregate]
+            output = presentation.outputs[key.output] if isinstance(key.output, int) else key.output
+            if isinstance(output, Output) and output.column is not None:
+                places: Sequence[float] = codes[self.columns.index(output.column)].tolist()
             else:
-                values = codes[self.columns.index(output.column)].tolist()
-            order.sort(key=values.__getitem__, reverse=key.descending)
+                places = values(output.value if isinstance(output, Output) else output)
+            order.sort(key=places.__getitem__, reverse=key.descending)
         return order[: presentation.limit]
 
     @cached_property

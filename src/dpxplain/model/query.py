@@ -1,7 +1,8 @@
 """A GROUP BY aggregate as a frozen tree: the meaning of a SQL text.
 
 `WHERE` is a tree of comparisons on declared columns with SQL's three-valued logic. Output names, ORDER
-BY and LIMIT only affect how a released answer is shown, so they are not part of the query's identity.
+BY, LIMIT, HAVING and arithmetic between aggregates only affect how a released answer is shown, so they are
+not part of the query's identity.
 """
 
 from __future__ import annotations
@@ -10,6 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpxplain.errors import InternalError
+from dpxplain.model.computed import (
+    Condition,
+    Formula,
+    Measured,
+    aggregates_of,
+    condition_text,
+    formula_text,
+)
 from dpxplain.model.schema import AggregateKind
 
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -75,9 +84,9 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class OrderKey:
-    """`output` is a position in the SELECT list, counted from 0."""
+    """`output` is a position in the SELECT list, counted from 0, or a formula that is not selected."""
 
-    output: int
+    output: int | Formula
     descending: bool = False
 
 
@@ -91,11 +100,18 @@ class Query:
 
 @dataclass(frozen=True)
 class Output:
-    """One column of the SELECT list: a group-by column, or an aggregate (None)."""
+    """One column of the SELECT list: a group-by column, an aggregate, or a formula over aggregates."""
 
     name: str
-    column: str | None
+    column: str | None  # None for a value
     aggregate: int = 0  # which one of the statement's aggregates, if it is one
+    formula: Formula | None = None  # of a value that is more than one aggregate
+    digits: int | None = None  # of ROUND(...)
+
+    @property
+    def value(self) -> Formula:
+        """What the column shows of each group; only of a value."""
+        return Measured(self.aggregate) if self.formula is None else self.formula
 
 
 @dataclass(frozen=True)
@@ -105,6 +121,17 @@ class Presentation:
     outputs: tuple[Output, ...]
     order: tuple[OrderKey, ...] = ()
     limit: int | None = None
+    having: Condition | None = None
+
+    @property
+    def values(self) -> tuple[Output, ...]:
+        """The outputs that are no group-by columns."""
+        return tuple(output for output in self.outputs if output.column is None)
+
+    @property
+    def columns(self) -> tuple[Output, ...]:
+        """The outputs that are group-by columns."""
+        return tuple(output for output in self.outputs if output.column is not None)
 
 
 @dataclass(frozen=True)
@@ -114,23 +141,75 @@ class Statement:
     sql: str
     query: Query  # with the first aggregate
     presentation: Presentation
-    more: tuple[Aggregate, ...] = ()  # the further aggregates, in the order of the SELECT list
+    more: tuple[Aggregate, ...] = ()  # the further aggregates, those of the SELECT list first
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """One query per aggregate, in the order of the SELECT list."""
+        """One query per aggregate: those of the SELECT list, then what only HAVING and ORDER BY use."""
         return (self.query, *(replace(self.query, aggregate=aggregate) for aggregate in self.more))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The aggregates' names in the SELECT list, in its order."""
-        return tuple(output.name for output in self.presentation.outputs if output.column is None)
+        """The values' names in the SELECT list, in its order."""
+        return tuple(output.name for output in self.presentation.values)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it has several values, or one that is computed: an `Answers` rather than an `Answer`."""
+        return bool(self.more) or any(output.formula is not None for output in self.presentation.values)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether anything is computed group by group from what is released."""
+        shown = self.presentation
+        keys = (key.output for key in shown.order)
+        return (
+            shown.having is not None
+            or any(output.formula is not None for output in shown.values)
+            or any(not isinstance(key, int) for key in keys)
+        )
+
+    @property
+    def aggregate_names(self) -> tuple[str, ...]:
+        """The aggregates as SQL writes them, in the order of `queries`."""
+        return tuple(str(query.aggregate) for query in self.queries)
+
+    @property
+    def measured_names(self) -> tuple[str, ...]:
+        """What each aggregate is called: its name in the SELECT list, or as SQL writes it."""
+        selected = {o.aggregate: o.name for o in self.presentation.values if o.formula is None}
+        return tuple(selected.get(i, text) for i, text in enumerate(self.aggregate_names))
+
+    @property
+    def unselected(self) -> tuple[str, ...]:
+        """The aggregates that are measured for HAVING or ORDER BY only, as SQL writes them."""
+        used = set().union(*(aggregates_of(output.value) for output in self.presentation.values))
+        return tuple(text for i, text in enumerate(self.aggregate_names) if i not in used)
+
+    @property
+    def having_text(self) -> str:
+        """The condition of HAVING as SQL; empty without one."""
+        having = self.presentation.having
+        return "" if having is None else condition_text(having, self.aggregate_names)
+
+    def text_of(self, formula: Formula) -> str:
+        """A formula over the aggregates as SQL."""
+        return formula_text(formula, self.aggregate_names)
 
     def alone(self, number: int) -> Statement:
-        """The statement with one aggregate only, without ORDER BY and LIMIT, which concern the whole."""
-        outputs = (o for o in self.presentation.outputs if o.column is not None or o.aggregate == number)
+        """The statement with one aggregate only; HAVING, ORDER BY and LIMIT concern the whole."""
+        selected = [o for o in self.presentation.values if o.formula is None and o.aggregate == number]
+        values = selected or [Output(self.aggregate_names[number], None)]
+        outputs = [
+            output for output in self.presentation.outputs if output.column is not None or output in values
+        ]
+        outputs += [] if selected else values
         presentation = Presentation(tuple(replace(output, aggregate=0) for output in outputs))
         return Statement(self.sql, self.queries[number], presentation)
+
+    def computing(self, output: Output) -> Statement:
+        """The statement with one computed value only, over the same aggregates."""
+        return replace(self, presentation=Presentation((*self.presentation.columns, output)))
 
 
 def filter_columns(node: Filter | None) -> set[str]:

@@ -154,6 +154,7 @@ def _answer(question: QuestionLike) -> Markup:
             "Released values, the groups of the question in colour.",
         ),
         table(answer_grid(answer, visible_rows), "Released value and interval of each group"),
+        *(el("p", formats.clean(note), class_="quiet") for note in answer.notes),
         el("p", _FREE, class_="quiet") if answer.free else None,
     )
 

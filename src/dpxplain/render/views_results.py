@@ -38,6 +38,7 @@ def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
         grid=answer_grid(answer, answer.rows[:most]),
         shaped_by=answer.shaped_by,
         notes=(
+            *map(formats.clean, answer.notes),
             words.each_interval(answer.confidence, subject(answer.statement.query, answer.schema)),
             words.cost(answer.rho, answer.spends, answer.free),
         ),
@@ -58,6 +59,7 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
         further=tuple(further),
         shaped_by=answers.shaped_by,
         notes=(
+            *map(formats.clean, answers.notes),
             words.each_interval(answers.confidence, _subjects(answers)),
             words.cost(answers.rho, answers.spends, answers.free),
         ),
@@ -66,7 +68,7 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
 
 
 def _subjects(answers: Answers) -> str:
-    names = (subject(answer.statement.query, answers.schema) for answer in answers.answers)
+    names = (subject(answer.statement.query, answers.schema) for answer in answers.measured)
     return " and ".join(dict.fromkeys(name for name in names if name))
 
 
@@ -80,7 +82,7 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
         (
             *([formats.clean(label(part)) for part in row.group] or ["all rows"]),
             estimate,
-            formats.interval(*row.interval),
+            formats.open_interval(*row.interval),
         )
         for row, estimate in zip(visible_rows, estimates, strict=True)
     )

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from dpxplain.errors import QuestionError
+from dpxplain.errors import ExplanationError, QuestionError
 from dpxplain.explanation.choice import FamilyChoice, Predicates
 from dpxplain.model.charge import Spend
+from dpxplain.model.computed import rounded
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import DomainValue, Schema, label
-from dpxplain.phases.assess_question import group_estimates
+from dpxplain.phases.assess_question import Assessment, assess, group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import plan_preparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
 from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
+from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.displayed import Charted, Record, Tabular
+from dpxplain.results.having import Having
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.question import Question
 from dpxplain.results.requests import prepare_request
 from dpxplain.results.shaping import shaped_by
 from dpxplain.results.truth import Truth, require_curator
+
+
+class RowValues(Protocol):
+    """Makes a group's value to compute with."""
+
+    def value(self, group: int, label: str) -> Combination: ...
 
 
 @dataclass(frozen=True)
@@ -36,9 +47,9 @@ class AnswerRow(Arithmetic):
     label: str
     estimate: float
     interval: Interval
-    scale: float  # standard deviation of the privacy noise, to first order for averages
+    scale: float  # standard deviation of the privacy noise, to first order for averages; NaN if computed
     _index: int = field(kw_only=True, repr=False, compare=False)
-    _values: ReleasedValues = field(kw_only=True, repr=False, compare=False)
+    _values: RowValues = field(kw_only=True, repr=False, compare=False)
 
     @property
     def released(self) -> Combination:
@@ -66,7 +77,7 @@ class Answer(Frozen, Charted, Tabular):
         confidence: float,
         order: Sequence[int] | None = None,
     ) -> None:
-        """`order` lists the groups to show; without it the statement's ORDER BY and LIMIT decide."""
+        """`order` lists the groups to show; without it the statement's HAVING, ORDER BY and LIMIT decide."""
         self.statement = statement
         self.release = released.value
         self.entry = released.entry  # its line in the history
@@ -75,7 +86,8 @@ class Answer(Frozen, Charted, Tabular):
         self.confidence = check_confidence(confidence)
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
-        self._every = self._rows()
+        self._every: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
+        self.having = self._having() if order is None else None
         self.rows: tuple[AnswerRow, ...] = self._presented(order)
         self.freeze()
 
@@ -113,6 +125,21 @@ class Answer(Frozen, Charted, Tabular):
         """The declarations that shaped the numbers, as sentences: what was clamped, and which rows count."""
         return shaped_by([self.statement.query], self.schema)
 
+    @property
+    def expression(self) -> str:
+        """The value as SQL writes it, whatever its name."""
+        return str(self.statement.query.aggregate)
+
+    @property
+    def no_influence(self) -> str:
+        """Why the value cannot be explained, in a sentence; empty where it can."""
+        return ""
+
+    @property
+    def notes(self) -> list[str]:
+        """What HAVING left out, in sentences."""
+        return [] if self.having is None else self.having.sentences
+
     def __iter__(self) -> Iterator[AnswerRow]:
         return iter(self.rows)
 
@@ -120,8 +147,27 @@ class Answer(Frozen, Charted, Tabular):
         return len(self.rows)
 
     def __getitem__(self, group: object) -> AnswerRow:
-        """A group's value, by name; also of a group that LIMIT does not show."""
+        """A group's value, by name; also of a group that HAVING or LIMIT does not show."""
         return self._every[self.groups.find(group)]
+
+    def row(self, index: int) -> AnswerRow:
+        """A group's value, by its number among the declared groups."""
+        return self._every[index]
+
+    def arranged(self, order: Sequence[int], having: Having | None) -> Answer:
+        """The same answer with these groups shown, in this order."""
+        other = copy(self)
+        object.__setattr__(other, "having", having)
+        object.__setattr__(other, "rows", tuple(self._every[group] for group in order))
+        return other
+
+    def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment:
+        """What the released values say about a question. Free."""
+        return assess(self.release, self.statement.query, self._dataset.schema, contrast, confidence, method)
+
+    def unexplained(self) -> ExplanationError:
+        """The refusal of an explanation, where `no_influence` says why."""
+        return ExplanationError(self.no_influence, remedy="Ask about COUNT, SUM or AVG.")
 
     @checked_arguments
     def why(
@@ -245,6 +291,9 @@ class Answer(Frozen, Charted, Tabular):
         """Every declared group, shown or not."""
         query, schema = self.statement.query, self._dataset.schema
         estimates = group_estimates(self.release, query, schema, self.confidence)
+        digits = next(output.digits for output in self.statement.presentation.values)
+        if digits is not None:
+            estimates = [(*rounded(value, ends, digits), scale) for value, ends, scale in estimates]
         values = ReleasedValues(self.entry, self.release, query, schema, self.confidence)
         return tuple(
             AnswerRow(
@@ -258,11 +307,13 @@ class Answer(Frozen, Charted, Tabular):
         )
 
     def _presented(self, order: Sequence[int] | None) -> tuple[AnswerRow, ...]:
-        """ORDER BY and LIMIT act on the released answer."""
+        """HAVING, ORDER BY and LIMIT act on the released answer."""
         if order is None:
-            estimates = [[row.estimate for row in self._every]]
-            order = self.groups.arranged(self.statement.presentation, estimates)
+            order = arrangement(self.statement, [self], self.having)
         return tuple(self._every[group] for group in order)
+
+    def _having(self) -> Having | None:
+        return selection(self.statement, [self], self.confidence)
 
 
 def _is_number(value: object) -> bool:

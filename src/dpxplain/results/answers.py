@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from dpxplain.errors import QuestionError
@@ -13,13 +13,15 @@ from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import DomainValue, Schema
 from dpxplain.phases.answer_query import canonical
-from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.answer import Answer, AnswerRow, plain_value
 from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.displayed import Charted, Record, Tabular
+from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
 from dpxplain.results.question import Question
+from dpxplain.results.sentences import unselected_note
 from dpxplain.results.shaping import shaped_by
 from dpxplain.results.truth import Truth, require_curator
 
@@ -53,30 +55,40 @@ class Answers(Frozen, Charted, Tabular):
     def __init__(
         self,
         statement: Statement,
-        released: Released[AnswersRelease],
+        released: Released[AnswersRelease] | Released[AnswerRelease],
         dataset: OpenDataset,
         *,
         confidence: float,
     ) -> None:
         self.statement = statement
-        self.release = released.value
+        self.release: AnswersRelease | AnswerRelease = released.value
         self.entry = released.entry  # its line in the history
         self.id = released.entry.id
         self.free = released.free
         self.confidence = confidence
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
-        by_query = dict(zip(canonical(statement.queries), self.release.answers, strict=True))
-        order = self._order([by_query[query] for query in statement.queries])
-        self.answers: tuple[Answer, ...] = tuple(
+        releases = self.release.answers if isinstance(self.release, AnswersRelease) else (self.release,)
+        by_query = dict(zip(canonical(statement.queries), releases, strict=True))
+        every = range(self.groups.size)
+        measured = [
             Answer(
                 statement.alone(number),
                 Released(by_query[query], self.entry, self.free),
                 dataset,
                 confidence=confidence,
-                order=order,
+                order=every,
             )
             for number, query in enumerate(statement.queries)
+        ]
+        self.having = selection(statement, measured, confidence)
+        order = arrangement(statement, measured, self.having)
+        self.measured: tuple[Answer, ...] = tuple(part.arranged(order, self.having) for part in measured)
+        self.answers: tuple[Answer, ...] = tuple(
+            self.measured[output.aggregate]
+            if output.formula is None
+            else FormulaAnswer(output, statement, self.measured, order)
+            for output in statement.presentation.values
         )
         self.rows: tuple[AnswersRow, ...] = tuple(
             AnswersRow(parts[0].group, parts[0].label, dict(zip(self.names, parts, strict=True)))
@@ -108,8 +120,14 @@ class Answers(Frozen, Charted, Tabular):
         return self.entry.spends
 
     @property
+    def notes(self) -> list[str]:
+        """What HAVING left out, and what was measured beside the values that are shown, in sentences."""
+        having = [] if self.having is None else self.having.sentences
+        return [*having, *(unselected_note(name) for name in self.statement.unselected)]
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """The aggregates' names in the SELECT list."""
+        """The values' names in the SELECT list."""
         return self.statement.names
 
     @property
@@ -124,10 +142,19 @@ class Answers(Frozen, Charted, Tabular):
         return len(self.rows)
 
     def __getitem__(self, name: str) -> Answer:
-        """One aggregate's answer, by its name in the SELECT list or as SQL writes it."""
-        for called in (self.names, [str(answer.statement.query.aggregate) for answer in self.answers]):
+        """One value's answer, by its name in the SELECT list or as SQL writes it.
+
+        Also of a value that is not selected: an aggregate that was measured, or arithmetic between such.
+        """
+        for called, answers in (
+            (self.names, self.answers),
+            ([answer.expression for answer in self.answers], self.answers),
+            (self.statement.aggregate_names, self.measured),
+        ):
             if name in called:
-                return self.answers[called.index(name)]
+                return answers[list(called).index(name)]
+        if (computed := computed_answer(name, self.measured)) is not None:
+            return computed
         raise QuestionError(
             f"{name!r} is not an aggregate of this answer.", remedy=f"Choose one of: {', '.join(self.names)}."
         )
@@ -176,14 +203,6 @@ class Answers(Frozen, Charted, Tabular):
             for end, bound in zip(("low", "high"), value.interval, strict=True):
                 record[unused(f"{output.name}_{end}", taken)] = bound
         return record
-
-    def _order(self, releases: Sequence[AnswerRelease]) -> Sequence[int]:
-        """The groups to show. ORDER BY may name any of the aggregates, so it is the same for all of them."""
-        estimates = [
-            [estimate for estimate, *_ in group_estimates(release, query, self.schema, self.confidence)]
-            for release, query in zip(releases, self.statement.queries, strict=True)
-        ]
-        return self.groups.arranged(self.statement.presentation, estimates)
 
 
 def unused(name: str, taken: Collection[str]) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from dpxplain.errors import ExplanationError
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
+from dpxplain.phases.assess_question import Assessment
 from dpxplain.privacy.intervals import Interval
 
 
@@ -46,6 +48,16 @@ class AnswerLike(Protocol):
 
     @property
     def shaped_by(self) -> tuple[str, ...]: ...
+
+    @property
+    def expression(self) -> str: ...
+
+    @property
+    def no_influence(self) -> str: ...
+
+    def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment: ...
+
+    def unexplained(self) -> ExplanationError: ...
 
 
 class QuestionLike(Protocol):

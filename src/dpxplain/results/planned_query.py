@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpxplain.errors import QueryRefused
 from dpxplain.model.charge import Request
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
@@ -13,6 +14,9 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.preview import Price, QueriesPreview, QueryPreview
 from dpxplain.results.requests import query_request
+from dpxplain.results.sentences import unselected_note
+
+MOST_COMPUTED = 10_000  # groups: each formula and its interval are computed one by one
 
 
 class PlannedQuery(Frozen):
@@ -40,7 +44,14 @@ class PlannedQuery(Frozen):
             if statement.more
             else plan_query(statement.query, dataset.schema, rho)
         )
-        return cls(statement, plan, query_request(statement.sql, rho), confidence, dataset)
+        planned = cls(statement, plan, query_request(statement.sql, rho), confidence, dataset)
+        if planned.group_count > MOST_COMPUTED and statement.is_computed:
+            raise QueryRefused(
+                f"HAVING and arithmetic are computed for at most {MOST_COMPUTED:,} groups; this query has "
+                f"{planned.group_count:,}.",
+                remedy="Group by fewer columns, or ask for the aggregates and compute with their rows.",
+            )
+        return planned
 
     @property
     def group_count(self) -> int:
@@ -50,22 +61,24 @@ class PlannedQuery(Frozen):
         """The stored answer, if the identical query was asked before. Free."""
         if isinstance(self.plan, QueriesPlan):
             several = self._dataset.find(self.plan)
-            return None if several is None else self.answers(several)
+            return None if several is None else self.shown(several)
         stored = self._dataset.find(self.plan)
-        return None if stored is None else self.answer(stored)
+        return None if stored is None else self.shown(stored)
 
     def run(self, dataset: OpenDataset | None = None) -> Answer | Answers:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
         dataset = dataset or self._dataset
         if isinstance(self.plan, QueriesPlan):
-            return self.answers(dataset.find_or_measure(self.plan, self.request))
-        return self.answer(dataset.find_or_measure(self.plan, self.request))
+            return self.shown(dataset.find_or_measure(self.plan, self.request))
+        return self.shown(dataset.find_or_measure(self.plan, self.request))
 
-    def answer(self, released: Released[AnswerRelease]) -> Answer:
-        return Answer(self.statement, released, self._dataset, confidence=self.confidence)
-
-    def answers(self, released: Released[AnswersRelease]) -> Answers:
-        return Answers(self.statement, released, self._dataset, confidence=self.confidence)
+    def shown(self, released: Released[AnswerRelease] | Released[AnswersRelease]) -> Answer | Answers:
+        """The release as the statement shows it."""
+        if self.statement.is_table:
+            return Answers(self.statement, released, self._dataset, confidence=self.confidence)
+        assert isinstance(released.value, AnswerRelease)
+        single = Released(released.value, released.entry, released.free)
+        return Answer(self.statement, single, self._dataset, confidence=self.confidence)
 
     def preview(self) -> QueryPreview | QueriesPreview:
         ledger, plan, sql = self._dataset.ledger, self.plan, self.statement.sql
@@ -76,7 +89,8 @@ class PlannedQuery(Frozen):
             QueryPreview.of(plan.expected(query), sql, size, price, self._dataset, self.confidence)
             for query in self.statement.queries
         ]
-        if not isinstance(plan, QueriesPlan):
+        if not self.statement.is_table:
             return parts[0]
-        named = tuple(zip(self.statement.names, parts, strict=True))
-        return QueriesPreview(price, sql, size, self.confidence, named)
+        named = tuple(zip(self.statement.measured_names, parts, strict=True))
+        notes = tuple(map(unselected_note, self.statement.unselected))
+        return QueriesPreview(price, sql, size, self.confidence, named, notes)

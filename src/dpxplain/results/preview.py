@@ -97,6 +97,7 @@ class QueriesPreview(Displayed, Tabular):
     groups: int
     confidence: float
     parts: tuple[tuple[str, QueryPreview], ...]  # by the aggregate's name in the SELECT list
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> QueryPreview:
         return dict(self.parts)[name]

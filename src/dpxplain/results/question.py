@@ -11,7 +11,6 @@ from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.hardening import Frozen
-from dpxplain.phases.assess_question import assess
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import plan_explanation
 from dpxplain.phases.explain_scored import Split
@@ -53,8 +52,7 @@ class Question(Frozen, Charted):
         confidence: float,
         method: str = DEFAULT_METHOD,
     ) -> None:
-        query = answer.statement.query
-        assessment = assess(answer.release, query, dataset.schema, contrast, confidence, method)
+        assessment = answer.assess(contrast, confidence, method)
         self._contrast = contrast
         self.answer = answer
         self.confidence = confidence
@@ -83,7 +81,7 @@ class Question(Frozen, Charted):
     @property
     def text(self) -> str:
         """The question in plain words."""
-        return question_text(str(self.answer.statement.query.aggregate), self.labels, self.contrast)
+        return question_text(self.answer.expression, self.labels, self.contrast)
 
     @property
     def finding(self) -> str:
@@ -279,7 +277,7 @@ class Question(Frozen, Charted):
     @property
     def prepared(self) -> bool:
         """Whether explaining it by the usual predicates is free."""
-        return (
+        return not self.answer.no_influence and (
             find_prepared(self.answer.statement.query, self._family(FamilyChoice()), self._dataset)
             is not None
         )
@@ -324,6 +322,8 @@ class Question(Frozen, Charted):
         return PlannedExplanation(self, plan, explain_request(self, plan, choice), self._dataset)
 
     def _family(self, choice: FamilyChoice) -> Family:
+        if self.answer.no_influence:
+            raise self.answer.unexplained()
         return self._dataset.family(self.answer.statement.query, choice)
 
     def _terms(

@@ -60,4 +60,4 @@ def group_request(group: Sequence[DomainValue]) -> list[str | int | bool | None]
 
 
 def _about(answer: AnswerLike) -> Body:
-    return {"answer": answer.id, "of": answer.value_name}
+    return {"answer": answer.id, "of": answer.expression}

@@ -12,6 +12,11 @@ NOISE_ONLY = "It speaks of privacy noise only, not of sampling."
 NOT_PRIVATE = "NOT PRIVATE: drawn with a seeded source of noise, for experiments only. Do not publish."
 
 
+def unselected_note(aggregate: str) -> str:
+    """Said of an aggregate that only HAVING or ORDER BY uses."""
+    return f"{aggregate} is measured too, as HAVING or ORDER BY uses it; it has its part of ρ."
+
+
 def question_text(aggregate: str, labels: Sequence[str], contrast: Contrast) -> str:
     """The question as a person would ask it; `labels` name the contrast's groups."""
     if contrast.weights == (1.0, -1.0):

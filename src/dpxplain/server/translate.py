@@ -14,6 +14,7 @@ from dpxplain.render.snippets import Place
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation, PlannedExplanation
+from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.links import AnswerLike
 from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.question import Question
@@ -48,7 +49,9 @@ def stored_part(session: Session, number: int, of: str | None, confidence: float
                 "This answer has several aggregates.", remedy=f"Say which one is meant: {list(answer.names)}."
             )
         return answer[of]
-    if of not in (None, answer.value_name, str(answer.statement.query.aggregate)):
+    if of not in (None, answer.value_name, answer.expression):
+        if (computed := computed_answer(of, [answer])) is not None:
+            return computed
         raise QuestionError(
             f"{of!r} is not an aggregate of this answer.", remedy=f"It is about {answer.value_name!r}."
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 GRAMMAR = (
     "Write: SELECT columns, then any of COUNT(*), COUNT(column), SUM(column), AVG(column) FROM the table "
-    "[WHERE conditions] [GROUP BY columns] [ORDER BY ...] [LIMIT n]."
+    "[WHERE conditions] [GROUP BY columns] [HAVING ...] [ORDER BY ...] [LIMIT n]."
 )
 
 _READ_ONLY = "The data are only ever read; write a SELECT with COUNT, SUM or AVG."
@@ -54,7 +54,6 @@ _ALL = ("ALL", "Leave it out, and name the columns.")
 
 # By "previous word", "word next" or the word alone; {} stands for the word.
 WORDS: dict[str, tuple[str, str]] = {
-    "HAVING": ("HAVING", "Leave it out and filter the released answer; that is free."),
     "QUALIFY": ("QUALIFY", "Leave it out and filter the released answer; that is free."),
     "WITH": ("WITH here", "Begin the statement with it: WITH name AS (SELECT ...) SELECT ..."),
     "RECURSIVE": ("WITH RECURSIVE", "Leave RECURSIVE out; a common table expression selects and filters."),

@@ -1,26 +1,28 @@
 """Parses SQL text into a query tree, or refuses it with the place and a remedy. Reads no data.
 
-Answered: one SELECT of group-by columns and at least one COUNT(*), COUNT(column), SUM(column) or
-AVG(column), each once, from the declared table or a subquery that selects and filters, with WHERE, GROUP BY
-(names, aliases or positions), ORDER BY and LIMIT. Every GROUP BY column must be selected: rows without their
-label would spend budget on an answer nobody can read.
+Answered: one SELECT of group-by columns and of COUNT(*), COUNT(column), SUM(column), AVG(column) or
+arithmetic between them, from the declared table or a subquery that selects and filters, with WHERE, GROUP
+BY (names, aliases or positions), HAVING, ORDER BY and LIMIT. Every GROUP BY column must be selected: rows
+without their label would spend budget on an answer nobody can read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
+from dpxplain.model.computed import Formula, formula_text
 from dpxplain.model.hardening import plain
 from dpxplain.model.query import Aggregate, Filter, OrderKey, Output, Presentation, Query, Statement
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.sql.admit import admit
 from dpxplain.sql.advice import GRAMMAR
 from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
+from dpxplain.sql.formula_parser import Aggregates, FormulaParser, rounding
 from dpxplain.sql.inline import inline, table_scope
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
@@ -72,17 +74,29 @@ def _parsed(sql: str, declared: _SchemaKey) -> Statement:
     scope = Scope(source, schema)
     tree = inline(admit(source), scope)
     scope = table_scope(tree.args.get("from_"), scope)
-    aggregates, outputs = _select(tree, scope)
+    aggregates = Aggregates(_is_aggregate, lambda node: _aggregate(node, scope))
+    outputs = _select(tree, scope, aggregates)
     group_by = _group(tree, scope, outputs)
-    where = tree.args.get("where")
+    where, having = tree.args.get("where"), tree.args.get("having")
+    named = FormulaParser(aggregates, scope, {o.name: o.value for o in outputs if o.column is None})
+    presentation = Presentation(
+        outputs,
+        having=named.having(having.this) if having else None,
+        order=_order(tree, outputs, named),
+        limit=_limit(tree, scope),
+    )
     query = Query(
         table=schema.table.name,
         group_by=group_by,
-        aggregate=aggregates[0],
+        aggregate=aggregates.known[0],
         where=condition(where.this, scope) if where else None,
     )
-    presentation = Presentation(outputs, _order(tree, scope, outputs, aggregates), _limit(tree, scope))
-    return Statement(sql, query, presentation, aggregates[1:])
+    return Statement(sql, query, presentation, tuple(aggregates.known[1:]))
+
+
+def quoted_name(name: str) -> str:
+    """A name as SQL quotes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def parse_condition(text: str, schema: Schema) -> Filter:
@@ -93,8 +107,8 @@ def parse_condition(text: str, schema: Schema) -> Filter:
     >>> parse_condition("sex <> 'F'", schema)
     Comparison(column='sex', operator='<>', value='F')
     """
-    table = '"' + schema.table.name.replace('"', '""') + '"'
-    before = f"SELECT COUNT(*) FROM {table} WHERE ("  # in parentheses no further clause can follow
+    # In parentheses no further clause can follow.
+    before = f"SELECT COUNT(*) FROM {quoted_name(schema.table.name)} WHERE ("
     try:
         statement = parse(f"{before}{text}\n)", schema)
     except QueryRefused as refusal:
@@ -109,35 +123,40 @@ def parse_condition(text: str, schema: Schema) -> Filter:
     return query.where
 
 
-def _select(tree: exp.Select, scope: Scope) -> tuple[tuple[Aggregate, ...], tuple[Output, ...]]:
-    """The aggregates, and the names under which the answer's columns are shown."""
-    aggregates: list[Aggregate] = []
+def _select(tree: exp.Select, scope: Scope, aggregates: Aggregates) -> tuple[Output, ...]:
+    """The answer's columns and the names under which they are shown."""
     outputs: list[Output] = []
     for item in tree.expressions:
-        inner = item.unalias().unnest()
-        column: str | None = None
-        if _is_aggregate(inner):
-            aggregate = _aggregate(inner, scope)
-            if aggregate in aggregates:
-                # Its share of ρ would buy the same thing twice, each time with more noise.
-                remedy = "Select it once; a released answer can be shown under any name."
-                raise scope.refuse(f"{aggregate} is selected twice.", remedy, inner)
-            aggregates.append(aggregate)
+        inner, digits = rounding(item.unalias().unnest(), aggregates, scope)
+        if aggregates.recognises(inner):
+            output = _aggregate_output(inner, scope, aggregates, outputs)
         elif isinstance(inner, exp.Star) or isinstance(inner.this, exp.Star):
             remedy = "Name the GROUP BY columns, and add COUNT(*), SUM(column) or AVG(column)."
             raise scope.refuse("SELECT * is not answered: rows are never shown.", remedy, inner)
+        elif aggregates.occur_in(inner):
+            formula = FormulaParser(aggregates, scope).formula(inner)
+            output = Output(formula_text(formula, list(map(str, aggregates.known))), None, -1, formula)
         else:
-            _refuse_inner_aggregates(inner, scope)
             column = column_name(inner, scope)
-        name = item.alias or column or str(aggregates[-1])
+            output = Output(column, column)
+        name = item.alias or (output.name if digits is None else f"ROUND({output.name}, {digits})")
         if name.casefold() in {output.name.casefold() for output in outputs}:
             remedy = "Remove it, or give it another name with AS."
             raise scope.refuse(f"The name {name} is selected twice.", remedy, item)
-        outputs.append(Output(name, column, len(aggregates) - 1 if column is None else 0))
-    if not aggregates:
+        outputs.append(replace(output, name=name, digits=digits))
+    if not aggregates.known:
         remedy = "Add COUNT(*), COUNT(column), SUM(column) or AVG(column) to SELECT."
         raise scope.refuse("No aggregate is selected.", remedy, scope.source.tokens[0])
-    return tuple(aggregates), tuple(outputs)
+    return tuple(outputs)
+
+
+def _aggregate_output(node: exp.Expr, scope: Scope, aggregates: Aggregates, outputs: list[Output]) -> Output:
+    number = aggregates.number(node)
+    text = str(aggregates.known[number])
+    if any(o.column is None and o.formula is None and o.aggregate == number for o in outputs):
+        remedy = "Select it once; a released answer can be shown under any name."
+        raise scope.refuse(f"{text} is selected twice.", remedy, node)
+    return Output(text, None, number)
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
@@ -221,39 +240,33 @@ def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> 
     return output.column
 
 
-def _order(
-    tree: exp.Select, scope: Scope, outputs: tuple[Output, ...], aggregates: tuple[Aggregate, ...]
-) -> tuple[OrderKey, ...]:
+def _order(tree: exp.Select, outputs: tuple[Output, ...], parser: FormulaParser) -> tuple[OrderKey, ...]:
     order = tree.args.get("order")
     items: list[exp.Expr] = order.expressions if order else []
     return tuple(
-        OrderKey(_ordered_output(item.this.unnest(), scope, outputs, aggregates), bool(item.args.get("desc")))
+        OrderKey(_ordered_output(item.this.unnest(), outputs, parser), bool(item.args.get("desc")))
         for item in items
     )
 
 
-def _ordered_output(
-    item: exp.Expr, scope: Scope, outputs: tuple[Output, ...], aggregates: tuple[Aggregate, ...]
-) -> int:
-    """The output of a position, an output's name, a selected column or an aggregate; names go first."""
+def _ordered_output(item: exp.Expr, outputs: tuple[Output, ...], parser: FormulaParser) -> int | Formula:
+    """The output of a position, a name, a selected column or a value; names go first. Or a further value."""
+    scope, names = parser.scope, [output.name for output in outputs]
     if isinstance(item, exp.Literal):
         return _position(item, scope, outputs)
-    names = [output.name for output in outputs]
     named = _plain_name(item)
     if named is not None and (alias := matching(named, names)):
         return names.index(alias[0])
+    if parser.is_formula(item):
+        formula = parser.formula(item)
+        selected = [i for i, o in enumerate(outputs) if o.column is None and o.value == formula]
+        return selected[0] if selected else formula
     remedy = f"Order by what is selected: {', '.join(names)}."
-    if _is_aggregate(item):
-        aggregate = _aggregate(item, scope)
-        if aggregate not in aggregates:
-            raise scope.refuse("ORDER BY names an aggregate that is not selected.", remedy, item)
-        wanted = (None, aggregates.index(aggregate))
-        return next(i for i, output in enumerate(outputs) if (output.column, output.aggregate) == wanted)
     column = scope.column(item, otherwise=remedy) if named is not None else column_name(item, scope)
-    selected = [i for i, output in enumerate(outputs) if output.column == column]
-    if not selected:
+    columns = [output.column for output in outputs]
+    if column not in columns:
         raise scope.refuse(f"ORDER BY names {column}, which is not selected.", remedy, item)
-    return selected[0]
+    return columns.index(column)
 
 
 def _limit(tree: exp.Select, scope: Scope) -> int | None:

@@ -24,6 +24,7 @@ from dpxplain.results import formats
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation
+from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
@@ -71,6 +72,7 @@ def answer_payload(
         rows=list(map(_finite, answer.records())),
         parts=[_part(part) for part in parts],
         shaped_by=list(answer.shaped_by),
+        notes=answer.notes,
         spends=_spends(answer.spends),
         budget=_budget(budget),
         code=query_code(place or Place.of_schema(answer.schema), answer.sql, answer.rho),
@@ -86,12 +88,14 @@ def answer_payload(
 
 def _part(answer: Answer) -> AnswerPart:
     aggregate = answer.statement.query.aggregate
+    is_computed = isinstance(answer, FormulaAnswer)
     return AnswerPart(
         name=answer.value_name,
-        aggregate=aggregate.kind,
-        column=aggregate.column,
-        subject=subject(answer.statement.query, answer.schema),
-        rows_counted=rows_counted(answer.statement.query, answer.schema),
+        expression=answer.expression,
+        aggregate="formula" if is_computed else aggregate.kind,
+        column=None if is_computed else aggregate.column,
+        subject="" if is_computed else subject(answer.statement.query, answer.schema),
+        rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
         rows=[
             GroupPayload(
                 group=list(group_request(row.group)),
@@ -132,7 +136,10 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         note=question.note,
         shaped_by=list(question.shaped_by),
         prepared=question.prepared,
-        attributes=eligible_attributes(question.answer.schema, question.answer.statement.query),
+        attributes=[]
+        if question.answer.no_influence
+        else eligible_attributes(question.answer.schema, question.answer.statement.query),
+        no_influence=question.answer.no_influence,
     )
     if truth is not None:
         payload["truth"] = truth_payload(truth)
@@ -160,7 +167,7 @@ def explanation_payload(
     meaning = [words.gap_meaning(table)] if words.tells_gaps(table) else []
     gap, interval = table.release.gap, table.release.gap_interval
     answer = table.question.answer
-    several = bool(parse(sql, answer.schema).more)
+    several = parse(sql, answer.schema).is_table
     place = place or Place.of_schema(answer.schema)
     code = explain_code(place, sql, answer.rho, table.request, several=several)
     payload = ExplanationPayload(
@@ -234,7 +241,7 @@ def _expected(
     if isinstance(preview, QueryPreview):
         return [words.expected_margin(preview)]
     if isinstance(preview, QueriesPreview):
-        return [words.expected_margin(part, name) for name, part in preview.parts]
+        return [*(words.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
     return [words.expected_influence(preview)] if isinstance(preview, ExplanationPreview) else []
 
 

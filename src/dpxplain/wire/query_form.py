@@ -18,7 +18,13 @@ def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
     if not columns <= schema.columns.keys():
         return None
     filters = _filters(query.where, schema)
-    if shown.order or shown.limit is not None or [o.name for o in shown.outputs] != plain or filters is None:
+    if (
+        statement.is_computed
+        or shown.order
+        or shown.limit is not None
+        or [o.name for o in shown.outputs] != plain
+        or filters is None
+    ):
         return None
     return QueryForm(
         measures=[FormMeasure(aggregate=a.kind, column=a.column) for a in aggregates],

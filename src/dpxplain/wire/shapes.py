@@ -87,7 +87,8 @@ class AnswerPart(TypedDict):
     """One aggregate's values, in the order shown."""
 
     name: str
-    aggregate: Literal["count", "sum", "avg"]
+    expression: str  # the value as SQL writes it, which names it in any request
+    aggregate: Literal["count", "sum", "avg", "formula"]
     column: str | None
     subject: str  # what the values are called where the name promises too much: "clamped averages"; or ""
     rows_counted: str  # of a count under truncation: "rows counted, at most 50 per person"; or ""
@@ -110,6 +111,7 @@ class AnswerPayload(TypedDict):
     rows: list[Record]
     parts: list[AnswerPart]
     shaped_by: list[str]  # the declarations that shaped the numbers, as sentences
+    notes: list[str]  # what HAVING left out, and what was measured beside what is shown
     spends: list[SpendPayload]
     budget: BudgetFigures
     code: Code
@@ -139,6 +141,7 @@ class QuestionPayload(EstimateTexts):
     shaped_by: list[str]
     prepared: bool
     attributes: list[str]  # which may explain it
+    no_influence: str  # why it cannot be explained; empty where it can
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
     truth: NotRequired[TruthPayload]
 

@@ -825,11 +825,13 @@ export interface components {
         AnswerPart: {
             /** Name */
             name: string;
+            /** Expression */
+            expression: string;
             /**
              * Aggregate
              * @enum {string}
              */
-            aggregate: "count" | "sum" | "avg";
+            aggregate: "count" | "sum" | "avg" | "formula";
             /** Column */
             column: string | null;
             /** Subject */
@@ -875,6 +877,8 @@ export interface components {
             parts: components["schemas"]["AnswerPart"][];
             /** Shaped By */
             shaped_by: string[];
+            /** Notes */
+            notes: string[];
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
@@ -1625,6 +1629,8 @@ export interface components {
             prepared: boolean;
             /** Attributes */
             attributes: string[];
+            /** No Influence */
+            no_influence: string;
             /** Chart */
             chart?: {
                 [key: string]: unknown;

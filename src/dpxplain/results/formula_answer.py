@@ -1,0 +1,134 @@
+"""A value computed from released aggregates, such as SUM(a) / COUNT(*): an answer that cannot be explained.
+
+Post-processing. Its intervals are those of arithmetic on released values (`results.combination`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
+from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.model.charge import Spend
+from dpxplain.model.computed import aggregates_of, formula_text, renumbered, rounded
+from dpxplain.model.contrast import Contrast, judge
+from dpxplain.model.query import Output, Statement
+from dpxplain.phases.assess_question import Assessment
+from dpxplain.privacy.formula_intervals import DEFAULT_METHOD
+from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
+from dpxplain.privacy.intervals import METHODS
+from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.computed_values import FormulaValues, finite
+from dpxplain.results.prepared import PlannedPreparation
+from dpxplain.results.shaping import shaped_by
+from dpxplain.sql.parse import parse, quoted_name
+
+
+class FormulaAnswer(Answer):
+    """One computed value of every group; `parts` are the answers that it is computed from."""
+
+    def __init__(
+        self, output: Output, statement: Statement, parts: Sequence[Answer], order: Sequence[int]
+    ) -> None:
+        first = parts[0]
+        self.statement = statement.computing(output)
+        self.output = output
+        self.parts = tuple(parts)
+        self.release = first.release
+        self.entry = first.entry
+        self.id = first.id
+        self.free = first.free
+        self.confidence = first.confidence
+        self.groups = first.groups
+        self.having = first.having
+        self._dataset = first._dataset
+        self._values = FormulaValues(output.value, self.parts)
+        self._every = _ComputedRows(self._values, first, output.digits)
+        self.rows = tuple(self._every[group] for group in order)
+        self.freeze()
+
+    @property
+    def rho(self) -> float:
+        return self.entry.rho
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.entry.spends
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        queries, used = self.statement.queries, sorted(aggregates_of(self.output.value))
+        return shaped_by([queries[number] for number in used], self.schema)
+
+    @property
+    def expression(self) -> str:
+        return self.statement.text_of(self.output.value)
+
+    @property
+    def no_influence(self) -> str:
+        return (
+            f"{self.expression} is computed from released values; influence is defined for COUNT, SUM and "
+            "AVG only."
+        )
+
+    def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment:
+        if method not in METHODS:
+            raise QuestionError(
+                f"There is no interval method {method!r}.", remedy=f"Choose one of: {', '.join(METHODS)}."
+            )
+        terms = [
+            weight * self._values.value(group)
+            for group, weight in zip(contrast.groups, contrast.weights, strict=True)
+        ]
+        total = sum(terms[1:], terms[0])
+        ends = total.interval_by(method if method in FORMULA_METHODS else DEFAULT_METHOD, confidence)
+        return Assessment(finite(total.estimate, ends), ends, judge(ends, contrast.at_least))
+
+    def plan_prepare(self, rho: float, choice: FamilyChoice) -> PlannedPreparation:
+        raise self.unexplained()
+
+    def unexplained(self) -> ExplanationError:
+        parts = " or ".join(part.expression for part in self.parts)
+        return ExplanationError(
+            self.no_influence, remedy=f"Ask why about a value that it is computed from: {parts}."
+        )
+
+
+class _ComputedRows(dict[int, AnswerRow]):
+    """The rows of a computed value, made when they are needed."""
+
+    def __init__(self, values: FormulaValues, first: Answer, digits: int | None) -> None:
+        super().__init__()
+        self._values, self._first, self._digits = values, first, digits
+
+    def __missing__(self, group: int) -> AnswerRow:
+        estimate, ends = self._values.estimated(group)
+        if self._digits is not None:
+            estimate, ends = rounded(estimate, ends, self._digits)
+        like = self._first.row(group)
+        row = AnswerRow(like.group, like.label, estimate, ends, math.nan, _index=group, _values=self._values)
+        self[group] = row
+        return row
+
+
+def computed_answer(text: str, measured: Sequence[Answer]) -> FormulaAnswer | None:
+    """A value written as SQL over aggregates that were measured; None where it is something else."""
+    first = measured[0]
+    table = quoted_name(first.schema.table.name)
+    try:
+        asked = parse(f"SELECT {text}\n FROM {table}", first.schema)
+    except QueryRefused:
+        return None
+    known = [part.statement.query.aggregate for part in measured]
+    values = asked.presentation.values
+    is_value = len(values) == len(asked.presentation.outputs) == 1 and asked.query.where is None
+    wanted = [query.aggregate for query in asked.queries]
+    if not is_value or any(aggregate not in known for aggregate in wanted):
+        return None
+    formula = renumbered(values[0].value, [known.index(aggregate) for aggregate in wanted])
+    whole = replace(first.statement, more=tuple(known[1:]))
+    output = Output(formula_text(formula, list(map(str, known))), None, -1, formula, values[0].digits)
+    shown = [first.groups.find(row.group) for row in first.rows]
+    return FormulaAnswer(output, whole, measured, shown)

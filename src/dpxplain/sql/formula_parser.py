@@ -1,0 +1,188 @@
+"""Parses what is computed from aggregates after their release: arithmetic in SELECT and ORDER BY, and HAVING.
+
+`SUM(a) / COUNT(*)` is a formula over two aggregates. An aggregate that occurs several times is measured once;
+one that only HAVING or ORDER BY uses is measured too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpxplain.model.computed import (
+    AllOf,
+    AnyOf,
+    Calculation,
+    Compared,
+    Condition,
+    Formula,
+    Measured,
+    Number,
+    Ordering,
+    aggregates_of,
+)
+from dpxplain.model.query import Aggregate
+from dpxplain.sql.scope import Scope, matching, number
+
+_OPERATIONS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_FUNCTIONS: dict[type[exp.Expr], str] = {exp.Ln: "log", exp.Exp: "exp"}
+_ORDERINGS: dict[type[exp.Expr], Ordering] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_OPPOSITES: dict[Ordering, Ordering] = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_REAL_TYPES = {exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL}
+_LARGEST = 200  # nodes: each is computed for every group
+_MOST_DIGITS = 12
+_USAGE = "Write numbers and aggregates with + - * /, LN() or EXP(), such as 100 * SUM(a) / COUNT(*)."
+_COMPARE = "Compare aggregates, their names or numbers, such as HAVING COUNT(*) > 100 AND AVG(a) < 5."
+
+
+@dataclass
+class Aggregates:
+    """The distinct aggregates of a statement, numbered as they are met."""
+
+    recognises: Callable[[exp.Expr], bool]
+    read: Callable[[exp.Expr], Aggregate]
+    known: list[Aggregate] = field(default_factory=list)
+
+    def number(self, node: exp.Expr) -> int:
+        aggregate = self.read(node)
+        if aggregate not in self.known:
+            self.known.append(aggregate)
+        return self.known.index(aggregate)
+
+    def occur_in(self, node: exp.Expr) -> bool:
+        return any(self.recognises(part) for part in node.walk())
+
+
+def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.Expr, int | None]:
+    """What ROUND is of and its digits; the node itself where it is no ROUND of aggregates."""
+    if not isinstance(node, exp.Round) or not aggregates.occur_in(node):
+        return node, None
+    digits = node.args.get("decimals")
+    value = 0 if digits is None else number(digits.name) if _is_number(digits) else None
+    if not isinstance(value, int) or not 0 <= value <= _MOST_DIGITS:
+        remedy = f"Write a whole number from 0 to {_MOST_DIGITS}."
+        raise scope.refuse("ROUND takes a number of digits.", remedy, digits)
+    return node.this.unnest(), value
+
+
+@dataclass(frozen=True)
+class FormulaParser:
+    """`names` are the values of the SELECT list that HAVING and ORDER BY may refer to."""
+
+    aggregates: Aggregates
+    scope: Scope
+    names: Mapping[str, Formula] = field(default_factory=dict)
+
+    def is_formula(self, node: exp.Expr) -> bool:
+        """Whether the expression computes with aggregates or values of the SELECT list, not with columns."""
+        plain = (c.this for c in node.find_all(exp.Column) if not c.args.get("table"))
+        named = any(isinstance(name, exp.Identifier) and matching(name, self.names) for name in plain)
+        return named or self.aggregates.occur_in(node)
+
+    def formula(self, node: exp.Expr) -> Formula:
+        """The formula of an expression; refuses one that is not made of aggregates and numbers."""
+        if sum(1 for _ in node.walk()) > _LARGEST:
+            raise self.scope.refuse("This expression is too long.", "Compute it in parts.", node)
+        return self._formula(node)
+
+    def having(self, node: exp.Expr) -> Condition:
+        """The condition of HAVING."""
+        if sum(1 for _ in node.walk()) > _LARGEST:
+            raise self.scope.refuse("This condition is too long.", "Filter the released answer.", node)
+        return self._condition(node, negated=False)
+
+    def _formula(self, node: exp.Expr) -> Formula:
+        node = node.unnest()
+        if self.aggregates.recognises(node):
+            return Measured(self.aggregates.number(node))
+        match node:
+            case exp.Literal() if _is_number(node):
+                return Number(self._number(node))
+            case exp.Neg():
+                inner = self._formula(node.this)
+                return Number(-inner.value) if isinstance(inner, Number) else Calculation("neg", (inner,))
+            case exp.Div():
+                return Calculation("/", (self._formula(node.this), self._divisor(node.expression)))
+            case _ if type(node) in _OPERATIONS:
+                parts = (self._formula(part) for part in (node.this, node.expression))
+                return Calculation(_OPERATIONS[type(node)], tuple(parts))
+            case _ if type(node) in _FUNCTIONS:
+                return Calculation(_FUNCTIONS[type(node)], (self._formula(node.this),))
+            case exp.Cast() if node.args["to"].this in _REAL_TYPES:
+                return self._formula(node.this)  # released values are such numbers
+            case exp.Coalesce(expressions=[default]) if _is_zero(default):
+                return self._formula(node.this)  # a sum over no rows is released as 0 with noise, never NULL
+            case exp.Column():
+                return self._named(node)
+            case exp.Round():
+                remedy = "Put ROUND around the whole expression."
+                raise self.scope.refuse("ROUND inside an expression is not answered.", remedy, node)
+        raise self.scope.refuse("This cannot be computed from released values.", _USAGE, node)
+
+    def _divisor(self, node: exp.Expr) -> Formula:
+        node = node.unnest()
+        if isinstance(node, exp.Nullif) and _is_zero(node.expression):
+            node = node.this  # a ratio to 0 has no value with or without it
+        divisor = self._formula(node)
+        if divisor == Number(0.0):
+            raise self.scope.refuse("A number is divided by 0.", "Divide by another number.", node)
+        return divisor
+
+    def _number(self, node: exp.Expr) -> float:
+        value = number(str(node.this))
+        if value is None or abs(value) > 1e100:
+            raise self.scope.refuse("This number is too large.", "Write one below 1e100.", node)
+        return float(value)
+
+    def _named(self, node: exp.Column) -> Formula:
+        is_plain = isinstance(node.this, exp.Identifier) and not node.args.get("table")
+        names = matching(node.this, self.names) if is_plain else []
+        if names:
+            return self.names[names[0]]
+        column = self.scope.column(node, otherwise=_USAGE)
+        remedy = f"Aggregate it, such as AVG({column}); conditions on columns go into WHERE."
+        raise self.scope.refuse(f"{column} is a column, not an aggregate.", remedy, node)
+
+    def _condition(self, node: exp.Expr, *, negated: bool) -> Condition:
+        node = node.unnest()
+        match node:
+            case exp.And() | exp.Or():
+                parts = tuple(self._condition(part, negated=negated) for part in node.flatten())
+                return _joined(AllOf if isinstance(node, exp.And) != negated else AnyOf, parts)
+            case exp.Not():
+                return self._condition(node.this, negated=not negated)
+            case exp.Between():
+                low = self._compared(node.this, ">=", node.args["low"], negated)
+                high = self._compared(node.this, "<=", node.args["high"], negated)
+                return _joined(AnyOf if negated else AllOf, (low, high))
+            case _ if type(node) in _ORDERINGS:
+                return self._compared(node.this, _ORDERINGS[type(node)], node.expression, negated)
+        raise self.scope.refuse("A comparison of aggregates is expected here.", _COMPARE, node)
+
+    def _compared(self, left: exp.Expr, ordering: Ordering, right: exp.Expr, negated: bool) -> Compared:
+        sides = self._formula(left), self._formula(right)
+        condition = Compared(sides[0], _OPPOSITES[ordering] if negated else ordering, sides[1])
+        if not aggregates_of(condition):
+            raise self.scope.refuse("Two numbers are compared.", _COMPARE, left)
+        return condition
+
+
+def _joined(kind: type[AllOf] | type[AnyOf], parts: tuple[Condition, ...]) -> Condition:
+    return kind(tuple(p for part in parts for p in (part.parts if isinstance(part, kind) else (part,))))
+
+
+def _is_number(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string
+
+
+def _is_zero(node: exp.Expr) -> bool:
+    return _is_number(node) and number(str(node.this)) == 0
