@@ -31,6 +31,7 @@ from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.history import History
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
+from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.results.truth import TruthTeller
 from dpxplain.sql.parse import parse
@@ -183,6 +184,21 @@ class Session:
         """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
         statement = parse(plain(sql), self._dataset.schema)
         return PlannedQuery.of(statement, plain(rho), check_confidence(confidence), self._dataset)
+
+    def quality(self, rho: float, *, confidence: float = 0.95) -> Quality:
+        """How well the data fit the declarations: what is clamped, left out, or beyond max_rows, for `rho`.
+
+        Stored, so that asking again is free; from then on `shaped_by` of every answer says these shares.
+        """
+        return self.plan_quality(rho, confidence=confidence).run()
+
+    def preview_quality(self, rho: float, *, confidence: float = 0.95) -> QualityPreview:
+        """What `quality` would cost and how noisy its counts would be. Spends nothing."""
+        return self.plan_quality(rho, confidence=confidence).preview()
+
+    def plan_quality(self, rho: float, *, confidence: float = 0.95) -> PlannedQuality:
+        """What `quality` will do, to be priced, looked up and carried out later. Spends nothing."""
+        return PlannedQuality(plain(rho), confidence, self._dataset)
 
     def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""

@@ -6,9 +6,10 @@ DuckDB can quote values, so none of their text is passed on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -17,12 +18,14 @@ from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote, with_derived
+from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
 from dpxplain.engines.duckdb_source import open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file
 from dpxplain.engines.engine import Grouped
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, sealed
+from dpxplain.model.fit import FitCounts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import (
@@ -58,6 +61,7 @@ class DuckDBEngine:
         `cache` is the folder for encoded tables of files, where the schema allows that they are kept.
         """
         self.schema = schema
+        self._source, self._memory = source, memory
         self._connection = duckdb.connect(":memory:", config=_limits(memory))
         self._condensed = False
         try:
@@ -74,6 +78,20 @@ class DuckDBEngine:
 
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
         return Confidential(self._scan(query, subsets))
+
+    def fit(self) -> Confidential[FitCounts]:
+        return Confidential(self._fit())
+
+    @sealed
+    def _fit(self) -> FitCounts:
+        """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
+        connection = duckdb.connect(":memory:", config=_limits(self._memory))
+        with closing(connection), interruptible(connection.interrupt):
+            opened = open_source(connection, self._source)
+            opened.check_rows()
+            opened.relation.create_view("source")
+            rows = self._encoded_rows(encoding(self.schema, connection), fit_columns(self.schema))
+            return fit_counts(connection, self.schema, rows)
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
@@ -179,14 +197,15 @@ class DuckDBEngine:
         )
         return True
 
-    def _encoded_rows(self, columns: dict[str, str]) -> str:
+    def _encoded_rows(self, columns: dict[str, str], fit: Mapping[str, str] = MappingProxyType({})) -> str:
         """SQL of all rows, or of at most max_rows per person, chosen by that person's rows alone (SPEC 7).
 
         The choice hashes encoded columns, cast to fixed types: a hash of the source's own columns depends on
-        their physical type, which one person's odd value can change for everybody.
+        their physical type, which one person's odd value can change for everybody. `fit` adds columns that
+        have no part in the choice but break its ties, so that what they say is the person's own too.
         """
         privacy = self.schema.privacy
-        encoded = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+        encoded = ", ".join(f"{expression} AS {name}" for name, expression in {**columns, **fit}.items())
         if privacy.unit == "row":
             return f"SELECT {encoded} FROM source"
         unit = quote(privacy.unit)
@@ -194,7 +213,9 @@ class DuckDBEngine:
             f"CAST({name} AS {'DOUBLE' if name.startswith('value_') else 'BIGINT'})" for name in columns
         )
         # The hash spreads the choice and the content settles its ties; rows of equal content are equal.
-        place = f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {content})"
+        place = (
+            f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {', '.join([content, *fit])})"
+        )
         rows = f"SELECT {encoded}, {unit} AS person FROM source WHERE {known_unit(privacy.unit)}"
         return f"SELECT * EXCLUDE (person) FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
@@ -27,6 +28,10 @@ class Engine(Protocol):
 
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
         """Counts and sums by group and by each attribute subset, in one pass; `()` gives the totals."""
+        ...
+
+    def fit(self) -> Confidential[FitCounts]:
+        """How the kept rows fit the declarations; and units by the number of all their rows."""
         ...
 
     def close(self) -> None: ...

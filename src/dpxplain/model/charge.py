@@ -30,6 +30,8 @@ class Event(StrEnum):
     TOP_K_BY_DISTANCE = "gumbel.top-k-by-distance"
     INFLUENCE_SEARCH_BY_DISTANCE = "gaussian.influence-search-by-distance"
     RANK_SEARCH_BY_DISTANCE = "gaussian.rank-search-by-distance"
+    FIT_COUNTS = "gaussian.fit-counts"
+    UNIT_COUNTS = "gaussian.unit-counts"
 
 
 WORDS = {
@@ -45,6 +47,8 @@ WORDS = {
     Event.TOP_K_BY_DISTANCE: "top-k selection by distance (Gumbel)",
     Event.INFLUENCE_SEARCH_BY_DISTANCE: "influences by distance (noisy binary search)",
     Event.RANK_SEARCH_BY_DISTANCE: "ranks by distance (noisy binary search)",
+    Event.FIT_COUNTS: "rows that fit each declaration (Gaussian)",
+    Event.UNIT_COUNTS: "units by their number of rows (Gaussian)",
 }
 # Distance searches were once written with the words of the ordinary ones; kind and noise are the same.
 OLD_WORDS = {words: event for event, words in WORDS.items()} | {
@@ -117,7 +121,7 @@ class Charge:
     """What the ledger reserves: `rho` for good, shared by the events of `spends`."""
 
     kind: str
-    """"query", "prepare" or "explain"."""
+    """"query", "prepare", "explain" or "quality"."""
     key: str
     """Identity of the request: an equal key means that a stored release answers it."""
     request: Request
@@ -135,7 +139,7 @@ class Entry:
     time: datetime
     """When it was reserved, in UTC."""
     kind: str
-    """"query", "explain", "prepare"; or "limit", "top-up" and "grant", which cost nothing."""
+    """"query", "explain", "prepare", "quality"; or "limit", "top-up" and "grant", which cost nothing."""
     description: str
     rho: float
     spends: tuple[Spend, ...]

@@ -21,6 +21,7 @@ from dpxplain.explanation.family import Family
 from dpxplain.ledger.protocol import LedgerView
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.fit import FitCounts
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
@@ -163,6 +164,10 @@ class OpenDataset:
         groups, blocks = Groups.of(query, self.schema), self._blocks(family)
         grouped = self._open_engine.grouped(query, blocks)
         return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
+
+    def fit(self) -> Confidential[FitCounts]:
+        """How the rows fit the declarations; asked once, so not kept."""
+        return self._open_engine.fit()
 
     def request_key(self, *parts: object) -> str:
         """Identity of a request: equal requests on equal declarations have equal keys.

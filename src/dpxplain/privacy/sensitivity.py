@@ -33,6 +33,17 @@ def count_sensitivity(rows: int = 1, neighbours: Neighbours = "unbounded") -> fl
     return float(rows) if neighbours == "unbounded" else _rounded_up(math.sqrt(2) * rows)
 
 
+def fit_sensitivity(partitions: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
+    """The most the row counts of several partitions of the table move together: every row is once in each.
+
+    Proved in docs/proofs/quality.md.
+
+    >>> round(fit_sensitivity(4, 50), 6), round(fit_sensitivity(2, 1, "bounded"), 6)
+    (100.0, 2.0)
+    """
+    return _rounded_up(count_sensitivity(rows, neighbours) * math.sqrt(partitions))
+
+
 def sum_sensitivity(low: int, high: int, rows: int = 1, neighbours: Neighbours = "unbounded") -> float:
     """The most a vector of sums of values in [low, high], whole units, moves: A, or max(R, √2·A).
 

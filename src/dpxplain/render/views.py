@@ -16,5 +16,5 @@ def view_of(result: object) -> View:
     if isinstance(result, Budget | list | Schema):
         from dpxplain.render import views_account  # noqa: F401
     else:
-        from dpxplain.render import views_check, views_prices, views_results  # noqa: F401
+        from dpxplain.render import views_check, views_prices, views_quality, views_results  # noqa: F401
     return view(result)

@@ -97,6 +97,11 @@ def expected_margin(preview: QueryPreview, name: str = "") -> str:
     return f"{begin} {', '.join(sizes)} rows {sure}."
 
 
+def expected_count(margin: float, confidence: float) -> str:
+    """How far off each count of rows may be."""
+    return f"Expected ±{number(margin)} rows per count ({level(confidence)} interval)."
+
+
 def expected_influence(preview: ExplanationPreview) -> str:
     """How far off the table's figures may be."""
     name = preview.measured

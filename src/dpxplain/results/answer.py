@@ -27,6 +27,7 @@ from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.having import Having
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
+from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.requests import prepare_request
 from dpxplain.results.shaping import shaped_by
@@ -123,7 +124,7 @@ class Answer(Frozen, Charted, Tabular):
     @property
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers, as sentences: what was clamped, and which rows count."""
-        return shaped_by([self.statement.query], self.schema)
+        return shaped_by([self.statement.query], self.schema, bought_quality(self._dataset))
 
     @property
     def expression(self) -> str:

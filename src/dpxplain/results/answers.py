@@ -20,6 +20,7 @@ from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
+from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import unselected_note
 from dpxplain.results.shaping import shaped_by
@@ -133,7 +134,7 @@ class Answers(Frozen, Charted, Tabular):
     @property
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers of any of them, as sentences."""
-        return shaped_by(self.statement.queries, self.schema)
+        return shaped_by(self.statement.queries, self.schema, bought_quality(self._dataset))
 
     def __iter__(self) -> Iterator[AnswersRow]:
         return iter(self.rows)

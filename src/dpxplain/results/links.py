@@ -60,6 +60,31 @@ class AnswerLike(Protocol):
     def unexplained(self) -> ExplanationError: ...
 
 
+class QualityLike(Protocol):
+    """How much of the data the declarations touch, where that was bought."""
+
+    id: int
+    confidence: float
+
+    def share(self, column: str, domain: str, category: str) -> Interval:
+        """The share of rows in a category of `model.fit.Partition`."""
+        ...
+
+    def most_left_out(self, column: str, domain: str) -> float:
+        """The most rows that no group of this column has."""
+        ...
+
+    @property
+    def units_above(self) -> Interval:
+        """The share of privacy units with more than max_rows rows."""
+        ...
+
+    @property
+    def rows_lost(self) -> Interval:
+        """The rows that max_rows leaves out; the upper end is infinite where nothing bounds it."""
+        ...
+
+
 class QuestionLike(Protocol):
     """The `Question` that an explanation answers."""
 

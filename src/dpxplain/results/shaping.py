@@ -1,6 +1,6 @@
 """What the numbers of a result are of: the declarations that shaped them, in plain words.
 
-Everything here follows from the schema and the query, so it is public and costs nothing.
+Everything here follows from the schema, the query and what was released, so it is public and costs nothing.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dpxplain.model.column import Column
-from dpxplain.model.query import And, Filter, IsNull, Not, Or, Query, filter_columns
+from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, label
-from dpxplain.results.formats import clean
+from dpxplain.results.formats import clean, level, number, percent
+from dpxplain.results.links import QualityLike
 
 _LISTED = 5  # values of a derived column that are named
 
@@ -18,8 +19,12 @@ UNMATCHED = "A row with an undeclared value in a column matches no predicate on 
 """Said of everything that compares predicates."""
 
 
-def shaped_by(queries: Sequence[Query], schema: Schema) -> tuple[str, ...]:
+def shaped_by(
+    queries: Sequence[Query], schema: Schema, quality: QualityLike | None = None
+) -> tuple[str, ...]:
     """One sentence for each declaration that changes what is counted or added up in these queries.
+
+    With `quality`, which somebody bought, also how much of the data each of them touches.
 
     >>> from dpxplain.model.query import Aggregate
     >>> flights = Schema.load({"table": {"name": "flights"},
@@ -33,7 +38,14 @@ def shaped_by(queries: Sequence[Query], schema: Schema) -> tuple[str, ...]:
     Rows with an undeclared origin are left out, NULL included.
     """
     parts = (_kept_rows, _derived, _measured, _grouped, _filtered)
-    return tuple(dict.fromkeys(text for part in parts for query in queries for text in part(query, schema)))
+    sentences = (text for part in parts for query in queries for text in part(query, schema, quality))
+    made = tuple(dict.fromkeys(sentences))
+    if quality is None or not made:
+        return made
+    return (
+        *made,
+        f"Shares are {level(quality.confidence)} intervals, each by itself, from quality {quality.id}.",
+    )
 
 
 def rows_counted(query: Query, schema: Schema) -> str:
@@ -53,15 +65,21 @@ def subject(query: Query, schema: Schema) -> str:
     return "" if schema.privacy.unit == "row" else "counted rows"
 
 
-def _kept_rows(query: Query, schema: Schema) -> Iterator[str]:
+def _kept_rows(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
     privacy = schema.privacy
-    if privacy.unit != "row":
-        rows = "one row" if privacy.max_rows == 1 else f"{privacy.max_rows:,} rows"
-        counted = f"{rows} of each {clean(privacy.unit)} {'is' if privacy.max_rows == 1 else 'are'} counted"
-        yield f"At most {counted}; its other rows, and rows without one, are left out."
+    if privacy.unit == "row":
+        return
+    unit, most = clean(privacy.unit), privacy.max_rows
+    rows = "one row" if most == 1 else f"{most:,} rows"
+    counted = f"{rows} of each {unit} {'is' if most == 1 else 'are'} counted"
+    yield f"At most {counted}; its other rows, and rows without one, are left out."
+    if quality is not None:
+        least = quality.rows_lost[0]
+        lost = f"; at least {number(least)} rows are left out that way" if least else ""
+        yield f"{percent(*quality.units_above)} of all {unit} have more{lost}. How many more is not told."
 
 
-def _derived(query: Query, schema: Schema) -> Iterator[str]:
+def _derived(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
     """What is inferred of expressions, and what they see of the columns that they read."""
     measured = () if query.aggregate.column is None else (query.aggregate.column,)
     for name in dict.fromkeys((*query.group_by, *measured, *sorted(filter_columns(query.where)))):
@@ -92,48 +110,78 @@ def _inferred(column: Column) -> str:
     return "is binned"
 
 
-def _measured(query: Query, schema: Schema) -> Iterator[str]:
+def _measured(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
     if query.aggregate.column is None:
         return
-    name, column = clean(query.aggregate.column), schema.column(query.aggregate.column)
+    name, column = query.aggregate.column, schema.column(query.aggregate.column)
+    shown = clean(name)
     is_count = query.aggregate.kind == "count"
     if column.expression is not None:
-        yield f"Rows where {name} is NULL are {'not counted' if is_count else 'left out'}."
+        yield f"Rows where {shown} is NULL are {'not counted' if is_count else 'left out'}."
         return
     if column.values is not None:
-        yield f"Rows with an undeclared {name} are not counted, nor is NULL."
+        share = _outside(quality, name, column)
+        yield f"Rows with an undeclared {shown} are not counted, nor is NULL{share}."
         return
     if column.bounds is not None and not is_count:
         low, high = _ends(column)
-        yield f"Values of {name} below {low} or above {high} count as {low} or {high}."
+        yield f"Values of {shown} below {low} or above {high} count as {low} or {high}."
         if column.step is not None:
-            yield f"Values of {name} are rounded to multiples of {_number(column.step)}."
-    yield f"Rows whose {name} is NULL or NaN are {'not counted' if is_count else 'left out'}."
+            yield f"Values of {shown} are rounded to {_multiples(column.step)}."
+        if quality is not None:
+            below, above = (percent(*quality.share(name, "bounds", end)) for end in ("below", "above"))
+            yield (
+                f"{below} of all rows lie below {low}, {above} above {high}. How far clamping moved the "
+                "numbers cannot be bounded: nothing declared bounds the values beyond."
+            )
+    share = ""
+    if quality is not None and column.bounds is not None:
+        share = f" ({percent(*quality.share(name, 'bounds', 'null'))} of all rows)"
+    yield f"Rows whose {shown} is NULL or NaN are {'not counted' if is_count else 'left out'}{share}."
 
 
-def _grouped(query: Query, schema: Schema) -> Iterator[str]:
-    for name, column in ((clean(name), schema.column(name)) for name in query.group_by):
+def _grouped(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
+    for name, column in ((name, schema.column(name)) for name in query.group_by):
         null = "" if None in (column.domain or ()) else ", NULL included"
+        share = _outside(quality, name, column)
         if column.edges is None:
-            yield f"Rows with an undeclared {name} are left out{null}."
+            yield f"Rows with an undeclared {clean(name)} are left out{null}{share}."
         else:
             ends = f"({_number(column.edges[0])}, {_number(column.edges[-1])}]"
-            yield f"Rows whose {name} is outside {ends} are left out{null}."
+            yield f"Rows whose {clean(name)} is outside {ends} are left out{null}{share}."
+        is_counted = query.aggregate == Aggregate("count") and len(query.group_by) == 1
+        if quality is not None and is_counted and column.expression is None:
+            most = quality.most_left_out(name, "values" if column.edges is None else "edges")
+            yield f"With them, no group would have more than {number(most)} rows more."
 
 
-def _filtered(query: Query, schema: Schema) -> Iterator[str]:
+def _outside(quality: QualityLike | None, name: str, column: Column) -> str:
+    """The shares of rows outside a discrete column's domain, in brackets."""
+    if quality is None or column.expression is not None:
+        return ""
+    if column.edges is None:
+        parts = {"undeclared": "undeclared", "null": "NULL"}
+    else:
+        parts = {"below": "below", "above": "above", "null": "NULL"}
+    domain = "values" if column.edges is None else "edges"
+    shares = [f"{word} {percent(*quality.share(name, domain, key))}" for key, word in parts.items()]
+    return f" ({', '.join(shares)} of all rows)"
+
+
+def _filtered(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
     null_tests = _null_tests(query.where)
     names = filter_columns(query.where)
     for name in (declared for declared in schema.columns if declared in names):
         column, shown = schema.column(name), clean(name)
         if column.bounds is not None and column.is_numeric:
             low, high = _ends(column)
-            rounding = "" if column.step is None else f" and rounded to multiples of {_number(column.step)}"
+            rounding = "" if column.step is None else f" and rounded to {_multiples(column.step)}"
             yield f"WHERE compares {shown} after it is clamped to {low} to {high}{rounding}."
         elif column.values is not None and name in null_tests and None not in (column.domain or ()):
-            yield f"In WHERE, an undeclared {shown} reads as NULL."
+            yield f"In WHERE, an undeclared {shown} reads as NULL{_outside(quality, name, column)}."
         elif column.values is not None:
-            yield f"In WHERE, an undeclared {shown} meets neither a condition nor its opposite."
+            share = _outside(quality, name, column)
+            yield f"In WHERE, an undeclared {shown} meets neither a condition nor its opposite{share}."
 
 
 def _null_tests(node: Filter | None) -> set[str]:
@@ -155,6 +203,10 @@ def _ends(column: Column) -> tuple[str, str]:
         return _number(column.bounds[0]), _number(column.bounds[1])
     grid = column.grid
     return _number(float(grid.low * grid.step)), _number(float(grid.high * grid.step))
+
+
+def _multiples(step: float) -> str:
+    return "whole numbers" if step == 1 else f"multiples of {_number(step)}"
 
 
 def _number(value: float) -> str:

@@ -1,0 +1,62 @@
+"""Counts how the rows that DuckDB opens fit the declarations, by the same choice of rows as every answer."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+
+from dpxplain.engines.duckdb_encoding import known_unit, quote, raw_number
+from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
+from dpxplain.model.schema import Schema
+from dpxplain.sql.render import code_column
+
+
+def fit_columns(schema: Schema) -> dict[str, str]:
+    """Per partition, the SQL expression of a row's category; it may name the encoded columns beside it."""
+    return {f"fit_{number}": _category(schema, part) for number, part in enumerate(partitions(schema))}
+
+
+def fit_counts(connection: duckdb.DuckDBPyConnection, schema: Schema, kept_rows: str) -> FitCounts:
+    """Reads the view `source`; `kept_rows` selects the rows that answers are of, with their `fit_columns`."""
+    counted = [
+        f"count_if(fit_{number} = {category})"
+        for number, part in enumerate(partitions(schema))
+        for category in range(len(part.categories))
+    ]
+    rows = connection.execute(f"SELECT {', '.join(counted)} FROM ({kept_rows})").fetchall()[0]
+    sizes = unit_sizes(schema)
+    units = _units(connection, schema.privacy.unit, sizes) if sizes else ()
+    return FitCounts(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int64))
+
+
+def _category(schema: Schema, part: Partition) -> str:
+    column = schema.column(part.column)
+    if part.domain == "values":
+        code = code_column(schema, part.column)
+        return f"CASE WHEN {code} > 0 THEN 0 WHEN {quote(part.column)} IS NULL THEN 2 ELSE 1 END"
+    number = raw_number(part.column)
+    if part.domain == "edges":
+        assert column.edges is not None
+        below = f"{number} <= {_double(column.edges[0])}"
+        high = column.edges[-1]
+    else:
+        assert column.bounds is not None
+        below = f"{number} < {_double(column.bounds[0])}"
+        high = column.bounds[1]
+    missing = 0 if part.domain == "edges" and column.null else 3
+    return (
+        f"CASE WHEN {number} IS NULL OR isnan({number}) THEN {missing} WHEN {below} THEN 1 "
+        f"WHEN {number} > {_double(high)} THEN 2 ELSE 0 END"
+    )
+
+
+def _units(connection: duckdb.DuckDBPyConnection, unit: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Units with at most as many rows as each size and more than the one before; the last bin has no end."""
+    bins = [f"count_if(n > {low} AND n <= {high})" for low, high in zip((0, *sizes[:-1]), sizes, strict=True)]
+    rows = f"SELECT count(*) AS n FROM source WHERE {known_unit(unit)} GROUP BY {quote(unit)}"
+    counted = connection.execute(f"SELECT {', '.join(bins)}, count_if(n > {sizes[-1]}) FROM ({rows})")
+    return tuple(counted.fetchall()[0])
+
+
+def _double(value: float) -> str:
+    return f"CAST('{value!r}' AS DOUBLE)"

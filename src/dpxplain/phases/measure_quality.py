@@ -1,0 +1,109 @@
+"""How well the rows fit the declarations: private counts of what is clamped and left out.
+
+Measured once and stored; afterwards every answer says how much of the data its declarations touch. The
+sensitivities are proved in docs/proofs/quality.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dpxplain.errors import BadRequest
+from dpxplain.model.budget import check_rho, remainder
+from dpxplain.model.charge import Charge, Event, Request, Spend, spends
+from dpxplain.model.fit import QualityRelease, partitions, unit_sizes
+from dpxplain.model.release import Released
+from dpxplain.model.schema import Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
+from dpxplain.privacy.mechanisms.gaussian import add_gaussian
+from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
+
+_UNITS_SHARE = 0.1  # of ρ; one unit moves its count by 1 and those of the rows by up to max_rows
+
+
+@dataclass(frozen=True)
+class QualityPlan:
+    """What the counts will cost and how noisy they will be, from public quantities only."""
+
+    rho: float
+    rho_rows: float
+    rho_units: float
+    rows_sensitivity: float
+    units_sensitivity: float
+    schema: Schema = field(compare=False, repr=False)
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return spends((Event.FIT_COUNTS, self.rho_rows), (Event.UNIT_COUNTS, self.rho_units))
+
+    @property
+    def rows_scale(self) -> float:
+        return gaussian_scale(self.rows_sensitivity, self.rho_rows)
+
+    @property
+    def units_scale(self) -> float | None:
+        return gaussian_scale(self.units_sensitivity, self.rho_units) if self.rho_units else None
+
+    def key(self, dataset: OpenDataset) -> str:
+        return dataset.request_key("quality", self.rho)
+
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        return Charge("quality", self.key(dataset), request, self.rho, self.spends)
+
+    def read(self, text: str) -> QualityRelease:
+        return QualityRelease.from_json(text)
+
+    def measure(self, dataset: OpenDataset) -> QualityRelease:
+        dataset.progress("Counting what fits the declarations")
+        counts = dataset.fit()
+        rows = add_gaussian(
+            counts.map(lambda c: c.rows),
+            sensitivity=self.rows_sensitivity,
+            rho=self.rho_rows,
+            noise=dataset.noise,
+        )
+        units = None
+        if self.rho_units:
+            units = add_gaussian(
+                counts.map(lambda c: c.units),
+                sensitivity=self.units_sensitivity,
+                rho=self.rho_units,
+                noise=dataset.noise,
+            )
+        return QualityRelease(
+            rho=self.rho,
+            noisy_rows=tuple(rows.values.tolist()),
+            rows_scale=rows.scale,
+            noisy_units=() if units is None else tuple(units.values.tolist()),
+            units_scale=None if units is None else units.scale,
+            private=dataset.noise.private,
+        )
+
+
+def plan_quality(schema: Schema, rho: float) -> QualityPlan:
+    """Split ρ between the counts of rows and of units; reads no data."""
+    rho, privacy = check_rho(rho), schema.privacy
+    of_units = rho * _UNITS_SHARE if unit_sizes(schema) else 0.0
+    plan = QualityPlan(
+        rho=rho,
+        rho_rows=remainder(rho, of_units),
+        rho_units=of_units,
+        rows_sensitivity=fit_sensitivity(len(partitions(schema)), privacy.max_rows, privacy.neighbours),
+        units_sensitivity=count_sensitivity(1, privacy.neighbours),
+        schema=schema,
+    )
+    if not gaussian_scale(plan.rows_sensitivity, rho * _UNITS_SHARE) <= LARGEST_SCALE:
+        raise BadRequest(f"rho={rho!r} is too small to measure with.", remedy="Use a larger rho.")
+    return plan
+
+
+def find_quality(dataset: OpenDataset) -> Released[QualityRelease] | None:
+    """What was bought last under these declarations, if anything. Free."""
+    entry = dataset.ledger.latest(dataset.name, "quality")
+    stored = None if entry is None else dataset.ledger.get(dataset.name, entry.id)
+    if stored is None:
+        return None
+    release = QualityRelease.from_json(stored[1])
+    is_current = plan_quality(dataset.schema, release.rho).key(dataset) == stored[0].key
+    return Released(release, stored[0], free=True) if is_current else None

@@ -1,0 +1,235 @@
+"""How well the data fit the declarations, as an analyst holds it: private shares with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dpxplain.model.charge import Request, Spend
+from dpxplain.model.fit import Partition, QualityRelease, partitions, unit_sizes
+from dpxplain.model.hardening import Frozen
+from dpxplain.model.release import Released
+from dpxplain.model.schema import Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.measure_quality import QualityPlan, find_quality, plan_quality
+from dpxplain.privacy.calibration import two_sided_quantile
+from dpxplain.privacy.intervals import Interval, check_confidence
+from dpxplain.privacy.share_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
+from dpxplain.results.displayed import Displayed, Record, Tabular
+from dpxplain.results.preview import Price
+
+
+@dataclass(frozen=True)
+class QualityRow:
+    """One kind of misfit: the share of all rows, and how many they are."""
+
+    column: str
+    domain: str
+    category: str
+    misfit: str  # in words: "above 300"
+    estimate: float
+    interval: Interval
+    rows: Interval
+
+
+class Quality(Frozen, Displayed, Tabular):
+    """Shares of rows outside each declaration, and of privacy units with more rows than are counted.
+
+    >>> import dpxplain as dpx
+    >>> quality = dpx.example("adult").quality(rho=0.1)
+    >>> quality.share("education", "values", "undeclared")[1] < 0.01
+    True
+    """
+
+    def __init__(self, plan: QualityPlan, released: Released[QualityRelease], confidence: float) -> None:
+        self.plan = plan
+        self.release = released.value
+        self.entry = released.entry  # its line in the history
+        self.id = released.entry.id
+        self.free = released.free
+        self.confidence = check_confidence(confidence)
+        self._counts = _by_category(plan.schema, self.release)
+        self._total = pooled_total([list(counts.values()) for counts in self._counts.values()])
+        self.rows: tuple[QualityRow, ...] = tuple(self._rows())
+        self.freeze()
+
+    @property
+    def schema(self) -> Schema:
+        """What the curator declared; public."""
+        return self.plan.schema
+
+    @property
+    def rho(self) -> float:
+        return self.release.rho
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return self.release.private
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.plan.spends
+
+    def __iter__(self) -> Iterator[QualityRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def share(self, column: str, domain: str, category: str) -> Interval:
+        return share_interval(self._counts[column, domain][category], self._total, self.confidence)
+
+    def most_left_out(self, column: str, domain: str) -> float:
+        counts = [count for category, count in self._counts[column, domain].items() if category != "fits"]
+        together = sum(count.value for count in counts)
+        scale = math.sqrt(len(counts)) * self.release.rows_scale
+        return max(0.0, together + two_sided_quantile(self.confidence) * scale)
+
+    @property
+    def units_above(self) -> Interval:
+        """The share of privacy units with more than max_rows rows; (0, 0) where a row is the unit."""
+        units = self._units()
+        if not units:
+            return 0.0, 0.0
+        above = NoisyCount(sum(unit.value for unit in units[1:]), math.sqrt(len(units) - 1) * units[0].scale)
+        return share_interval(above, pooled_total([units]), self.confidence)
+
+    @property
+    def rows_lost(self) -> Interval:
+        """The rows beyond max_rows; the upper end is infinite unless nobody has more than the last size."""
+        units, sizes = self._units(), unit_sizes(self.schema)
+        if not units:
+            return 0.0, 0.0
+        counts = bin_bounds(units[1:], self.confidence)
+        most = sizes[0]
+        ends = zip(sizes, (*sizes[1:], math.inf), counts, strict=True)
+        lost = [
+            ((low + 1 - most) * few, (high - most) * many if many else 0.0) for low, high, (few, many) in ends
+        ]
+        return sum(low for low, _ in lost), sum(high for _, high in lost)
+
+    def records(self) -> list[Record]:
+        records: list[Record] = [
+            {
+                "of": row.column,
+                "misfit": row.misfit,
+                "share": row.estimate,
+                "low": row.interval[0],
+                "high": row.interval[1],
+                "rows_low": row.rows[0],
+                "rows_high": row.rows[1],
+            }
+            for row in self.rows
+        ]
+        if self._units():
+            low, high = self.rows_lost
+            records.append(
+                {
+                    "of": self.schema.privacy.unit,
+                    "misfit": f"more than {self.schema.privacy.max_rows:,} rows",
+                    "share": sum(self.units_above) / 2,
+                    "low": self.units_above[0],
+                    "high": self.units_above[1],
+                    "rows_low": low,
+                    "rows_high": high if math.isfinite(high) else None,
+                }
+            )
+        return records
+
+    def _units(self) -> list[NoisyCount]:
+        scale = self.release.units_scale
+        return [] if scale is None else [NoisyCount(value, scale) for value in self.release.noisy_units]
+
+    def _rows(self) -> Iterator[QualityRow]:
+        reach = two_sided_quantile(self.confidence)
+        for part in partitions(self.schema):
+            for category in part.categories[1:]:
+                count = self._counts[part.column, part.domain][category]
+                yield QualityRow(
+                    part.column,
+                    part.domain,
+                    category,
+                    _misfit(self.schema, part, category),
+                    max(0.0, count.value) / max(1.0, self._total.value),
+                    self.share(part.column, part.domain, category),
+                    (
+                        max(0.0, count.value - reach * count.scale),
+                        max(0.0, count.value + reach * count.scale),
+                    ),
+                )
+
+
+@dataclass(frozen=True)
+class QualityPreview(Displayed, Tabular):
+    """What `quality` would cost, and how far off its counts may be."""
+
+    price: Price
+    plan: QualityPlan
+    confidence: float
+
+    @property
+    def margin(self) -> float:
+        """Of each count of rows."""
+        return two_sided_quantile(self.confidence) * self.plan.rows_scale
+
+    def records(self) -> list[Record]:
+        return [{"rho": self.plan.rho, "margin": self.margin, "remaining_after": self.price.remaining_after}]
+
+
+class PlannedQuality(Frozen):
+    """The quality of a data set, planned and not yet paid for."""
+
+    def __init__(self, rho: float, confidence: float, dataset: OpenDataset) -> None:
+        self.plan = plan_quality(dataset.schema, rho)
+        self.request = Request(f"quality of {dataset.name}", {"rho": rho})
+        self.confidence = check_confidence(confidence)
+        self._dataset = dataset
+        self.freeze()
+
+    def preview(self) -> QualityPreview:
+        remaining = self._dataset.ledger.budget(self._dataset.name).remaining
+        stored = self._dataset.find(self.plan) is not None
+        return QualityPreview(
+            Price(self.plan.rho, self.plan.spends, remaining, stored), self.plan, self.confidence
+        )
+
+    def find(self) -> Quality | None:
+        """The stored quality, if it was bought for this ρ before. Free."""
+        stored = self._dataset.find(self.plan)
+        return None if stored is None else Quality(self.plan, stored, self.confidence)
+
+    def run(self, dataset: OpenDataset | None = None) -> Quality:
+        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        released = (dataset or self._dataset).find_or_measure(self.plan, self.request)
+        return Quality(self.plan, released, self.confidence)
+
+
+def bought_quality(dataset: OpenDataset, confidence: float = 0.95) -> Quality | None:
+    """What was bought last under the present declarations. Free."""
+    released = find_quality(dataset)
+    if released is None:
+        return None
+    return Quality(plan_quality(dataset.schema, released.value.rho), released, confidence)
+
+
+def _by_category(schema: Schema, release: QualityRelease) -> dict[tuple[str, str], dict[str, NoisyCount]]:
+    """The counts by column and domain, then by category."""
+    values = iter(release.noisy_rows)
+    return {
+        (part.column, part.domain): {
+            category: NoisyCount(next(values), release.rows_scale) for category in part.categories
+        }
+        for part in partitions(schema)
+    }
+
+
+def _misfit(schema: Schema, part: Partition, category: str) -> str:
+    if category in ("undeclared", "null"):
+        return {"undeclared": "undeclared", "null": "NULL"}[category]
+    column = schema.column(part.column)
+    low, high = (column.edges[0], column.edges[-1]) if part.domain == "edges" else column.bounds  # type: ignore[index, misc]
+    if category == "above":
+        return f"above {high:,.15g}"
+    return f"{'at most' if part.domain == 'edges' else 'below'} {low:,.15g}"
