@@ -125,12 +125,12 @@ def test_answers_say_how_much_clamping_and_leaving_out_touch(tmp_path: Path) -> 
     session.quality(rho=50.0)
     words = " ".join(answer.shaped_by)
     assert answer.shaped_by != before
-    assert "of all tailnum have more; at least" in words
+    assert "of them have more rows; at least" in words
     assert "of all rows lie below -90" in words
     assert "nothing declared bounds the values beyond" in words
     assert "left out, NULL included (undeclared" in words
     assert "from quality 3." in words
-    assert "With them, no group would have more than" in " ".join(count.shaped_by)
+    assert "With these rows, no group would grow by more than" in " ".join(count.shaped_by)
     assert "nothing declared bounds" not in " ".join(count.shaped_by)
 
 

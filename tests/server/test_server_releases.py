@@ -30,6 +30,7 @@ def bodies(client: httpx.Client) -> dict[str, dict[str, Any]]:
     answer = client.post(f"{AT}/query", json=QUERY).json()["id"]
     return {
         "/query": {"sql": SQL, "rho": 0.2},
+        "/quality": {"rho": 0.1},
         "/prepare?wait=60": {"answer": answer, "rho": 0.3},
         "/explain?wait=60": {
             "answer": answer,

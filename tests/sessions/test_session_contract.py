@@ -236,6 +236,19 @@ def test_results_are_shown_exported_and_saved(session: Session, tmp_path: Path) 
     assert session.budget.spent == pytest.approx(0.6)
 
 
+def test_quality_is_paid_once_and_then_every_answer_tells_it(session: Session, opened: Opener) -> None:
+    answer = asked(session)
+    before = answer.shaped_by
+    assert session.preview_quality(0.2).price.rho == 0.2
+    quality = session.quality(rho=0.2)
+    assert (quality.free, session.quality(rho=0.2).free) == (False, True)
+    assert session.budget.spent == pytest.approx(0.3)
+    assert quality.share("high_income", "bounds", "above")[1] < 0.01
+    told = asked(opened()).shaped_by
+    assert told == answer.shaped_by != before
+    assert told[-1].endswith(f"from quality {quality.id}.")
+
+
 def test_influences_of_ones_own_run_only_where_the_data_are(session: Session) -> None:
     question = asked(session, SEX).why("Male", "Female")
     if type(session._dataset).__name__ == "RemoteDataset":

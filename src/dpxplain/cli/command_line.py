@@ -23,6 +23,7 @@ from dpxplain.cli.demo import demo
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
 from dpxplain.cli.explain_commands import explain, ratio
 from dpxplain.cli.options import flat
+from dpxplain.cli.quality_command import quality
 from dpxplain.cli.sample_command import sample
 from dpxplain.cli.schema_commands import schema_app
 from dpxplain.cli.screen import PipeClosed
@@ -32,7 +33,21 @@ from dpxplain.errors import BadRequest
 app = typer.Typer(
     add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
 )
-for command in (demo, query, why, prepare, explain, preview, compute, ratio, budget, history, sample, serve):
+for command in (
+    demo,
+    query,
+    why,
+    prepare,
+    explain,
+    preview,
+    compute,
+    ratio,
+    quality,
+    budget,
+    history,
+    sample,
+    serve,
+):
     app.command()(flat(command))
 for name, commands in {
     "schema": schema_app,

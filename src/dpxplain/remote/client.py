@@ -25,12 +25,17 @@ from dpxplain.results.truth import Truth
 
 
 class RemoteLedger:
-    """What the server's ledger tells one analyst. Preparations are fetched once per query and kept."""
+    """What the server's ledger tells one analyst.
+
+    Preparations are fetched once per query and kept, and so is the data set's quality: every result that is
+    shown asks whether it was bought.
+    """
 
     def __init__(self, server: DatasetServer) -> None:
         self._server = server
         self._preparations: dict[str, list[Entry]] = {}  # by their subject
-        self._releases: dict[int, tuple[Entry, str]] = {}  # of preparations; a release never changes
+        self._releases: dict[int, tuple[Entry, str]] = {}  # kept ones; a release never changes
+        self._qualities: list[Entry] | None = None  # the latest, if any; None until it is asked for
 
     def budget(self, dataset: str) -> Budget:
         body = self._server.get("/budget")
@@ -54,6 +59,11 @@ class RemoteLedger:
         return None if release is None else release[0]
 
     def latest(self, dataset: str, kind: str) -> Entry | None:
+        if kind == "quality":
+            if self._qualities is None:
+                release = self._release(f"/releases?kind={quote(kind)}")
+                self._qualities = [] if release is None else [release[0]]
+            return self._qualities[-1] if self._qualities else None
         release = self._release(f"/releases?kind={quote(kind)}")
         return None if release is None else release[0]
 
@@ -78,6 +88,11 @@ class RemoteLedger:
         if known is not None and all(other.id != entry.id for other in known):
             known.append(entry)
 
+    def add_quality(self, entry: Entry, text: str) -> None:
+        """Remembers the quality that this session bought or read."""
+        self._releases[entry.id] = entry, text
+        self._qualities = [entry]
+
     def forget_preparations(self) -> None:
         """What is prepared has changed at the server."""
         self._preparations.clear()
@@ -91,7 +106,7 @@ class RemoteLedger:
         except Denied:
             return None
         release = _entry(body["entry"]), str(body["release"])
-        if release[0].kind == "prepare":
+        if release[0].kind in ("prepare", "quality"):
             self._releases[release[0].id] = release
         return release
 
@@ -118,6 +133,8 @@ class RemoteReleaser:
         entry, text = _entry(body["entry"]), str(body["release"])
         if charge.subject is not None:
             self._ledger.add_preparation(charge.subject, entry, text)
+        if charge.kind == "quality":
+            self._ledger.add_quality(entry, text)
         self._ledger.keep_preparations(body.get("preparations", ()))
         return Released(plan.read(text), entry, body["free"])
 

@@ -81,8 +81,8 @@ class DatasetServer:
 
     def release(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
         """A release with its ledger entry; preparing and explaining are jobs, and are waited for."""
-        if kind == "query":
-            return self.post("/query?form=release", body)
+        if kind in ("query", "quality"):
+            return self.post(f"/{kind}?form=release", body)
         return self._finished(f"/{kind}?form=release&wait={_WAIT}", body, progress)
 
     def _of_dataset(self, path: str) -> str:

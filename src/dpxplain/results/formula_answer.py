@@ -22,6 +22,7 @@ from dpxplain.privacy.intervals import METHODS
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.computed_values import FormulaValues, finite
 from dpxplain.results.prepared import PlannedPreparation
+from dpxplain.results.quality import bought_quality
 from dpxplain.results.shaping import shaped_by
 from dpxplain.sql.parse import parse, quoted_name
 
@@ -60,7 +61,8 @@ class FormulaAnswer(Answer):
     @property
     def shaped_by(self) -> tuple[str, ...]:
         queries, used = self.statement.queries, sorted(aggregates_of(self.output.value))
-        return shaped_by([queries[number] for number in used], self.schema)
+        quality = bought_quality(self._dataset)
+        return shaped_by([queries[number] for number in used], self.schema, quality)
 
     @property
     def expression(self) -> str:

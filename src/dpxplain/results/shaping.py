@@ -76,7 +76,7 @@ def _kept_rows(query: Query, schema: Schema, quality: QualityLike | None) -> Ite
     if quality is not None:
         least = quality.rows_lost[0]
         lost = f"; at least {number(least)} rows are left out that way" if least else ""
-        yield f"{percent(*quality.units_above)} of all {unit} have more{lost}. How many more is not told."
+        yield f"{percent(*quality.units_above)} of them have more rows{lost}. How many more is not told."
 
 
 def _derived(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _grouped(query: Query, schema: Schema, quality: QualityLike | None) -> Itera
         is_counted = query.aggregate == Aggregate("count") and len(query.group_by) == 1
         if quality is not None and is_counted and column.expression is None:
             most = quality.most_left_out(name, "values" if column.edges is None else "edges")
-            yield f"With them, no group would have more than {number(most)} rows more."
+            yield f"With these rows, no group would grow by more than {number(most)}."
 
 
 def _outside(quality: QualityLike | None, name: str, column: Column) -> str:

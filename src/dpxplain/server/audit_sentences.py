@@ -9,7 +9,7 @@ from dpxplain.ledger.protocol import AuditRecord
 from dpxplain.model.budget import rho_of_units
 
 TRUTH_VIEWED = "truth viewed"
-_KINDS = {"query": "asked", "prepare": "prepared", "explain": "had explained"}
+_KINDS = {"query": "asked", "prepare": "prepared", "explain": "had explained", "quality": "measured"}
 _BY_OWNER = ("reserved", "released")  # the ledger writes these without an actor where nobody signs in
 
 Row = Mapping[str, Any]

@@ -72,7 +72,7 @@ Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wai
 ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="Of the intervals shown.")]
 KeyQuery = Annotated[str | None, Query(max_length=64, description="Identity of the request.")]
 KindQuery = Annotated[
-    Literal["query", "prepare", "explain"] | None, Query(description="The latest of a kind.")
+    Literal["query", "prepare", "explain", "quality"] | None, Query(description="The latest of a kind.")
 ]
 SubjectQuery = Annotated[str, Query(max_length=64, description="Identity of the query.")]
 Form = Annotated[
@@ -104,6 +104,12 @@ class Ask(Body):
     rho: Rho
     confidence: Confidence = 0.95
     chart_width: ChartWidth | None = None
+    expected_key: ExpectedKey | None = None
+
+
+class MeasureQuality(Body):
+    rho: Rho
+    confidence: Confidence = 0.95
     expected_key: ExpectedKey | None = None
 
 

@@ -17,6 +17,7 @@ from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.links import AnswerLike
 from dpxplain.results.prepared import PlannedPreparation, Prepared
+from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
 from dpxplain.server.bodies import Explain, Family, Prepare, Why
 from dpxplain.server.problems import Problem, not_found
@@ -102,7 +103,7 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     return planned.run()
 
 
-def show_release(result: Answer | Answers | Explanation | Prepared) -> Payload:
+def show_release(result: Answer | Answers | Explanation | Prepared | Quality) -> Payload:
     """What a remote client needs: the release itself, from which it makes the same result."""
     entry = result.released.entry if isinstance(result, Prepared) else result.entry
     return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}

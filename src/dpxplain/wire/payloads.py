@@ -28,6 +28,7 @@ from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
+from dpxplain.results.quality import QualityPreview
 from dpxplain.results.requests import group_request
 from dpxplain.results.shaping import rows_counted, subject
 from dpxplain.results.truth import Truth
@@ -55,6 +56,10 @@ from dpxplain.wire.shapes import (
     WeightPayload,
 )
 
+Preview = (
+    QueryPreview | QueriesPreview | ExplanationPreview | CustomPreview | PreparationPreview | QualityPreview
+)
+
 
 def answer_payload(
     answer: Answer | Answers, budget: Budget, truth: Truth | None = None, place: Place | None = None
@@ -73,8 +78,8 @@ def answer_payload(
         parts=[_part(part) for part in parts],
         shaped_by=list(answer.shaped_by),
         notes=answer.notes,
-        spends=_spends(answer.spends),
-        budget=_budget(budget),
+        spends=spend_payloads(answer.spends),
+        budget=budget_figures(budget),
         code=query_code(place or Place.of_schema(answer.schema), answer.sql, answer.rho),
     )
     if isinstance(answer, Answer):
@@ -188,8 +193,8 @@ def explanation_payload(
         shaped_by=list(table.shaped_by),
         meaning=[*meaning, words.influence_meaning(table)],
         notes=[words.table_cost(table), words.mechanism(table), words.CAVEAT],
-        spends=_spends(table.spends),
-        budget=_budget(budget),
+        spends=spend_payloads(table.spends),
+        budget=budget_figures(budget),
         code=code,
     )
     if truth is not None:
@@ -209,13 +214,13 @@ def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> 
         private=prepared.private,
         rows=list(map(_finite, prepared.records())),
         shaped_by=list(prepared.shaped_by),
-        spends=_spends(prepared.spends),
-        budget=_budget(budget),
+        spends=spend_payloads(prepared.spends),
+        budget=budget_figures(budget),
     )
 
 
 def preview_payload(
-    preview: QueryPreview | QueriesPreview | ExplanationPreview | CustomPreview | PreparationPreview,
+    preview: Preview,
 ) -> PreviewPayload:
     price = preview.price
     once = isinstance(preview, ExplanationPreview) and preview.mechanism == "marginals"
@@ -226,7 +231,7 @@ def preview_payload(
         affordable=price.affordable,
         remaining=price.remaining,
         remaining_after=price.remaining_after,
-        spends=_spends(price.spends),
+        spends=spend_payloads(price.spends),
         confidence=preview.confidence,
         rows=list(map(_finite, preview.records())),
         words=list(words.price(price)),
@@ -235,9 +240,9 @@ def preview_payload(
     )
 
 
-def _expected(
-    preview: QueryPreview | QueriesPreview | ExplanationPreview | CustomPreview | PreparationPreview,
-) -> list[str]:
+def _expected(preview: Preview) -> list[str]:
+    if isinstance(preview, QualityPreview):
+        return [words.expected_count(preview.margin, preview.confidence)]
     if isinstance(preview, QueryPreview):
         return [words.expected_margin(preview)]
     if isinstance(preview, QueriesPreview):
@@ -246,7 +251,7 @@ def _expected(
 
 
 def budget_payload(budget: Budget) -> BudgetPayload:
-    return BudgetPayload(kind="budget", **_budget(budget))
+    return BudgetPayload(kind="budget", **budget_figures(budget))
 
 
 def truth_payload(truth: Truth) -> TruthPayload:
@@ -291,7 +296,7 @@ def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
                 description=entry.description,
                 rho=entry.rho,
                 total_rho=rho_of_units(total),
-                spends=_spends(entry.spends),
+                spends=spend_payloads(entry.spends),
                 request=None if entry.request is None else dict(entry.request),
                 weights=_weights(entry.request),
                 key=entry.key,
@@ -300,7 +305,7 @@ def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
     return records
 
 
-def _budget(budget: Budget) -> BudgetFigures:
+def budget_figures(budget: Budget) -> BudgetFigures:
     delta = budget.delta
     limit, spent, remaining = (epsilon(rho, delta) for rho in (budget.limit, budget.spent, budget.remaining))
     return BudgetFigures(
@@ -334,7 +339,7 @@ def _interval_text(interval: Interval) -> str:
     return formats.interval(*interval) if all(map(math.isfinite, interval)) else "unbounded"
 
 
-def _spends(spends: Sequence[Spend]) -> list[SpendPayload]:
+def spend_payloads(spends: Sequence[Spend]) -> list[SpendPayload]:
     return [
         SpendPayload(event=spend.event, of=spend.of, mechanism=str(spend), rho=spend.rho) for spend in spends
     ]

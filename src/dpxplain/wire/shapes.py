@@ -208,6 +208,43 @@ class PreparedPayload(TypedDict):
     budget: BudgetFigures
 
 
+class QualityLine(TypedDict):
+    """A share of all rows: outside a column's values, edges or bounds, or clamped to one of the latter."""
+
+    column: str
+    misfit: str
+    share: float
+    low: float
+    high: float
+    interval_text: str
+    rows_low: float
+    rows_high: float
+
+
+class UnitsPayload(TypedDict):
+    """The share of privacy units with more than max_rows rows, and the rows left out for it."""
+
+    unit: str
+    max_rows: int
+    low: float
+    high: float
+    rows_lost_low: float
+    rows_lost_high: float | None  # null where nothing bounds it
+
+
+class QualityPayload(TypedDict):
+    kind: Literal["quality"]
+    id: int
+    rho: float
+    free: bool
+    private: bool
+    confidence: float
+    rows: list[QualityLine]
+    units: UnitsPayload | None  # null where a row is the privacy unit
+    spends: list[SpendPayload]
+    budget: BudgetFigures
+
+
 class FormMeasure(TypedDict):
     aggregate: Literal["count", "sum", "avg"]
     column: str | None

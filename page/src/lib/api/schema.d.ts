@@ -308,6 +308,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/quality/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Quality
+         * @description What measuring the quality would cost and how noisy its counts would be. Spends nothing.
+         */
+        post: operations["preview_quality_api_v1_datasets__dataset__quality_preview_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset}/quality": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Quality
+         * @description Private shares of rows that are clamped or left out, for rho. Asking the identical thing is free.
+         */
+        post: operations["quality_api_v1_datasets__dataset__quality_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/datasets/{dataset}/prepare/preview": {
         parameters: {
             query?: never;
@@ -1452,6 +1492,22 @@ export interface components {
             /** Signed In */
             signed_in: boolean;
         };
+        /** MeasureQuality */
+        MeasureQuality: {
+            /**
+             * Rho
+             * @description Privacy budget in zCDP, the price of the request.
+             * @example 0.1
+             */
+            rho: number;
+            /**
+             * Confidence
+             * @default 0.95
+             */
+            confidence?: number;
+            /** Expected Key */
+            expected_key?: string | null;
+        };
         /** NewToken */
         NewToken: {
             /** Name */
@@ -1575,6 +1631,52 @@ export interface components {
             /** Expected */
             expected: string[];
             form?: components["schemas"]["QueryForm"] | null;
+        };
+        /**
+         * QualityLine
+         * @description A share of all rows: outside a column's values, edges or bounds, or clamped to one of the latter.
+         */
+        QualityLine: {
+            /** Column */
+            column: string;
+            /** Misfit */
+            misfit: string;
+            /** Share */
+            share: number;
+            /** Low */
+            low: number;
+            /** High */
+            high: number;
+            /** Interval Text */
+            interval_text: string;
+            /** Rows Low */
+            rows_low: number;
+            /** Rows High */
+            rows_high: number;
+        };
+        /** QualityPayload */
+        QualityPayload: {
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "quality";
+            /** Id */
+            id: number;
+            /** Rho */
+            rho: number;
+            /** Free */
+            free: boolean;
+            /** Private */
+            private: boolean;
+            /** Confidence */
+            confidence: number;
+            /** Rows */
+            rows: components["schemas"]["QualityLine"][];
+            units: components["schemas"]["UnitsPayload"] | null;
+            /** Spends */
+            spends: components["schemas"]["SpendPayload"][];
+            budget: components["schemas"]["BudgetFigures"];
         };
         /** QueryForm */
         QueryForm: {
@@ -1904,6 +2006,24 @@ export interface components {
             }[];
             /** Values */
             values: components["schemas"]["TrueValue"][];
+        };
+        /**
+         * UnitsPayload
+         * @description The share of privacy units with more than max_rows rows, and the rows left out for it.
+         */
+        UnitsPayload: {
+            /** Unit */
+            unit: string;
+            /** Max Rows */
+            max_rows: number;
+            /** Low */
+            low: number;
+            /** High */
+            high: number;
+            /** Rows Lost Low */
+            rows_lost_low: number;
+            /** Rows Lost High */
+            rows_lost_high: number | null;
         };
         /** Weight */
         Weight: {
@@ -3101,7 +3221,7 @@ export interface operations {
                 /** @description Identity of the request. */
                 key?: string | null;
                 /** @description The latest of a kind. */
-                kind?: ("query" | "prepare" | "explain") | null;
+                kind?: ("query" | "prepare" | "explain" | "quality") | null;
             };
             header?: never;
             path: {
@@ -3248,6 +3368,198 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    preview_quality_api_v1_datasets__dataset__quality_preview_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MeasureQuality"];
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewPayload"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    quality_api_v1_datasets__dataset__quality_post: {
+        parameters: {
+            query?: {
+                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                form?: "shown" | "release";
+            };
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MeasureQuality"];
+            };
+        };
+        responses: {
+            /** @description The shares, or their release. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QualityPayload"] | components["schemas"]["ClientRelease"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Failed. If budget was reserved, the charge stays, and the message says so. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy; see Retry-After. Nothing was charged. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
