@@ -604,7 +604,7 @@ def test_what_is_planned_cannot_be_given_another_plan(tmp_path: Any) -> None:
     answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5)
     query = session.plan("SELECT g, SUM(pay) FROM t GROUP BY g", rho=0.5)
     for planned, cheaper in (
-        (query, replace(query.plan, sum_sensitivity=1e-6)),
+        (query, replace(query.plan, rho=1e-6)),
         (answer.plan_prepare(0.5, FamilyChoice()), None),
         (answer.why("A", "B").plan_explain(FamilyChoice(), k=1, rho=0.5), None),
     ):
