@@ -6,9 +6,11 @@ Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted, 4 a schem
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from itertools import pairwise
 from typing import Annotated, NoReturn
 
@@ -26,7 +28,7 @@ from dpxplain.cli.options import flat
 from dpxplain.cli.quality_command import quality
 from dpxplain.cli.sample_command import sample
 from dpxplain.cli.schema_commands import schema_app
-from dpxplain.cli.screen import PipeClosed
+from dpxplain.cli.screen import PipeClosed, json_streams, show_json
 from dpxplain.cli.serve_command import serve
 from dpxplain.errors import BadRequest
 
@@ -103,9 +105,15 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]
     as_json = _wants_json(words)
+    with json_streams(as_json):
+        return _run(words, as_json, debug)
+
+
+def _run(words: Sequence[str], as_json: bool, debug: bool) -> int:
     try:
         _check_text(words)
-        outcome = get_command(app).main(words, prog_name="dpxplain", standalone_mode=False)
+        with _help_as_json(as_json and not {"--help", "-h"}.isdisjoint(words)):
+            outcome = get_command(app).main(words, prog_name="dpxplain", standalone_mode=False)
         sys.stdout.flush()
     except (PipeClosed, BrokenPipeError, SystemExit):  # Typer exits on a closed pipe
         return PIPE_CLOSED
@@ -114,6 +122,18 @@ def run(arguments: Sequence[str]) -> int:
     if outcome == INTERRUPTED:  # Typer returns this code after Ctrl-C
         return _report_safely(KeyboardInterrupt(), as_json, debug)
     return outcome if isinstance(outcome, int) else 0
+
+
+@contextmanager
+def _help_as_json(wanted: bool) -> Iterator[None]:
+    """Prints what the block would print on stdout, a help text, as JSON instead."""
+    if not wanted:
+        yield
+        return
+    text = io.StringIO()
+    with redirect_stdout(text):
+        yield
+    show_json({"kind": "help", "text": text.getvalue()})
 
 
 def _check_text(words: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ An unexpected exception may quote the data, so its text is never shown; --debug 
 
 from __future__ import annotations
 
-import json
+import re
 import traceback
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import typer
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpxplain.cli.screen import ERR, Declined
+from dpxplain.cli.screen import ERR, Declined, emit
 from dpxplain.errors import BadRequest, BudgetExhausted, DPXPlainError, InternalError, QueryRefused
 
 OK, INTERNAL, BAD_REQUEST, EXHAUSTED, WARNED, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -24,6 +24,9 @@ _MARGIN = "  "
 
 def report(error: BaseException, *, as_json: bool, debug: bool) -> int:
     """Prints the error on stderr and returns the exit code."""
+    if isinstance(error, Declined | KeyboardInterrupt | typer.Abort) and as_json:
+        emit("interrupted", message=_interruption(error))
+        return INTERRUPTED
     if isinstance(error, Declined | KeyboardInterrupt | typer.Abort):
         # Typer aborts a prompt at the end of input, with the cursor still behind the prompt.
         ERR.print(("\n" if isinstance(error, typer.Abort) else "") + _interruption(error), style="yellow")
@@ -31,8 +34,7 @@ def report(error: BaseException, *, as_json: bool, debug: bool) -> int:
     ours = _as_dpxplain_error(error)
     where = _place(error) if debug and not isinstance(ours, BadRequest | BudgetExhausted) else ""
     if as_json:
-        shape = ours.to_dict() | ({"debug": where} if where else {})
-        ERR.out(json.dumps(shape, ensure_ascii=False), highlight=False)
+        emit("error", **ours.to_dict() | ({"debug": where} if where else {}))
     else:
         _print_error(ours, where)
     return _code(ours)
@@ -44,11 +46,26 @@ def _as_dpxplain_error(error: BaseException) -> DPXPlainError:
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "dpxplain"
-        return BadRequest(error.format_message(), remedy=f"See: {command} --help")
+        message = error.format_message()
+        return BadRequest(message, remedy=_usage_remedy(message) or f"See: {command} --help")
     return InternalError(
         "DPXPlain failed in a way it did not foresee; its message is held back, as it could quote the data.",
         remedy="Add --debug to see what kind of error it was and where, and report that.",
     )
+
+
+def _usage_remedy(message: str) -> str:
+    """What to do about mistakes that many make at first."""
+    if re.search(r"--eps(ilon)?\b", message):
+        return (
+            "Budgets are given as --rho (zero-concentrated differential privacy), which adds up over "
+            "requests; ε = 1 at δ = 1e-6 is --rho 0.0243, and dpxplain budget shows both."
+        )
+    if message.startswith("Missing option") and "--rho" in message:
+        return (
+            "Say how much privacy budget to spend: --rho 0.1; with --dry-run it shows what that buys, free."
+        )
+    return ""
 
 
 def _code(error: DPXPlainError) -> int:

@@ -151,7 +151,14 @@ Curator = Annotated[
     bool,
     typer.Option("--curator", help="Show true values beside; NOT private.", rich_help_panel=_OUTPUT),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Result and errors as JSON.", rich_help_panel=_OUTPUT)]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Everything as JSON: the result on stdout, all else as lines on stderr.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 As = Annotated[Format, typer.Option("--format", help="Form of the result.", rich_help_panel=_OUTPUT)]
 Report = Annotated[
     str | None,

@@ -1,6 +1,7 @@
 """Printing: results to stdout; prices, progress, hints and warnings to stderr.
 
-Markup is off everywhere: a group may well be called "[bold]".
+Markup is off everywhere: a group may well be called "[bold]". With --json, stdout is one JSON document and
+stderr has one JSON object per line, told apart by its "kind".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -42,6 +44,24 @@ class _Console(Console):
 
 OUT = _Console(highlight=False, markup=False, emoji=False)
 ERR = _Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+_json_streams = ContextVar("json_streams", default=False)
+
+
+@contextmanager
+def json_streams(on: bool) -> Iterator[None]:
+    """Within the block, and if `on`, what goes to stderr is JSON."""
+    before = _json_streams.set(on)
+    try:
+        yield
+    finally:
+        _json_streams.reset(before)
+
+
+def emit(kind: str, **fields: object) -> None:
+    """Prints a JSON object on a line of stderr."""
+    ERR.out(json.dumps(_finite({"kind": kind} | fields), ensure_ascii=False), highlight=False)
 
 
 class Format(StrEnum):
@@ -96,11 +116,17 @@ def present(result: Any, payload: Callable[[], object], format: Format, truth: A
 
 
 def note(text: str) -> None:
-    ERR.print(text, style="dim")
+    if _json_streams.get():
+        emit("note", message=text)
+    else:
+        ERR.print(text, style="dim")
 
 
 def warn(text: str) -> None:
-    ERR.print(text, style="bold yellow")
+    if _json_streams.get():
+        emit("warning", message=text)
+    else:
+        ERR.print(text, style="bold yellow")
 
 
 def program() -> str:
@@ -113,7 +139,7 @@ def program() -> str:
 
 def suggest(introduction: str, *words: str) -> None:
     """Prints a command to try next, at a terminal only."""
-    if ERR.is_terminal and OUT.is_terminal:
+    if ERR.is_terminal and OUT.is_terminal and not _json_streams.get():
         ERR.print(
             Text.assemble((f"{introduction} ", "dim"), (shlex.join([program(), *words]), "cyan")),
             soft_wrap=True,
@@ -147,6 +173,10 @@ def approve(price: Price, *, yes: bool, format: Format) -> None:
 
     A request beyond the budget is not asked about: the ledger refuses it.
     """
+    if _json_streams.get():
+        left = {"remaining": price.remaining, "remaining_after": price.remaining_after}
+        emit("price", message=price_in_words(price), rho=price.rho, free=price.free, **left)
+        return
     ERR.print(price_in_words(price))
     settled = price.free or not price.affordable or yes or format is Format.JSON
     if settled or not (sys.stdin.isatty() and ERR.is_terminal):
@@ -156,19 +186,24 @@ def approve(price: Price, *, yes: bool, format: Format) -> None:
 
 
 class Progress:
-    """The session's current stage as a spinner on stderr; silent unless that is a terminal."""
+    """The session's current stage on stderr: a spinner at a terminal, a line per stage with --json."""
 
     def __init__(self) -> None:
         self._status: Status | None = None
+        self._stage = ""
 
     def __call__(self, stage: str) -> None:
-        if self._status is not None:
+        if _json_streams.get():
+            self._emit(stage)
+        elif self._status is not None:
             self._status.update(Text(f"{stage} ..."))
 
     @contextmanager
     def running(self, stage: str) -> Iterator[None]:
         """Spins while the block runs."""
-        if not ERR.is_terminal:
+        if _json_streams.get():
+            self._emit(stage)
+        if _json_streams.get() or not ERR.is_terminal:
             yield
             return
         with ERR.status(Text(f"{stage} ...")) as self._status:
@@ -176,3 +211,9 @@ class Progress:
                 yield
             finally:
                 self._status = None
+
+    def _emit(self, stage: str) -> None:
+        """Prints the stage as JSON, unless it is the one printed last."""
+        if stage != self._stage:
+            self._stage = stage
+            emit("progress", stage=stage)

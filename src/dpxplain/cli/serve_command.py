@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dpxplain.cli.screen import ERR, note
+from dpxplain.cli import options as o
+from dpxplain.cli.screen import ERR, emit, note
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
 
@@ -42,6 +43,7 @@ def serve(
         int, typer.Option("--port", min=0, max=65535, help="For one user; 0 takes a free one.")
     ] = 8765,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
+    as_json: o.Json = False,
 ) -> None:
     """Serve the page and the API; many analysts with a CONFIG, or you alone.
 
@@ -65,7 +67,7 @@ def serve(
             remedy="Install them with: pip install 'dpxplain[server]'",
         ) from None
     if not quiet:
-        log_to_stderr()
+        log_to_stderr(as_json=as_json)
     if config is not None:
         settings, ledger = Config.load(config), None
     elif example is not None:
@@ -75,10 +77,14 @@ def serve(
         assert schema is not None
         settings = single_user_config(schema, host=host, port=port)
         ledger = (workspace or Path(WORKSPACE)) / LEDGER_FILE
-    # Not wrapped: a single user's address ends in a key, and is copied whole.
-    run(
-        settings,
-        ledger=ledger,
-        announce=lambda address: ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False),
-    )
+    run(settings, ledger=ledger, announce=_announce_as_json if as_json else _announce)
     note("The server has ended.")
+
+
+def _announce(address: str) -> None:
+    # Not wrapped: a single user's address ends in a key, and is copied whole.
+    ERR.print(f"DPXPlain is at {address}", soft_wrap=True, markup=False)
+
+
+def _announce_as_json(address: str) -> None:
+    emit("serving", address=address)

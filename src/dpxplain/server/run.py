@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -114,7 +115,18 @@ def listening(serving: Serving) -> socket.socket:
     return listener
 
 
-def log_to_stderr() -> None:
-    """Plain lines; DPXPlain's own tell no values, and of others only warnings are wanted."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.WARNING)
+class _JsonLines(logging.Formatter):
+    """Log records as JSON, one per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {"time": self.formatTime(record), "level": record.levelname, "logger": record.name}
+        return json.dumps({"kind": "log"} | fields | {"message": record.getMessage()}, ensure_ascii=False)
+
+
+def log_to_stderr(*, as_json: bool = False) -> None:
+    """Plain lines or JSON; DPXPlain's own tell no values, and of others only warnings are wanted."""
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_JsonLines() if as_json else plain)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("dpxplain.server").setLevel(logging.INFO)
