@@ -61,9 +61,10 @@ def test_the_library_prints_and_draws_without_a_charting_package(tmp_path):
     assert not loaded(code, tmp_path) & NEVER
 
 
-@pytest.mark.parametrize("words", [["budget", "-e", "adult"], ["history", "-e", "adult"]])
+@pytest.mark.parametrize("words", [["budget"], ["budget", "--json"], ["history"], ["history", "--json"]])
 def test_looking_at_the_budget_loads_only_the_ledger(words, tmp_path):
-    assert not loaded(command(*words), tmp_path) & (NEVER | MEASURING | {"numpy", "pyarrow", "sqlglot"})
+    packages = loaded(command(*words, "-e", "adult"), tmp_path)
+    assert not packages & (NEVER | MEASURING | {"numpy", "pyarrow", "sqlglot"})
 
 
 def test_why_reads_what_is_stored_without_the_parts_that_measure(tmp_path):

@@ -17,7 +17,7 @@ def budget(place: Place, as_json: o.Json = False) -> None:
     with place.ledger() as ledger:
         current = ledger.budget
     if as_json:
-        from dpxplain.wire.payloads import budget_payload
+        from dpxplain.wire.account_payloads import budget_payload
 
         show_json(budget_payload(current))
     else:
@@ -35,7 +35,7 @@ def history(place: Place, as_json: o.Json = False) -> None:
         entries = ledger.history
         current = ledger.budget
     if as_json:
-        from dpxplain.wire.payloads import history_payload
+        from dpxplain.wire.account_payloads import history_payload
 
         show_json(history_payload(entries))
         return

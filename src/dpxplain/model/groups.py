@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from dpxplain.errors import QueryRefused, QuestionError
 from dpxplain.model.computed import Formula
 from dpxplain.model.query import Output, Presentation, Query
@@ -63,8 +61,14 @@ class Groups:
 
     def key(self, index: int) -> tuple[DomainValue, ...]:
         """The values of one group, one per group-by column."""
-        codes = np.unravel_index(index, self.shape) if self.shape else ()
-        return tuple(domain[int(code)] for domain, code in zip(self.domains, codes, strict=True))
+        if not 0 <= index < self.size:
+            raise ValueError("There is no group of that number.")
+        codes = [self._code(index, place) for place in range(len(self.shape))]
+        return tuple(domain[code] for domain, code in zip(self.domains, codes, strict=True))
+
+    def _code(self, index: int, place: int) -> int:
+        """Which value of the column at `place` a group has; the last column changes fastest."""
+        return index // math.prod(self.shape[place + 1 :]) % self.shape[place]
 
     def label(self, index: int) -> str:
         return group_label(self.key(index))
@@ -77,11 +81,11 @@ class Groups:
     ) -> list[int]:
         """The groups in the order and number of ORDER BY and LIMIT, which act on released `values`."""
         order = list(range(self.size) if among is None else among)
-        codes = np.unravel_index(np.arange(self.size), self.shape) if self.shape else ()
         for key in reversed(presentation.order):
             output = presentation.outputs[key.output] if isinstance(key.output, int) else key.output
             if isinstance(output, Output) and output.column is not None:
-                places: Sequence[float] = codes[self.columns.index(output.column)].tolist()
+                column = self.columns.index(output.column)
+                places: Sequence[float] = [self._code(index, column) for index in range(self.size)]
             else:
                 places = values(output.value if isinstance(output, Output) else output)
             order.sort(key=places.__getitem__, reverse=key.descending)

@@ -10,7 +10,7 @@ from dpxplain.model.sql_text import sql_literal, sql_name
 from dpxplain.results.formats import number
 from dpxplain.server.response_shapes import ColumnPayload, DatasetPayload, Example, Summary
 from dpxplain.sql.parse import parse
-from dpxplain.wire.payloads import budget_payload
+from dpxplain.wire.account_payloads import budget_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import BudgetFigures
 

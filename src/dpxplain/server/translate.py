@@ -22,10 +22,10 @@ from dpxplain.results.question import Question
 from dpxplain.server.bodies import Explain, Family, Prepare, Why
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.session import Session
+from dpxplain.wire.account_payloads import history_records
 from dpxplain.wire.payloads import (
     answer_payload,
     explanation_payload,
-    history_records,
     prepared_payload,
     question_payload,
 )

@@ -6,16 +6,12 @@ The command line prints them with --json; the server serves them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpxplain.explanation.choice import eligible_attributes
-from dpxplain.model.budget import Budget, rho_of_units, spend_units
+from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
-from dpxplain.model.charge import Entry, Spend
-from dpxplain.model.groups import group_label
 from dpxplain.model.schema import label
-from dpxplain.privacy.accounting import epsilon
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
 from dpxplain.render.snippets import Place, explain_code, query_code
@@ -34,23 +30,17 @@ from dpxplain.results.shaping import rows_counted, subject
 from dpxplain.results.truth import Truth
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowed
+from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.shapes import (
-    Amounts,
-    AmountTexts,
     AnswerPart,
     AnswerPayload,
-    BudgetFigures,
-    BudgetPayload,
     ExplanationLine,
     ExplanationPayload,
     GroupPayload,
-    HistoryLine,
-    HistoryPayload,
     PreparedPayload,
     PreviewPayload,
     QuestionPayload,
     Record,
-    SpendPayload,
     TrueValue,
     TruthPayload,
     WeightPayload,
@@ -250,10 +240,6 @@ def _expected(preview: Preview) -> list[str]:
     return [words.expected_influence(preview)] if isinstance(preview, ExplanationPreview) else []
 
 
-def budget_payload(budget: Budget) -> BudgetPayload:
-    return BudgetPayload(kind="budget", **budget_figures(budget))
-
-
 def truth_payload(truth: Truth) -> TruthPayload:
     return TruthPayload(
         private=False,
@@ -277,72 +263,12 @@ def _true_value(record: dict[str, Any]) -> TrueValue:
     )
 
 
-def history_payload(entries: Sequence[Entry]) -> HistoryPayload:
-    """Entries with the running total, oldest first."""
-    return HistoryPayload(kind="history", entries=history_records(entries))
-
-
-def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
-    total, records = 0, []
-    for entry in entries:
-        total += spend_units(entry.rho) if entry.rho else 0
-        records.append(
-            HistoryLine(
-                id=entry.id,
-                time=entry.time.isoformat(),
-                analyst=entry.analyst,
-                kind=entry.kind,
-                state=entry.state,
-                description=entry.description,
-                rho=entry.rho,
-                total_rho=rho_of_units(total),
-                spends=spend_payloads(entry.spends),
-                request=None if entry.request is None else dict(entry.request),
-                weights=_weights(entry.request),
-                key=entry.key,
-            )
-        )
-    return records
-
-
-def budget_figures(budget: Budget) -> BudgetFigures:
-    delta = budget.delta
-    limit, spent, remaining = (epsilon(rho, delta) for rho in (budget.limit, budget.spent, budget.remaining))
-    return BudgetFigures(
-        rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
-        epsilon=Amounts(limit=limit, spent=spent, remaining=remaining),
-        epsilon_text=AmountTexts(
-            limit=formats.number(limit), spent=formats.number(spent), remaining=formats.number(remaining)
-        ),
-        delta=delta,
-        expires=None if budget.expires is None else budget.expires.isoformat(),
-        shared_remaining=budget.shared_remaining,
-    )
-
-
-def _weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
-    """The groups that a stored request compares, labelled as its answer labels them."""
-    return [
-        WeightPayload(
-            group=group_label(group) if isinstance(group := term["group"], list) else group,
-            weight=term["weight"],
-        )
-        for term in (request or {}).get("weights", ())
-    ]
-
-
 def _estimate_text(estimate: float, interval: Interval) -> str:
     return formats.number(estimate, interval[1] - interval[0])
 
 
 def _interval_text(interval: Interval) -> str:
     return formats.interval(*interval) if all(map(math.isfinite, interval)) else "unbounded"
-
-
-def spend_payloads(spends: Sequence[Spend]) -> list[SpendPayload]:
-    return [
-        SpendPayload(event=spend.event, of=spend.of, mechanism=str(spend), rho=spend.rho) for spend in spends
-    ]
 
 
 def _number(value: float) -> float | None:

@@ -7,7 +7,7 @@ import math
 from dpxplain.model.budget import Budget
 from dpxplain.results import formats
 from dpxplain.results.quality import Quality
-from dpxplain.wire.payloads import budget_figures, spend_payloads
+from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.shapes import QualityLine, QualityPayload, UnitsPayload
 
 

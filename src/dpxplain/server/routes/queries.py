@@ -31,7 +31,8 @@ from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers
 from dpxplain.server.problems import not_found, other_plan
 from dpxplain.server.response_shapes import ClientRelease, DatasetPayload, Datasets, ReleasePayload
-from dpxplain.wire.payloads import budget_payload, history_payload, history_records, preview_payload
+from dpxplain.wire.account_payloads import budget_payload, history_payload, history_records
+from dpxplain.wire.payloads import preview_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
     AnswerPayload,

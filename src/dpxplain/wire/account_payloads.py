@@ -1,0 +1,91 @@
+"""A budget and a history as plain JSON values. Needs no results, so that both are printed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpxplain.model.budget import Budget, rho_of_units, spend_units
+from dpxplain.model.charge import Entry, Spend
+from dpxplain.privacy.accounting import epsilon
+from dpxplain.results import formats
+from dpxplain.wire.shapes import (
+    Amounts,
+    AmountTexts,
+    BudgetFigures,
+    BudgetPayload,
+    HistoryLine,
+    HistoryPayload,
+    SpendPayload,
+    WeightPayload,
+)
+
+
+def budget_payload(budget: Budget) -> BudgetPayload:
+    return BudgetPayload(kind="budget", **budget_figures(budget))
+
+
+def history_payload(entries: Sequence[Entry]) -> HistoryPayload:
+    """Entries with the running total, oldest first."""
+    return HistoryPayload(kind="history", entries=history_records(entries))
+
+
+def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
+    total, records = 0, []
+    for entry in entries:
+        total += spend_units(entry.rho) if entry.rho else 0
+        records.append(
+            HistoryLine(
+                id=entry.id,
+                time=entry.time.isoformat(),
+                analyst=entry.analyst,
+                kind=entry.kind,
+                state=entry.state,
+                description=entry.description,
+                rho=entry.rho,
+                total_rho=rho_of_units(total),
+                spends=spend_payloads(entry.spends),
+                request=None if entry.request is None else dict(entry.request),
+                weights=_weights(entry.request),
+                key=entry.key,
+            )
+        )
+    return records
+
+
+def budget_figures(budget: Budget) -> BudgetFigures:
+    """Limit, spent and remaining, in ρ and in ε."""
+    delta = budget.delta
+    limit, spent, remaining = (epsilon(rho, delta) for rho in (budget.limit, budget.spent, budget.remaining))
+    return BudgetFigures(
+        rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
+        epsilon=Amounts(limit=limit, spent=spent, remaining=remaining),
+        epsilon_text=AmountTexts(
+            limit=formats.number(limit), spent=formats.number(spent), remaining=formats.number(remaining)
+        ),
+        delta=delta,
+        expires=None if budget.expires is None else budget.expires.isoformat(),
+        shared_remaining=budget.shared_remaining,
+    )
+
+
+def spend_payloads(spends: Sequence[Spend]) -> list[SpendPayload]:
+    return [
+        SpendPayload(event=spend.event, of=spend.of, mechanism=str(spend), rho=spend.rho) for spend in spends
+    ]
+
+
+def _weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
+    """The groups that a stored request compares, labelled as its answer labels them."""
+    weights = (request or {}).get("weights", ())
+    if not weights:
+        return []
+    from dpxplain.model.groups import group_label  # brings in NumPy
+
+    return [
+        WeightPayload(
+            group=group_label(group) if isinstance(group := term["group"], list) else group,
+            weight=term["weight"],
+        )
+        for term in weights
+    ]
