@@ -11,6 +11,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
+from dpxplain.render.charts import PHONE, WIDE, chart
 from dpxplain.results.shaping import shaped_by
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse
@@ -179,3 +180,15 @@ def test_formulas_and_true_values_carry_them(tmp_path: Path) -> None:
     assert gap.shaped_by == answer.shaped_by == answer.truth().shaped_by
     assert CLAMPED in str(gap)
     assert CLAMPED in str(answer.truth())
+
+
+def test_charts_carry_them_in_a_few_words(session: Session) -> None:
+    answer = session.query(AVERAGE, rho=5.0)
+    assert isinstance(answer, dpx.Answer)
+    question = answer.why("EWR", "JFK")
+    for result in (answer, question, question.explain(k=2, rho=1.0)):
+        for width in (PHONE, WIDE):
+            text = json.dumps(chart(result, width=width))
+            assert "at most 50 rows per tailnum" in text
+            assert "dep_delay clamped to -90 to 300" in text
+            assert "without undeclared rows" in text

@@ -18,7 +18,9 @@ from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation
+from dpxplain.results.links import AnswerLike
 from dpxplain.results.question import Question
+from dpxplain.results.shaping import footnotes
 
 MOST_GROUPS = 40
 WIDE, PHONE = 500, 320  # plot widths; on a phone the labels stand above their rows
@@ -71,7 +73,7 @@ def _dots(
     if left_out := len({row.group for row in answer.rows} - {row.group for row in visible_rows}):
         title += f" (… and {left_out:,} more groups)"
     low, high = span([row.interval for row in visible_rows])
-    x = _x(title, _padded(low, high), _x_axis())
+    x = _x(_with_footnotes(title, answer, width), _padded(low, high), _x_axis())
     rows_data = _Rows([row.label for row in visible_rows], values, width)
     zero = [rows_data.line(0.0, x)] if low < 0 < high else []
     return rows_data.plot([*zero, *rows_data.whiskers(x), *rows_data.labels()], width)
@@ -88,7 +90,8 @@ def question_chart(question: Question, *, width: int = WIDE) -> Spec:
     mark = _mark(question.interval, question.estimate, unclear) | {"color": color, "text": text}
     name = f"{question.measured}, with its {formats.level(question.confidence)} interval"
     ends = _padded(*span([question.interval], constant), 0.09)
-    x = _x(f"{name}; bold line at {formats.number(constant)}", ends, _x_axis())
+    title = _with_footnotes(f"{name}; bold line at {formats.number(constant)}", question.answer, width)
+    x = _x(title, ends, _x_axis())
     rows = _Rows([question.measured], [mark], width)
     label = _layer(
         {"type": "text", "dy": -17, "fontSize": 14, "fontWeight": "bold"},
@@ -129,9 +132,23 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     name = table.question.measured
     ends = _padded(*span([row.gap_without for row in visible_rows if row.gap_without], gap))
     title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
-    x = _x(title, ends, _x_axis(ticks=5))
+    x = _x(_with_footnotes(title, table.question.answer, width), ends, _x_axis(ticks=5))
     rows = _Rows([row.predicate.label for row in visible_rows], values, width)
     return _styled(rows.plot([rows.line(gap, x), *rows.whiskers(x), *rows.labels()], width))
+
+
+def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> list[str]:
+    """The axis title, and below it what the numbers are of: a chart is passed on without its text."""
+    lines, first = ([title] if isinstance(title, str) else list(title)), True
+    limit = width // 7  # letters that have room below the plot
+    for note in dict.fromkeys(n for q in answer.statement.queries for n in footnotes(q, answer.schema)):
+        joined = f"{lines[-1]} · {note}"
+        if first or len(joined) > limit:
+            lines.append(note if len(note) <= limit else note[: limit - 1] + "…")
+        else:
+            lines[-1] = joined
+        first = False
+    return lines
 
 
 def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
@@ -159,7 +176,7 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
     title = [name, f"leaving out:  ← {widens} · {narrows} →"]
     if width <= PHONE and not whole:
         title.append(f"ranks are out of {table.family_size:,}")
-    x = _x(title, (low, high), axis)
+    x = _x(_with_footnotes(title, table.question.answer, width), (low, high), axis)
     rows = _Rows([row.predicate.label for row in table.rows], values, whole or width)
     unclear_text = _layer(
         {"type": "text", "align": "left", "dx": 7, "fontSize": 11, "fontStyle": "italic"},

@@ -56,6 +56,20 @@ def rows_counted(query: Query, schema: Schema) -> str:
     return f"rows counted, at most {privacy.max_rows:,} per {clean(privacy.unit)}"
 
 
+def footnotes(query: Query, schema: Schema) -> tuple[str, ...]:
+    """The same in a few words each, for where there is no room for sentences: below a chart."""
+    notes, privacy, measured = [], schema.privacy, query.aggregate.column
+    if privacy.unit != "row":
+        notes.append(f"at most {privacy.max_rows:,} rows per {clean(privacy.unit)}")
+    if measured is not None and query.aggregate.kind != "count":
+        column = schema.column(measured)
+        if column.bounds is not None and column.expression is None:
+            notes.append(f"{clean(measured)} clamped to {' to '.join(_ends(column))}")
+    if query.group_by or query.where is not None or measured is not None:
+        notes.append("without undeclared rows")
+    return tuple(notes)
+
+
 def subject(query: Query, schema: Schema) -> str:
     """What a released value is called where its name alone would promise too much; "" where it would not."""
     aggregate = query.aggregate
