@@ -24,7 +24,9 @@ class Comparing {
   #request: AbortController | null = null;
 
   readonly part: AnswerPart | null = $derived(
-    this.answer?.parts.find((part) => part.name === this.of) ?? this.answer?.parts[0] ?? null,
+    this.answer?.parts.find(({ name, expression }) => name === this.of || expression === this.of) ??
+      this.answer?.parts[0] ??
+      null,
   );
   readonly complete = $derived(this.totals ? this.chosen.length > 0 : this.chosen.length === 2);
 
@@ -102,7 +104,7 @@ class Comparing {
     if (!this.answer || !this.complete) return null;
     return {
       answer: this.answer.id,
-      of: this.of,
+      of: this.part?.expression ?? null,
       weights: this.chosen.map(({ row, weight }) => ({ group: row.group, weight })),
       at_least: this.atLeast,
       confidence: this.confidence,

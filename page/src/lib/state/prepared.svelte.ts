@@ -57,10 +57,10 @@ function subject(family: Family): string {
 
 function anyQuestion(): WhyRequest | null {
   const rows = comparing.part?.rows.slice(0, 2) ?? [];
-  if (!comparing.answer || !rows.length) return null;
+  if (!comparing.answer || !rows.length || comparing.part?.aggregate === 'formula') return null;
   return {
     answer: comparing.answer.id,
-    of: comparing.of,
+    of: comparing.part?.expression ?? null,
     weights: rows.map(({ group }, i) => ({ group, weight: i === 0 ? 1 : -1 })),
     at_least: 0,
     confidence: comparing.confidence,
