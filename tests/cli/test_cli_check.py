@@ -257,3 +257,10 @@ def test_the_command_ends_with_code_4_and_says_what_to_change(dpxplain: Any, fol
 def test_a_source_that_contradicts_the_schema_is_still_refused(dpxplain: Any, folder: Path) -> None:
     (folder / "people.csv").write_text("sex,race,pay\nFemale,White,1\n")
     assert dpxplain("schema", "check").code == 2
+
+
+def test_a_derived_column_is_checked_by_the_columns_it_is_computed_from(tmp_path: Path) -> None:
+    late = {"late": {"expression": "CASE WHEN dep_delay > 15 THEN 1 ELSE 0 END"}}
+    check = checked(tmp_path, nothing, columns=late)
+    assert check.fits
+    assert "late" not in check.figures.columns

@@ -38,6 +38,12 @@ def init(
         str, typer.Option("--output", "-o", metavar="FILE.toml", help="Where to write; - for stdout.")
     ] = DEFAULT_SCHEMA,
     rho: Annotated[float, typer.Option("--rho", help="Budget of the whole data set.")] = 1.0,
+    codebook: Annotated[
+        Path | None,
+        typer.Option(
+            "--codebook", metavar="FILE", help="CSV or YAML of columns, values and labels to declare."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: o.Json = False,
 ) -> None:
@@ -47,6 +53,7 @@ def init(
     Example:
       [cyan]dpxplain schema init people.parquet --rho 1.0[/cyan]
     """
+    from dpxplain.cli.codebook import read_codebook
     from dpxplain.cli.schema_draft import WARNING, draft_schema, source_for
     from dpxplain.engines.duckdb_profile import profile
     from dpxplain.model.budget import check_rho
@@ -55,8 +62,9 @@ def init(
     check_rho(rho)
     if target is not None and target.exists() and not force:
         raise BadRequest(f"{target} exists.", remedy="Choose another --output, or add --force.")
+    book = None if codebook is None else read_codebook(codebook)
     with Progress().running("Reading the data for a draft"):
-        draft = draft_schema(profile(data), source_for(data, target), rho)
+        draft = draft_schema(profile(data), source_for(data, target), rho, book)
     if target is not None:
         _write(target, draft.text, force)
     warn(WARNING)

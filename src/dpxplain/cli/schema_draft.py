@@ -7,7 +7,6 @@ says loudly what is left to do.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tomllib
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING
 import tomlkit
 from tomlkit.items import Array, Table
 
+from dpxplain.cli.codebook import Codebook, CodedColumn
+from dpxplain.cli.draft_numbers import calendar_names, calendar_values, drafted_edges
 from dpxplain.errors import InternalError, QueryRefused, SchemaError, SourceError
 from dpxplain.model.column import LARGEST_UNITS
 from dpxplain.model.schema import Schema
@@ -39,9 +40,10 @@ NOT PRIVATE: this draft was made by reading the data.
 Every value, edge and bound below may reveal someone: the only person with a rare value, the
 highest earner. Before you use or share this file, review each of them against public knowledge
 (a code book, a law, common sense), and then delete this note. Everything declared is public."""
-_FEW_BINS = 10
 _LINE = 100
 _LEAST = 1e-100  # smaller or larger numbers than this and its inverse are no measurements
+_MOST_AGES = 120
+_SHORT = 30  # a longer list is marked as one to be confirmed
 _ID_NAME = re.compile(r"(^|_)(id|uuid|guid|ssn|email|phone)s?$", re.IGNORECASE)
 
 
@@ -62,9 +64,19 @@ class Draft:
     left_out: tuple[LeftOut, ...]
 
 
-def draft_schema(columns: Sequence[ColumnProfile], source: str, rho: float) -> Draft:
-    """The draft for a source, named relative to where the schema file will lie."""
-    reasons = {column.name: _reason_to_leave_out(column) for column in columns}
+def draft_schema(
+    columns: Sequence[ColumnProfile], source: str, rho: float, codebook: Codebook | None = None
+) -> Draft:
+    """The draft for a source, named relative to where the schema file will lie.
+
+    What a code book lists is declared as it lists it, whatever the data hold.
+    """
+    book = codebook or {}
+    _check_codebook(book, columns)
+    reasons = {
+        column.name: "" if _is_coded(book.get(column.name)) else _reason_to_leave_out(column)
+        for column in columns
+    }
     left_out = tuple(LeftOut(name, reason) for name, reason in reasons.items() if reason)
     if len(left_out) == len(columns):
         raise SourceError(
@@ -74,10 +86,15 @@ def draft_schema(columns: Sequence[ColumnProfile], source: str, rho: float) -> D
         )
     declared = [column for column in columns if not reasons[column.name]]
     table = _table_name(source)
-    text = _toml(table, source, rho, declared, left_out)
+    units = _unit_candidates(columns)
+
+    def written(name: str) -> str:
+        return _toml(name, source, _privacy(rho, units), declared, left_out, book)
+
+    text = written(table)
     schema = _loaded(text)
     if not _can_be_queried(schema):  # a file called order.csv, say
-        text = _toml(f"{table}_data", source, rho, declared, left_out)
+        text = written(f"{table}_data")
         schema = _loaded(text)
     return Draft(text, schema, left_out)
 
@@ -92,17 +109,28 @@ def source_for(data: str, output: Path | None) -> str:
 
 
 def _toml(
-    table: str, source: str, rho: float, columns: Sequence[ColumnProfile], left_out: Sequence[LeftOut]
+    table: str,
+    source: str,
+    privacy: Table,
+    columns: Sequence[ColumnProfile],
+    left_out: Sequence[LeftOut],
+    book: Codebook,
 ) -> str:
     document = tomlkit.document()
     for line in _HEADER.splitlines():
         document.add(tomlkit.comment(line))
     document.add(tomlkit.nl())
     document.add("table", tomlkit.item({"name": table, "source": source}))
-    document.add("privacy", _privacy(rho))
+    document.add("privacy", privacy)
     declarations = tomlkit.table(is_super_table=True)
     for column in columns:
-        declarations.add(column.name, _declaration(column))
+        coded = book.get(column.name)
+        declaration = (
+            _coded_declaration(column, coded) if coded and _is_coded(coded) else _declaration(column)
+        )
+        if coded and coded.label:
+            declaration.add("description", coded.label)
+        declarations.add(column.name, declaration)
     document.add("columns", declarations)
     for omitted in left_out:
         document.add(tomlkit.nl())
@@ -111,7 +139,53 @@ def _toml(
     return tomlkit.dumps(document)
 
 
-def _privacy(rho: float) -> Table:
+def _check_codebook(book: Codebook, columns: Sequence[ColumnProfile]) -> None:
+    unknown = book.keys() - {column.name for column in columns}
+    if book and len(unknown) == len(book):
+        raise SourceError(
+            "The code book names no column of the source.",
+            remedy="Its columns must be called as in the data, in the same upper and lower case.",
+        )
+
+
+def _is_coded(coded: CodedColumn | None) -> bool:
+    return coded is not None and bool(coded.values or coded.bounds)
+
+
+def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
+    """As the code book has it; labels stand beside the values for whoever reviews them."""
+    declaration = tomlkit.table()
+    declaration.add(tomlkit.comment("from the code book"))
+    for value, label in coded.values.items():
+        if label:
+            declaration.add(tomlkit.comment(f"  {value}: {label}".replace("\n", " ")))
+    if coded.values:
+        texts = list(coded.values)
+        booleans = column.kind == "true or false" and {text.lower() for text in texts} <= {"true", "false"}
+        whole = column.kind == "numbers" and all(re.fullmatch(r"-?\d{1,15}", text) for text in texts)
+        values = (
+            [t.lower() == "true" for t in texts] if booleans else [int(t) for t in texts] if whole else texts
+        )
+        declaration.add("values", _array(values))
+        _add_null(declaration, column)
+    elif coded.bounds is not None:
+        declaration.add("bounds", tomlkit.item([_number(bound) for bound in coded.bounds]))
+    return declaration
+
+
+def _unit_candidates(columns: Sequence[ColumnProfile]) -> list[ColumnProfile]:
+    """Columns whose values repeat but are too many, or named, to be a domain: they may tell people apart."""
+    return [
+        column
+        for column in columns
+        if column.distinct > 1
+        and column.most_rows > 1
+        and column.kind in ("text", "numbers")
+        and (_ID_NAME.search(column.name) or (column.kind == "text" and not column.values))
+    ]
+
+
+def _privacy(rho: float, units: Sequence[ColumnProfile]) -> Table:
     privacy = tomlkit.table()
     for key, value, comment in (
         ("rho", tomlkit.item(_number(rho)), "the whole data set's budget, for everyone and for ever"),
@@ -128,11 +202,21 @@ def _privacy(rho: float) -> Table:
         ),
     ):
         privacy.add(key, value.comment(comment))
+    for unit in units:
+        name = tomlkit.item(unit.name).as_string()
+        privacy.add(
+            tomlkit.comment(
+                f"candidate: unit = {name}, max_rows = {unit.usual_rows}  "
+                f"# about {unit.distinct:,}, up to {unit.most_rows:,} rows each; keeps 99% of the rows"
+            )
+        )
     return privacy
 
 
 def _reason_to_leave_out(column: ColumnProfile) -> str:
     """Why a column is not declared; in words that hold no value of the data."""
+    if column.kind == "dates":
+        return "it holds dates; declare edges for them, or a derived column of their parts."
     if column.kind not in ("numbers", "text", "true or false"):
         return f"it holds {column.kind}, which cannot be declared."
     if not column.distinct:
@@ -147,14 +231,15 @@ def _reason_to_leave_out(column: ColumnProfile) -> str:
             return "its numbers are too large or too small for round bounds."
         dense = column.high - column.low < 2 * column.filled
         # A small table may well hold every age once.
-        if unique and column.whole and dense and not column.values:
+        if unique and column.whole and dense and column.distinct > _MOST_AGES:
             return "nearly every row has a number of its own, so it looks like an identifier."
         return ""
     if unique:
         return "nearly every row has a value of its own, so it looks like an identifier or free text."
     if column.kind == "text" and not column.values:
         return (
-            f"about {column.distinct:,} different values are too many to list; declare public groups of them."
+            f"about {column.distinct:,} different values are too many to list; if it tells people apart, "
+            "privacy.unit may name it."
         )
     return ""
 
@@ -162,11 +247,19 @@ def _reason_to_leave_out(column: ColumnProfile) -> str:
 def _declaration(column: ColumnProfile) -> Table:
     declaration = tomlkit.table()
     if column.kind != "numbers":
-        declaration.add("values", _array(column.values))
+        values = calendar_names(column.values) or column.values
+        if len(values) > _SHORT:
+            declaration.add(tomlkit.comment(f"{len(values)} values, to be confirmed by public knowledge"))
+        declaration.add("values", _array(values))
         _add_null(declaration, column)
         return declaration
     assert column.low is not None
     assert column.high is not None
+    calendar = calendar_values(column.name, column.low, column.high) if column.whole else None
+    if calendar is not None:
+        declaration.add("values", _array(calendar))
+        _add_null(declaration, column)
+        return declaration
     has_step = column.whole
     if column.whole and 0 < len(column.values) <= 10 and max(map(abs, column.values)) < 2**53:
         categories = tomlkit.item([_number(value) for value in column.values]).as_string()
@@ -174,51 +267,25 @@ def _declaration(column: ColumnProfile) -> Table:
     if column.whole and {column.low, column.high} <= {0.0, 1.0}:
         declaration.add("bounds", tomlkit.item([0, 1]))
     else:
-        edges = round_edges(column.low, column.high, column.whole)
+        edges = drafted_edges(column.low, column.high, column.whole, column.quantiles)
         low, high = _bounds(column, edges)
         declaration.add("edges", _array([_number(edge) for edge in edges]))
         _add_null(declaration, column)
         declaration.add("bounds", tomlkit.item([_number(low), _number(high)]))
+        if column.quantiles and 3 * (column.quantiles[-2] - column.quantiles[1]) < high - low:
+            usual = f"{column.quantiles[1]:.6g} to {column.quantiles[-2]:.6g}"
+            declaration.add(tomlkit.comment(f"99.8% lie within {usual}: narrower bounds make less noise"))
         has_step = has_step and max(abs(low), abs(high)) <= LARGEST_UNITS
     if has_step:
         declaration.add("step", tomlkit.item(1).comment("whole numbers only: sums are exact"))
     return declaration
 
 
-def round_edges(low: float, high: float, whole: bool) -> list[float]:
-    """About ten bins on round numbers that hold the whole range; the lowest edge lies below `low`, since bins
-    are open there.
-
-    >>> round_edges(17, 90, whole=True)
-    [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]
-    >>> round_edges(0.0, 0.37, whole=False)
-    [-0.05, 0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
-    """
-    spread, size = high - low, max(abs(low), abs(high))
-    if spread <= 1e-9 * size:  # (nearly) one value only: a single bin from about zero
-        width = _round_up(size or 1.0)
-    else:
-        width = _round_up(max(spread / _FEW_BINS, 1.0 if whole else 0.0))
-    first = math.ceil(low / width) - 1
-    last = max(math.ceil(high / width), first + 1)
-    last += last * width < high  # where the quotient was rounded to zero
-    # Rounding the product to the digits of the width gives 0.3, not 0.30000000000000004.
-    digits = 1 - math.floor(math.log10(width))
-    edges = [round(i * width, digits) if digits > 0 else float(i * width) for i in range(first, last + 1)]
-    return list(dict.fromkeys(0.0 if edge == 0 else edge for edge in edges))
-
-
-def _round_up(width: float) -> float:
-    """The next of 1, 2, 5, 10, 20, 50, ..."""
-    power = 10.0 ** math.floor(math.log10(width))
-    return float(f"{next(m for m in (1, 2, 5, 10, 20) if m * power >= width * (1 - 1e-9)) * power:.12g}")
-
-
 def _bounds(column: ColumnProfile, edges: Sequence[float]) -> tuple[float, float]:
     """Round, and no wider than the edges need: a number that starts at 0 keeps 0."""
     assert column.low is not None
     low = edges[1] if column.low == edges[1] and len(edges) > 2 else edges[0]
-    return low, edges[-1]
+    return 0.0 if column.low == 0 else low, edges[-1]
 
 
 def _add_null(declaration: Table, column: ColumnProfile) -> None:
@@ -227,9 +294,18 @@ def _add_null(declaration: Table, column: ColumnProfile) -> None:
 
 
 def _array(items: Sequence[object]) -> Array:
-    """An array on one line if it fits, else one item per line, which is easier to review."""
+    """An array on one line if it fits, else on several, each as full as the line allows."""
     array = tomlkit.item(list(items))
-    return array.multiline(len(array.as_string()) > _LINE)
+    if len(array.as_string()) <= _LINE:
+        return array
+    lines = [""]
+    for literal in (f"{tomlkit.item(part).as_string()}," for part in items):
+        if lines[-1] and len(lines[-1]) + len(literal) >= _LINE:
+            lines.append("")
+        lines[-1] += f" {literal}" if lines[-1] else f"    {literal}"
+    parsed = tomlkit.value("[\n{}\n]".format("\n".join(lines)))
+    assert isinstance(parsed, Array)
+    return parsed
 
 
 def _number(value: float) -> int | float:

@@ -12,14 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote, with_derived
 from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
-from dpxplain.engines.duckdb_source import open_source, quiet
+from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file
 from dpxplain.engines.engine import Grouped
 from dpxplain.errors import SourceError
@@ -62,7 +61,7 @@ class DuckDBEngine:
         """
         self.schema = schema
         self._source, self._memory = source, memory
-        self._connection = duckdb.connect(":memory:", config=_limits(memory))
+        self._connection = open_connection(memory)
         self._condensed = False
         try:
             self._encode(source, cache)
@@ -85,7 +84,7 @@ class DuckDBEngine:
     @sealed
     def _fit(self) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
-        connection = duckdb.connect(":memory:", config=_limits(self._memory))
+        connection = open_connection(self._memory)
         with closing(connection), interruptible(connection.interrupt):
             opened = open_source(connection, self._source)
             opened.check_rows()
@@ -218,12 +217,6 @@ class DuckDBEngine:
         )
         rows = f"SELECT {encoded}, {unit} AS person FROM source WHERE {known_unit(privacy.unit)}"
         return f"SELECT * EXCLUDE (person) FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
-
-
-def _limits(memory: str | None) -> dict[str, str | bool | int | float | list[str]]:
-    """DuckDB's settings: a pass that runs out of memory fails instead of writing rows to a temporary file."""
-    no_spilling: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
-    return no_spilling if memory is None else no_spilling | {"memory_limit": memory}
 
 
 def _subset_numbers(

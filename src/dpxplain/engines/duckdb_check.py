@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote, raw_number
-from dpxplain.engines.duckdb_source import open_source, quiet
+from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import interruptible
 from dpxplain.model.schema import Column, Schema
@@ -20,14 +20,10 @@ from dpxplain.sql.render import code_column
 
 _MOST_TEXTS = 500  # undeclared values that are looked at, the most frequent first
 
-# DuckDB's settings; a plain dict of texts would not do for its stubs.
-Settings = dict[str, str | bool | int | float | list[str]]
-
 
 def source_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:
     """The figures of a source; refuses one whose columns contradict the schema."""
-    settings: Settings = {"temp_directory": ""}
-    connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
+    connection = open_connection(memory)
     try:
         opened = open_source(connection, source)
         check_columns(schema, opened.types, opened.untyped)
@@ -44,11 +40,16 @@ def source_figures(source: object, schema: Schema, *, memory: str | None = None)
         connection.close()
 
 
+def _read_columns(schema: Schema) -> dict[str, Column]:
+    """The columns that the source holds; a derived one fits if those that it is computed from do."""
+    return {name: column for name, column in schema.columns.items() if column.expression is None}
+
+
 def _read(schema: Schema, connection: duckdb.DuckDBPyConnection) -> str:
     """The select list of what is counted: codes, numbers, and the texts that do not fit."""
     encoded = encoding(schema, connection)
     parts = []
-    for number, (name, column) in enumerate(schema.columns.items()):
+    for number, (name, column) in enumerate(_read_columns(schema).items()):
         if column.expression is not None:  # follows from the columns that are looked at
             continue
         source = quote(name)
@@ -71,7 +72,7 @@ def _read(schema: Schema, connection: duckdb.DuckDBPyConnection) -> str:
 
 def _figures(connection: duckdb.DuckDBPyConnection, schema: Schema) -> SourceFigures:
     counts = {"rows": "count(*)"}
-    for number, column in enumerate(schema.columns.values()):
+    for number, column in enumerate(_read_columns(schema).values()):
         if column.expression is not None:
             continue
         counts |= {f"{key}_{number}": sql for key, sql in _counts(number, column).items()}
@@ -91,7 +92,7 @@ def _figures(connection: duckdb.DuckDBPyConnection, schema: Schema) -> SourceFig
         rows_per_unit=dict(connection.execute(units).fetchall()) if has_unit else {},
         columns={
             name: _column(connection, number, column, figures)
-            for number, (name, column) in enumerate(schema.columns.items())
+            for number, (name, column) in enumerate(_read_columns(schema).items())
             if column.expression is None
         },
     )

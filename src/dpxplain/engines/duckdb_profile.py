@@ -1,21 +1,28 @@
 """Statistics of a source's columns, for the curator who drafts a schema. Their computation is NOT private.
 
 No code that an analyst can reach calls this: drafts are made beside the data, before any budget exists.
+One pass counts the different values of every column; all else is computed from those.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
+import numpy as np
+from numpy.typing import NDArray
 
 from dpxplain.engines.duckdb_encoding import kind_of, quote
-from dpxplain.engines.duckdb_source import open_source, quiet
+from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.errors import SourceError
 
-MOST_VALUES = 100  # a longer list is no domain that a person can review
+MOST_VALUES = 500  # a longer list is no domain that a person can review
+_SAMPLED = 20_000  # rows from which columns with too many different values to count are told
+_QUANTILES = 1_000
+_LEADING_ZERO = r"^\s*[+-]?0[0-9]"  # marks a code, as in 02139
+_ISO_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?$"
 
 
 @dataclass(frozen=True)
@@ -23,80 +30,201 @@ class ColumnProfile:
     """One column of the source; everything but its name and kind is computed from rows."""
 
     name: str
-    kind: str  # "numbers", "text", "true or false", or a name of what cannot be declared
+    kind: str  # "numbers", "text", "true or false", "dates", or a name of what cannot be declared
     rows: int
     filled: int  # rows that are not NULL; not NaN either, for numbers
-    distinct: int  # exact up to MOST_VALUES, then a good estimate
+    distinct: int  # exact, or a good estimate where nearly every row has its own
     values: tuple[Any, ...] = ()  # sorted, if there are at most MOST_VALUES
     low: float | None = None
     high: float | None = None
     whole: bool = False  # only whole numbers
+    quantiles: tuple[float, ...] = ()  # of the numbers: the lowest, 0.1%, 0.2%, ..., the highest
+    first: str = ""  # of dates: the earliest and the latest, as ISO text
+    last: str = ""
+    most_rows: int = 1  # rows of the value that has the most
+    usual_rows: int = 1  # rows per value that keep 99% of all rows
 
     @property
     def has_null(self) -> bool:
         return self.filled < self.rows
 
 
-def profile(source: str | Path) -> list[ColumnProfile]:
-    """Read the whole source once for its ranges, and again for each short list of values."""
-    connection = duckdb.connect(":memory:")
+def profile(source: object) -> list[ColumnProfile]:
+    """Read the whole source once."""
+    connection = open_connection()
     try:
         opened = open_source(connection, source)
         with quiet(SourceError(f"{source} could not be read to its end.")):
-            opened.check_rows()
             opened.relation.create_view("source")
+            names = list(opened.types)
+            wide = _wide_columns(connection, names)
+            _count_values(connection, [name for name in names if name not in wide])
+            if wide or _has_line_ends(connection, opened.types):
+                opened.check_rows()
             return [
-                _column(connection, name, kind_of(kind), name in opened.untyped)
-                for name, kind in opened.types.items()
+                _repetition(
+                    connection,
+                    i,
+                    _column(connection, i, name, kind_of(type_name), name in opened.untyped, name in wide),
+                )
+                for i, (name, type_name) in enumerate(opened.types.items())
             ]
     finally:
         connection.close()
 
 
-def _column(connection: duckdb.DuckDBPyConnection, name: str, kind: str, untyped: bool) -> ColumnProfile:
-    column = quote(name)
-    if untyped and _all_numbers(connection, column):
-        kind = "numbers"
-    if kind == "numbers":
-        return _numbers(connection, name)
-    text = f"CAST({column} AS {'BOOLEAN' if kind == 'true or false' else 'VARCHAR'})"
+def _wide_columns(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> set[str]:
+    """Columns whose first rows hardly repeat a value, so that counting each would take as long as sorting."""
+    counts = ", ".join(f"approx_count_distinct({quote(name)}), count({quote(name)})" for name in names)
+    row = _row(connection, f"SELECT {counts} FROM (SELECT * FROM source LIMIT {_SAMPLED})")
+    pairs = zip(names, row[::2], row[1::2], strict=True)
+    return {name for name, distinct, filled in pairs if filled > MOST_VALUES and 2 * distinct > filled}
+
+
+def _count_values(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
+    """Creates `counted`: each column's different values with their rows, in one pass over the source."""
+    columns = [quote(name) for name in names] or ["1"]
+    sets = ", ".join(f"({column})" for column in columns)
+    parts = ", ".join(f"grouping({column}) AS other_{i}" for i, column in enumerate(columns))
+    listed = ", ".join(columns)
+    connection.execute(
+        f"CREATE TABLE counted AS SELECT {listed}, {parts}, count(*) AS n FROM source "
+        f"GROUP BY GROUPING SETS ({sets})"
+    )
+    for i, name in enumerate(names):
+        connection.execute(
+            f"CREATE VIEW {quote(f'values of {name}')} AS SELECT {quote(name)} AS value, n FROM counted "
+            f"WHERE other_{i} = 0"
+        )
+
+
+def _has_line_ends(connection: duckdb.DuckDBPyConnection, types: dict[str, str]) -> bool:
+    """Whether some text spans lines; only then can unescaped quotes have swallowed rows."""
+    columns = [quote(name) for name, kind in types.items() if kind == "VARCHAR"]
+    known = set(connection.table("counted").columns)
+    tests = [f"contains({c}, chr({end}))" for c in columns if c[1:-1] in known for end in (10, 13)]
+    return bool(tests and _row(connection, f"SELECT bool_or({' OR '.join(tests)}) FROM counted")[0])
+
+
+def _column(
+    connection: duckdb.DuckDBPyConnection, place: int, name: str, kind: str, untyped: bool, wide: bool
+) -> ColumnProfile:
+    view = f"counted_{place}"
+    counted = (
+        f"SELECT {quote(name)} AS value, 1 AS n FROM source" if wide else f"FROM {quote(f'values of {name}')}"
+    )
+    connection.execute(f"CREATE TABLE {view} AS {counted}")
     rows, filled, distinct = _row(
-        connection, f"SELECT count(*), count({text}), approx_count_distinct({text}) FROM source"
-    )
-    values = () if kind not in ("text", "true or false") else _values(connection, text, distinct)
-    return ColumnProfile(name, kind, rows, filled, len(values) or distinct, values)
-
-
-def _numbers(connection: duckdb.DuckDBPyConnection, name: str) -> ColumnProfile:
-    number = f"TRY_CAST({quote(name)} AS DOUBLE)"
-    finite = f"CASE WHEN isfinite({number}) THEN {number} END"
-    rows, filled, distinct, low, high, whole = _row(
         connection,
-        f"SELECT count(*), count(CASE WHEN NOT isnan({number}) THEN 1 END), approx_count_distinct({finite}),"
-        f" min({finite}), max({finite}), bool_and({finite} = floor({finite})) FROM source",
+        f"SELECT sum(n), sum(n) FILTER (value IS NOT NULL), "
+        f"{'approx_count_distinct(value)' if wide else 'count(value)'} "
+        f"FROM {view}",
     )
-    values = _values(connection, finite, distinct)
+    rows, filled = int(rows or 0), int(filled or 0)
+    kind = _kind_of_text(connection, view) if untyped and filled else kind
+    if kind == "numbers":
+        return _numbers(connection, view, name, rows, distinct)
+    if kind == "dates" or (kind == "text" and _type(connection, view).startswith("DATE")):
+        return _dates(connection, view, name, rows, filled, distinct)
+    text = f"CAST(value AS {'BOOLEAN' if kind == 'true or false' else 'VARCHAR'})"
+    values = () if kind not in ("text", "true or false") else _values(connection, view, text, distinct)
+    return ColumnProfile(name, kind, rows, filled, distinct, values)
+
+
+def _numbers(
+    connection: duckdb.DuckDBPyConnection,
+    view: str,
+    name: str,
+    rows: int,
+    distinct: int,
+) -> ColumnProfile:
+    number = "TRY_CAST(value AS DOUBLE)"
+    filled = int(_row(connection, f"SELECT sum(n) FROM {view} WHERE NOT isnan({number})")[0] or 0)
+    numbers = connection.execute(
+        f"SELECT {number} AS value, sum(n) AS n FROM {view} WHERE isfinite({number}) GROUP BY 1 ORDER BY 1"
+    ).fetchnumpy()
+    values = np.asarray(numbers["value"], dtype=np.float64)
+    counts = np.asarray(numbers["n"], dtype=np.float64)
+    if not len(values):
+        return ColumnProfile(name, "numbers", rows, filled, 0)
     return ColumnProfile(
-        name, "numbers", rows, filled, len(values) or distinct, values, low, high, bool(whole)
+        name,
+        "numbers",
+        rows,
+        filled,
+        len(values),
+        tuple(values.tolist()) if len(values) <= MOST_VALUES else (),
+        float(values[0]),
+        float(values[-1]),
+        bool((values == np.floor(values)).all()),
+        _quantiles(values, counts),
     )
 
 
-def _all_numbers(connection: duckdb.DuckDBPyConnection, column: str) -> bool:
-    """Whether a text column of a CSV file holds numbers only. A leading zero marks a code, as in 02139."""
-    test = f"TRY_CAST({column} AS DOUBLE) IS NOT NULL AND NOT regexp_matches({column}, '^\\s*[+-]?0[0-9]')"
-    filled, numbers = _row(connection, f"SELECT count({column}), count_if({test}) FROM source")
-    return bool(filled) and filled == numbers
+def _quantiles(values: NDArray[np.float64], counts: NDArray[np.float64]) -> tuple[float, ...]:
+    """Of sorted values with their counts."""
+    ends = np.cumsum(counts)
+    wanted = np.arange(_QUANTILES + 1) / _QUANTILES * ends[-1]
+    return tuple(values[np.minimum(np.searchsorted(ends, wanted), len(values) - 1)].tolist())
 
 
-def _values(connection: duckdb.DuckDBPyConnection, expression: str, about: int) -> tuple[Any, ...]:
-    """All distinct values in order, or none if they are too many; `about` is an estimate of their number."""
-    if about > 2 * MOST_VALUES:
+def _dates(
+    connection: duckdb.DuckDBPyConnection,
+    view: str,
+    name: str,
+    rows: int,
+    filled: int,
+    distinct: int,
+) -> ColumnProfile:
+    moment = "TRY_CAST(CAST(value AS VARCHAR) AS TIMESTAMP)"
+    first, last = _row(connection, f"SELECT min({moment}), max({moment}) FROM {view}")
+    ends = {} if first is None else {"first": first.isoformat(), "last": last.isoformat()}
+    return ColumnProfile(name, "dates", rows, filled, distinct, **ends)
+
+
+def _kind_of_text(connection: duckdb.DuckDBPyConnection, view: str) -> str:
+    """What the texts of a CSV file are, if all of them agree."""
+    text = "CAST(value AS VARCHAR)"
+    filled, numbers, booleans, dates = _row(
+        connection,
+        f"SELECT count(value), count_if(TRY_CAST({text} AS DOUBLE) IS NOT NULL AND NOT "
+        f"regexp_matches({text}, '{_LEADING_ZERO}')), count_if(lower({text}) IN ('true', 'false')), "
+        f"count_if(regexp_full_match({text}, '{_ISO_TIME}') AND TRY_CAST({text} AS TIMESTAMP) IS NOT NULL) "
+        f"FROM {view}",
+    )
+    kinds = {"numbers": numbers, "true or false": booleans, "dates": dates}
+    return next((kind for kind, count in kinds.items() if count == filled), "text")
+
+
+def _values(
+    connection: duckdb.DuckDBPyConnection, view: str, expression: str, distinct: int
+) -> tuple[Any, ...]:
+    """All different values in order, or none if they are too many."""
+    if distinct > MOST_VALUES:
         return ()
     rows = connection.execute(
-        f"SELECT DISTINCT {expression} AS value FROM source WHERE value IS NOT NULL "
-        f"ORDER BY value LIMIT {MOST_VALUES + 1}"
+        f"SELECT DISTINCT {expression} AS value FROM {view} WHERE value IS NOT NULL ORDER BY 1"
     ).fetchall()
-    return tuple(value for (value,) in rows) if len(rows) <= MOST_VALUES else ()
+    return tuple(value for (value,) in rows)
+
+
+def _repetition(connection: duckdb.DuckDBPyConnection, place: int, column: ColumnProfile) -> ColumnProfile:
+    """The profile with how often values repeat: what a privacy unit's max_rows would have to be."""
+    sizes = connection.execute(
+        f"SELECT n, count(*) FROM counted_{place} WHERE value IS NOT NULL GROUP BY n ORDER BY n"
+    ).fetchall()
+    total, kept, last = sum(n * count for n, count in sizes), 0, 0
+    above = sum(count for _, count in sizes)
+    for n, count in sizes:
+        kept += (n - last) * above  # what each value of at least n rows adds beyond the last size
+        above, last = above - count, n
+        if kept >= 0.99 * total:
+            return replace(column, most_rows=int(sizes[-1][0]), usual_rows=int(n))
+    return column
+
+
+def _type(connection: duckdb.DuckDBPyConnection, view: str) -> str:
+    return str(connection.table(view).types[0])
 
 
 def _row(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[Any, ...]:

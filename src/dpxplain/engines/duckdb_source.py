@@ -35,6 +35,14 @@ class OpenedSource:
         }
 
 
+def open_connection(memory: str | None = None) -> duckdb.DuckDBPyConnection:
+    """A database in memory. What runs out of memory fails instead of writing rows to a temporary file."""
+    settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
+    connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
+    connection.execute("SET enable_progress_bar = false")  # it would be drawn into results on stdout
+    return connection
+
+
 def open_source(connection: duckdb.DuckDBPyConnection, source: object) -> OpenedSource:
     """The source, opened by what it is: a path or glob of files, or a table in memory."""
     if isinstance(source, str | Path):

@@ -104,7 +104,7 @@ def _category_warnings(name: str, column: Column, figures: ColumnFigures) -> Ite
             warning = replace(warning, kind="never_fits", message=f"No row fits. {warning.message}")
         yield warning
     forgotten = [label for label in unseen if label not in {miss.declared for miss in misses}]
-    if forgotten:
+    if forgotten and not (_is_range(declared) and len(forgotten) < len(declared)):
         kept = [value for value in declared if _text(value) not in forgotten]
         yield _warning(
             name, "unseen", 0, figures,
@@ -332,6 +332,12 @@ def _percent(share: float) -> str:
 def _several(texts: Sequence[str], quoted: bool = True) -> str:
     listed = ", ".join(f'"{text}"' if quoted else text for text in texts[:_SEVERAL])
     return listed + (f" and {len(texts) - _SEVERAL} more" if len(texts) > _SEVERAL else "")
+
+
+def _is_range(values: Sequence[object]) -> bool:
+    """Whole numbers without a gap, such as months: nobody misses one that has no row yet."""
+    numbers = sorted(v for v in values if isinstance(v, int) and not isinstance(v, bool))
+    return len(numbers) == len(values) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1
 
 
 def _is_whole(value: object) -> bool:

@@ -1,0 +1,129 @@
+"""Reads a code book: columns with their values and labels, as CSV or YAML. It is public knowledge."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpxplain.errors import BadRequest
+
+_COLUMN = ("column", "variable", "name", "field")
+_VALUE = ("value", "code", "values")
+_LABEL = ("label", "description", "meaning", "text")
+_LOW, _HIGH = ("low", "min", "minimum", "lower"), ("high", "max", "maximum", "upper")
+
+
+@dataclass
+class CodedColumn:
+    """What a code book says of one column."""
+
+    label: str = ""
+    values: dict[str, str] = field(default_factory=dict)  # each value as text, with its label
+    bounds: tuple[float, float] | None = None
+
+
+Codebook = Mapping[str, CodedColumn]
+
+
+def read_codebook(path: Path) -> Codebook:
+    """The code book of a file that ends in .csv, .tsv, .yaml or .yml."""
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".tsv", ".yaml", ".yml"):
+        raise BadRequest(
+            f"{path} is no code book that can be read.",
+            remedy="Use a CSV file with the columns column, value and label, or YAML.",
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise BadRequest(f"{path} cannot be read.", remedy="Name a code book in UTF-8.") from None
+    book = _from_yaml(text, path) if kind in (".yaml", ".yml") else _from_csv(text, path, kind)
+    if not book:
+        raise BadRequest(
+            f"The code book {path} names no column.", remedy="Give it lines of column, value and label."
+        )
+    return book
+
+
+def _from_csv(text: str, path: Path, kind: str) -> Codebook:
+    lines = text.splitlines()
+    delimiter = "\t" if kind == ".tsv" else max(",;\t", key=(lines or [""])[0].count)
+    reader = csv.DictReader(lines, delimiter=delimiter)
+    names = {str(name).strip().lower(): name for name in reader.fieldnames or ()}
+    column = _first(names, _COLUMN)
+    if column is None or not {*_VALUE, *_LABEL, *_LOW} & names.keys():
+        raise BadRequest(
+            f"The first line of {path} does not name a code book's columns.",
+            remedy="It must have column, and value, label, low or high.",
+        )
+    book: dict[str, CodedColumn] = {}
+    for row in reader:
+
+        def cell(known: tuple[str, ...], row: Mapping[str, Any] = row) -> str:
+            return str(row.get(_first(names, known) or "") or "").strip()
+
+        coded = book.setdefault(cell(_COLUMN), CodedColumn())
+        if cell(_VALUE):
+            coded.values[cell(_VALUE)] = cell(_LABEL)
+        else:
+            coded.label = cell(_LABEL) or coded.label
+        if cell(_LOW) and cell(_HIGH):
+            coded.bounds = _bounds(cell(_LOW), cell(_HIGH), path)
+    book.pop("", None)
+    return book
+
+
+def _from_yaml(text: str, path: Path) -> Codebook:
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise BadRequest(f"{path} is not valid YAML.", remedy="Mend the code book.") from None
+    columns = raw.get("columns", raw) if isinstance(raw, dict) else None
+    if not isinstance(columns, dict):
+        raise BadRequest(
+            f"{path} is no code book.", remedy="Its YAML must map each column to its values or label."
+        )
+    return {str(name): _coded(entry, path) for name, entry in columns.items()}
+
+
+def _coded(entry: Any, path: Path) -> CodedColumn:
+    if isinstance(entry, str) or entry is None:
+        return CodedColumn(label=entry or "")
+    if isinstance(entry, list):
+        return CodedColumn(values={_text(value): "" for value in entry})
+    if not isinstance(entry, dict):
+        raise BadRequest(f"{path} is no code book.", remedy="Map each column to its values or its label.")
+    if not {"values", "label", "bounds", "description"} & entry.keys():
+        return CodedColumn(values={_text(value): str(label or "") for value, label in entry.items()})
+    values, bounds = entry.get("values") or {}, entry.get("bounds")
+    listed = values.items() if isinstance(values, dict) else ((value, "") for value in values)
+    return CodedColumn(
+        label=str(entry.get("label") or entry.get("description") or ""),
+        values={_text(value): str(label or "") for value, label in listed},
+        bounds=_bounds(bounds[0], bounds[1], path) if isinstance(bounds, list) and len(bounds) == 2 else None,
+    )
+
+
+def _bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
+    try:
+        bounds = float(low), float(high)
+    except (TypeError, ValueError):
+        bounds = (1.0, 0.0)
+    if not bounds[0] < bounds[1]:
+        raise BadRequest(
+            f"{path} has bounds that are no two numbers, the lower one first.", remedy="Mend the code book."
+        )
+    return bounds
+
+
+def _first(names: Mapping[str, str], known: tuple[str, ...]) -> str | None:
+    return next((names[name] for name in known if name in names), None)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
