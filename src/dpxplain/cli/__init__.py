@@ -10,6 +10,7 @@ sample_command    sample
 schema_commands   schema init, schema check; schema_draft writes the drafted TOML, check_report prints a check
 serve_command     serve
 admin_commands    token, allow, audit; admin_options has what those three share
+completion        what the shell offers after a Tab
 options           names, meaning and grouping of the options
 workspace         from options to a session; read_only opens one that cannot spend
 group_names       from words on the command line to a question

@@ -32,9 +32,9 @@ from dpxplain.cli.screen import PipeClosed, json_streams, show_json
 from dpxplain.cli.serve_command import serve
 from dpxplain.errors import BadRequest
 
-app = typer.Typer(
-    add_completion=False, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
-)
+COMPLETING = "_DPXPLAIN_COMPLETE"  # set by the shell while it asks for completions
+
+app = typer.Typer(rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]})
 for command in (
     demo,
     query,
@@ -115,7 +115,11 @@ def _run(words: Sequence[str], as_json: bool, debug: bool) -> int:
         with _help_as_json(as_json and not {"--help", "-h"}.isdisjoint(words)):
             outcome = get_command(app).main(words, prog_name="dpxplain", standalone_mode=False)
         sys.stdout.flush()
-    except (PipeClosed, BrokenPipeError, SystemExit):  # Typer exits on a closed pipe
+    except SystemExit as ended:  # Typer exits after completing a word, and on a closed pipe
+        if not ended.code or COMPLETING in os.environ:
+            return ended.code if isinstance(ended.code, int) else 0
+        return PIPE_CLOSED
+    except (PipeClosed, BrokenPipeError):
         return PIPE_CLOSED
     except (Exception, KeyboardInterrupt) as error:
         return _report_safely(error, as_json, debug)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from dpxplain.cli.completion import complete_aggregate, complete_columns, complete_example, complete_group
 from dpxplain.cli.screen import Format
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ SchemaFile = Annotated[
 Example = Annotated[
     str | None,
     typer.Option(
-        "--example", "-e", metavar="NAME", help="Bundled data instead: adult.", rich_help_panel=_WHERE
+        "--example", "-e", metavar="NAME", help="Bundled data instead: adult.", rich_help_panel=_WHERE,
+        autocompletion=complete_example,
     ),
 ]  # fmt: skip
 Workspace = Annotated[
@@ -82,7 +84,7 @@ Of = Annotated[
     str | None,
     typer.Option(
         "--of", metavar="AGGREGATE", help="Which aggregate, if the answer has several: 'AVG(pay)'.",
-        rich_help_panel=_WHAT,
+        rich_help_panel=_WHAT, autocompletion=complete_aggregate,
     ),
 ]  # fmt: skip
 Weights = Annotated[
@@ -109,7 +111,7 @@ Method = Annotated[
 Groups = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="A B", show_default=False,
+        metavar="A B", show_default=False, autocompletion=complete_group,
         help='Two groups, as they are printed: Male, or "Male, White" for two columns.',
     ),
 ]  # fmt: skip
@@ -118,12 +120,18 @@ Attributes = Annotated[
     list[str] | None,
     typer.Option(
         "--attributes", metavar="A,B,...", help="Columns to explain with; default: all that fit.",
-        rich_help_panel=_WHAT,
+        rich_help_panel=_WHAT, autocompletion=complete_columns,
     ),
 ]  # fmt: skip
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", metavar="A,B,...", help="Columns not to explain with.", rich_help_panel=_WHAT),
+    typer.Option(
+        "--exclude",
+        metavar="A,B,...",
+        autocompletion=complete_columns,
+        help="Columns not to explain with.",
+        rich_help_panel=_WHAT,
+    ),
 ]
 Conjuncts = Annotated[
     int | None,

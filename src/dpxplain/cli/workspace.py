@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpxplain.cli import options as o
+from dpxplain.cli.completion import DEFAULT_SCHEMA
 from dpxplain.cli.screen import Progress
 from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SchemaError
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from dpxplain.cli.workspace_ledger import WorkspaceLedger
     from dpxplain.model.schema import Schema
     from dpxplain.session import Session
-
-DEFAULT_SCHEMA = "dpxplain.toml"
 
 
 @dataclass(frozen=True)
