@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from dpxplain.cli import options as o
+from dpxplain.cli.completion import DEFAULT_SCHEMA
 from dpxplain.cli.exits import OK, WARNED
 from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
-from dpxplain.cli.workspace import DEFAULT_SCHEMA, Place
+from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
