@@ -5,6 +5,7 @@ Only a data set opened with `curator=True` carries it; an analyst's objects hold
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, of_question, values_without
 from dpxplain.model.computed import evaluate
-from dpxplain.model.query import Query
+from dpxplain.model.query import VARIANCES, Aggregate, Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_scored import true_influences
@@ -67,6 +68,8 @@ class CuratorDataset(OpenDataset):
         return [evaluate(answer.output.value, values) for values in zip(*columns, strict=True)]
 
     def _true_aggregates(self, query: Query) -> list[float | None]:
+        if query.aggregate.kind in VARIANCES:
+            return self._true_variances(query)
         totals = self.totals(query).reveal()
         if query.aggregate.kind == "count":
             return [float(n) for n in totals.count]
@@ -75,6 +78,23 @@ class CuratorDataset(OpenDataset):
             float(s) if query.aggregate.kind == "sum" else (float(s / n) if n else None)
             for s, n in zip(sums, totals.count, strict=True)
         ]
+
+    def _true_variances(self, query: Query) -> list[float | None]:
+        """The variance or standard deviation of every group with enough rows for one."""
+        kind, column = query.aggregate.kind, query.aggregate.column
+        grid = measured_grid(query, self.schema)
+        sums = self.totals(replace(query, aggregate=Aggregate("avg", column))).reveal()
+        squares = self.totals(replace(query, aggregate=Aggregate("var_pop", column))).reveal()
+        values: list[float | None] = []
+        for n, total, squared in zip(sums.count, sums.total, squares.total, strict=True):
+            rows = int(n) - (1 if kind.endswith("samp") else 0)
+            if rows < 1:
+                values.append(None)
+                continue
+            centred = (2 * int(total) - (grid.low + grid.high) * int(n)) * grid.unit / 2
+            variance = max(0.0, (int(squared) * grid.square_unit - centred**2 / int(n)) / rows)
+            values.append(math.sqrt(variance) if kind.startswith("stddev") else variance)
+        return values
 
     def question_truth(self, question: Question, choice: FamilyChoice) -> Truth:
         """True influence and rank of every predicate of the family, the highest first."""
@@ -114,7 +134,7 @@ class CuratorDataset(OpenDataset):
     def _values_without(self, table: Explanation) -> list[float | None]:
         """The question's true value without the rows of each predicate; None over no rows."""
         query, contrast = table.question.answer.statement.query, table.question.contrast
-        family, kind = table.plan.family, query.aggregate.kind
+        family, kind = table.plan.family, query.aggregate.explained
         totals, cells = self.totals(query).reveal(), self.cells(query, family).reveal()
         data = of_question(totals, cells, contrast.groups)
         none = np.zeros((len(contrast.groups), 1), dtype=np.int64)

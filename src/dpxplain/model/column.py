@@ -66,6 +66,21 @@ class Grid:
     def unit(self) -> float:
         return float(self.step)
 
+    @property
+    def coarseness(self) -> int:
+        """How many half units a square is rounded to: squares of at most 2^30 leave room for 2^31 rows."""
+        return 1 << max(0, self.range.bit_length() - 15)
+
+    @property
+    def square_reach(self) -> int:
+        """The largest square of (2x − low − high) / coarseness, rounded."""
+        return ((2 * self.range + self.coarseness) // (2 * self.coarseness)) ** 2
+
+    @property
+    def square_unit(self) -> float:
+        """What one of these squares is worth, in the square of the column's unit."""
+        return (self.unit * self.coarseness / 2) ** 2
+
 
 class Column(Declared):
     """One declared column.

@@ -8,7 +8,7 @@ not part of the query's identity.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from dpxplain.errors import InternalError
 from dpxplain.model.computed import (
@@ -63,20 +63,37 @@ class Or:
 Filter = Comparison | Membership | IsNull | Not | And | Or
 
 
+VarianceKind = Literal["var_samp", "var_pop", "stddev_samp", "stddev_pop"]
+MeasuredKind = Literal["count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"]
+VARIANCES: tuple[VarianceKind, ...] = get_args(VarianceKind)
+
+
 @dataclass(frozen=True)
 class Aggregate:
-    """COUNT(*) has no column.
+    """COUNT(*) has no column. COUNT, SUM and AVG have influences to explain; the others are answered only.
 
     >>> str(Aggregate("avg", "income"))
     'AVG(income)'
     """
 
-    kind: AggregateKind
+    kind: MeasuredKind
     column: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in ("count", "sum", "avg") or (self.column is None and self.kind != "count"):
-            raise ValueError("An aggregate is COUNT, SUM or AVG, of a column unless it counts rows.")
+        if self.kind not in get_args(MeasuredKind) or (self.column is None and self.kind != "count"):
+            raise ValueError("This is no aggregate; all are of a column, unless rows are counted.")
+
+    @property
+    def has_influence(self) -> bool:
+        """Whether a predicate has an influence on it that can be explained (SPEC section 1)."""
+        return self.kind in get_args(AggregateKind)
+
+    @property
+    def explained(self) -> AggregateKind:
+        """The kind, of an aggregate with influences."""
+        if self.kind == "count" or self.kind == "sum" or self.kind == "avg":
+            return self.kind
+        raise InternalError(f"{self} has no influence, and was about to be explained.")
 
     def __str__(self) -> str:
         return f"{self.kind.upper()}({self.column or '*'})"

@@ -63,6 +63,9 @@ class AnswerRelease:
     private: bool = True
     count_noise: Noise = ()
     sum_noise: Noise = ()
+    noisy_squares: tuple[float, ...] | None = None  # centred too, for VARIANCE and STDDEV
+    squares_scale: float | None = None
+    squares_noise: Noise = ()
 
     @property
     def shares_noise(self) -> bool:
@@ -72,10 +75,9 @@ class AnswerRelease:
         return json.dumps(self.to_raw())
 
     def to_raw(self) -> dict[str, Any]:
-        raw = vars(self) | {"noisy_count": _stored(self.noisy_count), "noisy_sum": _stored(self.noisy_sum)}
-        if not self.shares_noise:
-            del raw["count_noise"], raw["sum_noise"]
-        return raw
+        raw = vars(self) | {name: _stored(getattr(self, name)) for name in _VECTORS}
+        later = ("count_noise", "sum_noise", "noisy_squares", "squares_scale", "squares_noise")
+        return {name: value for name, value in raw.items() if name not in later or value not in ((), None)}
 
     @classmethod
     def from_json(cls, text: str) -> AnswerRelease:
@@ -83,9 +85,13 @@ class AnswerRelease:
 
     @classmethod
     def from_raw(cls, raw: dict[str, Any]) -> AnswerRelease:
-        read: dict[str, Any] = {name: _numbers(raw[name]) for name in ("noisy_count", "noisy_sum")}
-        read |= {name: _noise(raw[name]) for name in ("count_noise", "sum_noise") if name in raw}
+        read: dict[str, Any] = {name: _numbers(raw[name]) for name in _VECTORS if name in raw}
+        read |= {name: _noise(raw[name]) for name in _NOISES if name in raw}
         return cls(**(raw | read))
+
+
+_VECTORS = ("noisy_count", "noisy_sum", "noisy_squares")
+_NOISES = ("count_noise", "sum_noise", "squares_noise")
 
 
 def _noise(stored: list[list[Any]]) -> Noise:

@@ -25,11 +25,12 @@ from dpxplain.privacy.calibration import LARGEST_SCALE
 
 @dataclass(frozen=True)
 class ExpectedNoise:
-    """How noisy an aggregate will be: σ of its count and of its sum, in the unit of the column."""
+    """How noisy an aggregate will be: σ of its count, its sum and its squares, in the unit of the column."""
 
     query: Query
     count_scale: float | None
     sum_scale: float | None
+    squares_scale: float | None = None
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import numpy as np
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.contrast import Contrast, Verdict, judge
-from dpxplain.model.query import Query
+from dpxplain.model.query import VARIANCES, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
+from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import (
     METHODS,
     Interval,
@@ -21,6 +22,7 @@ from dpxplain.privacy.intervals import (
     weighted_means_interval,
     weighted_sum_interval,
 )
+from dpxplain.privacy.variances import NoisyMoments, variances
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def group_estimates(
     """Every group's value, its interval and the scale of its noise.
 
     For an average the scale is that of its sum divided by its count, the noise of the ratio to first
-    order; the interval does not rely on it.
+    order; the interval does not rely on it. For a variance it is what a Gaussian of that interval would have.
     """
     groups = range(len(release.noisy_sum or release.noisy_count or ()))
     if query.aggregate.kind == "avg":
@@ -48,6 +50,13 @@ def group_estimates(
         scales = spread / np.maximum(means.noisy_count, 1.0)
         intervals = mean_intervals(means, confidence)
         return list(zip(estimates.tolist(), intervals, scales.tolist(), strict=True))
+    if query.aggregate.kind in VARIANCES:
+        moments, z = noisy_moments(release, query, schema), two_sided_quantile(confidence)
+        ends = variances(moments, query.aggregate.kind, confidence)
+        return [
+            (value, (low, high), (high - low) / (2 * z))
+            for value, low, high in zip(*(part.tolist() for part in ends), strict=True)
+        ]
     parts = [_plain_part(release, group) for group in groups]
     return [(value, gaussian_interval(value, scale, confidence), scale) for value, scale in parts]
 
@@ -89,6 +98,29 @@ def noisy_mean(release: AnswerRelease, query: Query, schema: Schema, group: int)
         count_scale=release.count_scale,
         low=grid.low * grid.unit,
         high=grid.high * grid.unit,
+    )
+
+
+def noisy_moments(release: AnswerRelease, query: Query, schema: Schema) -> NoisyMoments:
+    """The released parts of a variance, of all groups."""
+    assert query.aggregate.column is not None
+    assert release.count_scale is not None
+    assert release.sum_scale is not None
+    assert release.squares_scale is not None
+    grid = schema.column(query.aggregate.column).grid
+    # A value is at most half a coarse step from the one that was squared.
+    step = 0.0 if grid.coarseness == 1 else grid.unit * grid.coarseness / 4
+    half_range = grid.range * grid.unit / 2
+    return NoisyMoments(
+        count=np.array(release.noisy_count),
+        count_scale=release.count_scale,
+        total=np.array(release.noisy_sum),
+        total_scale=release.sum_scale,
+        squares=np.array(release.noisy_squares),
+        squares_scale=release.squares_scale,
+        half_range=half_range,
+        square_reach=grid.square_reach * grid.square_unit,
+        rounding=(2 * half_range + step) * step,
     )
 
 

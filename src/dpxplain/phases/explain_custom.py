@@ -240,7 +240,7 @@ def _check_influence(
                 remedy="Use influence=RatioInfluence(), or a FormulaInfluence of your own.",
             )
     _plain_thresholds(influence)
-    if refusal := influence.refusal(query.aggregate.kind, contrast):
+    if refusal := influence.refusal(query.aggregate.explained, contrast):
         raise ExplanationError(refusal, remedy="Ask another question, or use another influence.")
     if is_our_own(influence):
         return  # proved in docs/proofs/custom-influence.md, and tried by the tests

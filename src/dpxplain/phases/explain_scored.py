@@ -74,7 +74,7 @@ def true_influences(
     dataset.progress(f"Counting {family.size:,} predicates in one pass")
     totals = dataset.totals(query)
     cells = dataset.cells(query, family)
-    kind, weights, middle = query.aggregate.kind, contrast.weights, 0
+    kind, weights, middle = query.aggregate.explained, contrast.weights, 0
     if kind == "avg":
         assert query.aggregate.column is not None
         grid = dataset.schema.column(query.aggregate.column).grid

@@ -42,7 +42,7 @@ class ExplanationTerms:
 
     @property
     def kind(self) -> AggregateKind:
-        return self.query.aggregate.kind
+        return self.query.aggregate.explained
 
     @property
     def neighbours(self) -> Neighbours:

@@ -124,7 +124,7 @@ def plan_preparation(
     """Split ρ between counts and sums by what is released already; reads no data."""
     rho = check_rho(plain(rho))
     overlap = math.sqrt(len(family.parts)) * (1 + 2.0**-50)
-    privacy, kind = schema.privacy, query.aggregate.kind
+    privacy, kind = schema.privacy, query.aggregate.explained
     rows = count_sensitivity(privacy.max_rows, privacy.neighbours) * overlap
     if kind == "count":
         plan = Preparation(query, family, rho, rho, 0.0, rows, 0.0, 1.0)

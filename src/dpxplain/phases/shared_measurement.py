@@ -7,8 +7,8 @@ values, one of NULLs and one centred sum (docs/proofs/shared-measurement.md, doc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from dpxplain.explanation.cells import Totals
 from dpxplain.model.budget import remainder
 from dpxplain.model.charge import Event, Spend
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.query import Aggregate, Query
+from dpxplain.model.query import VARIANCES, Aggregate, Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
@@ -28,6 +28,7 @@ from dpxplain.privacy.parts import (
     Measurement,
     centred_block,
     rows_block,
+    squares_block,
     total_block,
     values_block,
 )
@@ -37,6 +38,7 @@ from dpxplain.privacy.parts import (
 _TYPICAL, _WORST, _AROUND_CENTER = 0.25, 1.0, 0.0625
 
 _EVENTS = {"rows": Event.COUNTS, "values": Event.COUNTS, "centred": Event.SUMS, "total": Event.SUMS}
+_EVENTS["squares"] = Event.SQUARES
 
 Weights = Mapping[str, float]
 FloatArray = NDArray[np.float64]
@@ -44,10 +46,11 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Readout:
-    """How an aggregate is made of the measured parts: a weighted sum for its count and one for its sum."""
+    """How an aggregate is made of the measured parts: weighted sums for its count, sum and squares."""
 
     count: Weights | None
     total: Weights | None
+    squares: Weights | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,12 @@ class SharedMeasurement:
     @cached_property
     def _shares(self) -> Shares:
         asked = tuple(
-            AskedColumn("count" in self._kinds(name), self._offsets(name), self._is_direct(name))
+            AskedColumn(
+                "count" in self._kinds(name),
+                self._offsets(name),
+                self._is_direct(name),
+                bool(self._kinds(name) & {*VARIANCES}),
+            )
             for name in self._columns
         )
         return allocate(asked, counts_rows=self._counts_rows)
@@ -108,18 +116,21 @@ class SharedMeasurement:
     def measurement(self) -> Measurement:
         privacy, shares = self.schema.privacy, self._shares
         rows = (rows_block(shares.rows),) if self._counts_rows else ()
-        columns = tuple(map(self._block, self._columns, shares.counts, shares.sums))
+        columns = tuple(map(self._block, self._columns, shares.counts, shares.sums, shares.squares))
         return Measurement((*rows, *columns), self.rho, privacy.max_rows, privacy.neighbours)
 
-    def _block(self, column: str, count_share: float, sum_share: float) -> Block:
+    def _block(self, column: str, count_share: float, sum_share: float, square_share: float) -> Block:
         if not sum_share:
             return values_block(column, count_share, nulls=self._counts_rows)
         grid = self.schema.column(column).grid
         if self._is_direct(column):
             return total_block(column, grid.low, grid.high, grid.unit, sum_share)
-        return centred_block(
+        centred = centred_block(
             column, grid.low, grid.high, grid.unit, count_share, sum_share, nulls=self._counts_rows
         )
+        if not square_share:
+            return centred
+        return squares_block(centred, column, grid.square_reach, grid.square_unit, square_share)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -138,13 +149,14 @@ class SharedMeasurement:
         """σ of every part in the unit of its column."""
         return {part.name: self.measurement.scale(part) * part.unit for part in self.measurement.parts}
 
-    def expected_noise(self, query: Query) -> tuple[float | None, float | None]:
-        """σ of the aggregate's count and sum, in the unit of the column."""
+    def expected_noise(self, query: Query) -> tuple[float | None, float | None, float | None]:
+        """σ of the aggregate's count, sum and squares, in the unit of the column."""
         readout = self._readout(query.aggregate, self._scales)
-        return tuple(  # type: ignore[return-value]
+        count, total, squares = (
             None if weights is None else _deviation(weights, self._scales)
-            for weights in (readout.count, readout.total)
+            for weights in (readout.count, readout.total, readout.squares)
         )
+        return count, total, squares
 
     def measure(self, dataset: OpenDataset) -> tuple[AnswerRelease, ...]:
         """Reads the data and draws the noise: one release per query, in their order."""
@@ -173,16 +185,23 @@ class SharedMeasurement:
             totals = dataset.totals(self._query_of(column))
             parts[f"values {column}"] = totals.map(lambda t: t.count)
             parts[f"total {column}"] = totals.map(lambda t: t.total)
-            if self._kinds(column) & {"sum", "avg"}:
+            if self._kinds(column) - {"count"}:
                 parts[f"centred {column}"] = centred_sums(totals, self.schema.column(column).grid)
+            if self._kinds(column) & {*VARIANCES}:
+                squared = dataset.totals(replace(self.queries[0], aggregate=Aggregate("var_pop", column)))
+                reach = self.schema.column(column).grid.square_reach
+                parts[f"squares {column}"] = squared.map(partial(_centred_squares, reach))
             if self._counts_rows:
                 parts[f"nulls {column}"] = rows.zip(parts[f"values {column}"]).map(lambda p: p[0] - p[1])
         return parts
 
     def _query_of(self, column: str | None) -> Query:
-        """The query whose pass counts the column's values and adds them up."""
+        """The query whose pass counts the column's values and adds them up; one of those asked, if it can."""
         asked = [query for query in self.queries if query.aggregate.column == column]
-        return next((query for query in asked if query.aggregate.kind != "count"), asked[0])
+        summed = [query for query in asked if query.aggregate.kind in ("sum", "avg")]
+        if summed or all(query.aggregate.kind == "count" for query in asked):
+            return [*summed, *asked][0]
+        return replace(asked[0], aggregate=Aggregate("avg", column))
 
     def _release(
         self, query: Query, values: Mapping[str, FloatArray], scales: Mapping[str, float], private: bool
@@ -198,8 +217,19 @@ class SharedMeasurement:
 
         noisy_count, count_scale, count_noise = read(readout.count)
         noisy_sum, sum_scale, sum_noise = read(readout.total)
+        noisy_squares, squares_scale, squares_noise = read(readout.squares)
         return AnswerRelease(
-            self.rho, noisy_count, count_scale, noisy_sum, sum_scale, private, count_noise, sum_noise
+            rho=self.rho,
+            noisy_count=noisy_count,
+            count_scale=count_scale,
+            noisy_sum=noisy_sum,
+            sum_scale=sum_scale,
+            private=private,
+            count_noise=count_noise,
+            sum_noise=sum_noise,
+            noisy_squares=noisy_squares,
+            squares_scale=squares_scale,
+            squares_noise=squares_noise,
         )
 
     def _readout(self, aggregate: Aggregate, scales: Mapping[str, float]) -> Readout:
@@ -212,6 +242,8 @@ class SharedMeasurement:
         centred = {f"centred {column}": 1.0}
         if aggregate.kind == "avg":
             return Readout(count, centred)
+        if aggregate.kind in VARIANCES:
+            return Readout(count, centred, {f"squares {column}": 1.0})
         assert column is not None
         grid = self.schema.column(column).grid
         middle = (grid.low + grid.high) / 2 * grid.unit
@@ -241,6 +273,11 @@ class SharedMeasurement:
 def centred_sums(totals: Confidential[Totals], grid: Grid) -> Confidential[NDArray[np.int64]]:
     """The sums around the middle of the bounds, in half grid units to keep it whole: Σ(2x − low − high)."""
     return totals.map(lambda t: 2 * t.total - (grid.low + grid.high) * t.count)
+
+
+def _centred_squares(reach: int, totals: Totals) -> NDArray[np.int64]:
+    """Σ(2z² − reach), from Σz²: half the noise of the squares themselves, as the count is known too."""
+    return 2 * totals.total - reach * totals.count
 
 
 def _deviation(weights: Weights, scales: Mapping[str, float]) -> float:

@@ -32,15 +32,17 @@ class AskedColumn:
     counted: bool  # COUNT(column) is asked
     offsets: tuple[float, ...]
     direct: bool = False  # only a SUM is asked, which needs no count
+    squared: bool = False  # a variance or standard deviation is asked
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of ρ, adding up to 1: of the rows, and of each column's count and centred sum."""
+    """Shares of ρ, adding up to 1: of the rows, and of each column's count, centred sum and squares."""
 
     rows: float
     counts: tuple[float, ...]
     sums: tuple[float, ...]
+    squares: tuple[float, ...] = ()
 
 
 @lru_cache(maxsize=256)
@@ -48,9 +50,9 @@ def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> Shares:
     """The shares; `counts_rows` where COUNT(*) is asked.
 
     >>> allocate((AskedColumn(counted=False, offsets=(1.0,)),), counts_rows=False)  # SPEC section 4
-    Shares(rows=0.0, counts=(0.5,), sums=(0.5,))
+    Shares(rows=0.0, counts=(0.5,), sums=(0.5,), squares=(0.0,))
     >>> allocate((AskedColumn(counted=False, offsets=(0.25,)),), counts_rows=True)
-    Shares(rows=0.45, counts=(0.123,), sums=(0.427,))
+    Shares(rows=0.45, counts=(0.123,), sums=(0.427,), squares=(0.0,))
     """
     design = _Design(columns, counts_rows)
     shares = design.start()
@@ -69,7 +71,7 @@ def _rounded(shares: FloatArray) -> FloatArray:
 
 
 class _Design:
-    """The variances as functions of the shares: of the rows, then the columns' counts, then their sums."""
+    """The variances as functions of the shares: of the rows, then all counts, all sums and all squares."""
 
     def __init__(self, columns: Sequence[AskedColumn], counts_rows: bool) -> None:
         self.columns = columns
@@ -78,8 +80,9 @@ class _Design:
 
     def start(self) -> FloatArray:
         counts = [0.0 if column.direct else 1.0 for column in self.columns]
-        sums = [1.0 if column.offsets else 0.0 for column in self.columns]
-        shares = np.array([float(self.counts_rows), *counts, *sums])
+        sums = [1.0 if column.offsets or column.squared else 0.0 for column in self.columns]
+        squares = [1.0 if column.squared else 0.0 for column in self.columns]
+        shares = np.array([float(self.counts_rows), *counts, *sums, *squares])
         return np.asarray(shares / shares.sum())
 
     def covariance(self, shares: FloatArray) -> FloatArray:
@@ -87,10 +90,10 @@ class _Design:
 
         NULLs, rows minus values, are measured with the share of all that a row with a value pays for.
         """
-        counts, sums = shares[1 : 1 + self.size], shares[1 + self.size :]
+        counts, sums, squares = shares[1:].reshape(3, self.size)
         precision = np.zeros((1 + self.size, 1 + self.size))
         precision[0, 0] = shares[0] if self.counts_rows else 1.0
-        for place, (count, total) in enumerate(zip(counts, sums, strict=True), start=1):
+        for place, (count, total) in enumerate(zip(counts, sums + squares, strict=True), start=1):
             precision[place, place] = count if count > 0.0 else 1.0
             if self.counts_rows:
                 nulls = count + total
@@ -116,20 +119,25 @@ class _Design:
                 own[place + self.size] = 1.0 / shares[place + self.size] ** 2
                 slope += (own + offset * fall) / (1.0 / shares[place + self.size] + offset * variance)
                 asked += 1
+            if column.squared:
+                total, square = shares[place + self.size], shares[place + 2 * self.size]
+                own = np.zeros_like(shares)
+                own[place + self.size], own[place + 2 * self.size] = 1.0 / total**2, 0.25 / square**2
+                slope += (own + 0.25 * fall) / (1.0 / total + 0.25 / square + 0.25 * variance)
+                asked += 1
         return np.where(shares > 0.0, slope / asked, 0.0)
 
     def _fall(self, covariance: FloatArray, place: int) -> FloatArray:
         """−∂ variance/∂share of one estimated count."""
         toward = covariance[:, place] ** 2
-        fall = np.concatenate([toward, np.zeros(self.size)])
+        fall = np.concatenate([toward, np.zeros(2 * self.size)])
         if self.counts_rows:
             nulls = (covariance[0, place] - covariance[1:, place]) ** 2
-            fall[1 : 1 + self.size] += nulls
-            fall[1 + self.size :] += nulls
+            fall[1:] += np.tile(nulls, 3)
         else:
             fall[0] = 0.0
         return fall
 
     def named(self, shares: FloatArray) -> Shares:
-        rows, *rest = shares.tolist()
-        return Shares(rows, tuple(rest[: self.size]), tuple(rest[self.size :]))
+        counts, sums, squares = (tuple(part) for part in shares[1:].reshape(3, self.size).tolist())
+        return Shares(float(shares[0]), counts, sums, squares)

@@ -18,6 +18,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.privacy.formulas import (
     Atom,
     Expression,
+    NoisyImage,
     NoisyPart,
     NoisyRatio,
     Operation,
@@ -135,6 +136,8 @@ def _clamped(atom: Atom) -> float:
         return min(max(atom.value, atom.low), atom.high)
     if isinstance(atom, NoisyMean):
         return atom.estimate
+    if isinstance(atom, NoisyImage):
+        return atom.value
     return float(_quotient(*(np.asarray(_clamped(part)) for part in (atom.numerator, atom.denominator))))
 
 
@@ -148,6 +151,8 @@ def _side(atom: Atom, confidence: float) -> Interval:
         return mean_interval(atom, confidence, "fieller")
     if isinstance(atom, NoisyRatio):
         return _ratio_side(atom, confidence)
+    if isinstance(atom, NoisyImage):
+        return atom.interval(confidence)
     if not (math.isfinite(atom.value) and math.isfinite(atom.scale)):
         return atom.low, atom.high
     low, high = gaussian_interval(_clamped(atom), atom.scale, confidence)
@@ -256,6 +261,10 @@ def _bootstrap(formula: Expression, confidence: float) -> Interval:
     """The paper's appendix, with ties shared evenly: a value at a bound would look biased otherwise."""
     draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise
     atoms = leaves(formula)
+    if any(isinstance(atom, NoisyImage) for atom in atoms.values()):
+        raise BadRequest(
+            "The bootstrap is not defined for variances and quantiles.", remedy="Use the method image."
+        )
     if share_noise(atoms):
         resamples = _resampled_together(atoms, draws)
     else:
@@ -278,6 +287,7 @@ def _resampled(atom: Atom, draws: np.random.Generator) -> FloatArray:  # from th
         return _quotient(_noisy(atom.numerator, above_noise), _noisy(atom.denominator, below_noise))
     if isinstance(atom, NoisyPart):
         return _noisy(atom, atom.scale * draws.standard_normal(_RESAMPLES))
+    assert isinstance(atom, NoisyMean)
     sum_noise, count_noise = draws.standard_normal((2, _RESAMPLES))
     return _noisy_mean(atom, atom.sum_scale * sum_noise, atom.count_scale * count_noise)
 
@@ -303,7 +313,7 @@ def _resampled_together(
             resamples[key] = _noisy_mean(atom, sums, counts)
         elif isinstance(atom, NoisyPart):
             resamples[key] = _noisy(atom, noise(atom.noise or ((key, atom.scale),)))
-        else:
+        elif isinstance(atom, NoisyRatio):
             above, below = atom.numerator, atom.denominator
             resamples[key] = _quotient(_noisy(above, noise(above.noise)), _noisy(below, noise(below.noise)))
     return resamples

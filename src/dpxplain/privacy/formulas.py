@@ -41,7 +41,16 @@ class NoisyRatio:
     rest_scale: float
 
 
-Atom = NoisyPart | NoisyMean | NoisyRatio
+@dataclass(frozen=True)
+class NoisyImage:
+    """A released value that is known by its intervals only, such as a standard deviation."""
+
+    value: float
+    interval: Callable[[float], tuple[float, float]]  # at any confidence
+    noise: Loadings = ()
+
+
+Atom = NoisyPart | NoisyMean | NoisyRatio | NoisyImage
 
 
 class Expression:
@@ -222,7 +231,7 @@ def noises(key: Hashable, atom: Atom) -> frozenset[Hashable]:
     if isinstance(atom, NoisyMean):
         loadings: Loadings = (*atom.sum_noise, *atom.count_noise)
     else:
-        loadings = atom.noise if isinstance(atom, NoisyPart) else ()
+        loadings = atom.noise if isinstance(atom, NoisyPart | NoisyImage) else ()
     return frozenset(noise for noise, _ in loadings) or frozenset([key])
 
 

@@ -17,7 +17,7 @@ from dpxplain.errors import InternalError
 from dpxplain.privacy.calibration import gaussian_scale
 
 Neighbours = Literal["unbounded", "bounded"]
-PartKind = Literal["rows", "values", "nulls", "centred", "total"]
+PartKind = Literal["rows", "values", "nulls", "centred", "total", "squares"]
 Move = tuple[float, ...]
 
 _LESS = 1.0 - 2.0**-52
@@ -84,11 +84,27 @@ def centred_block(
     """Rows with a value, their centred and doubled sum Σ(2x − low − high) and, with `nulls`, the others."""
     values = Part("values", column, 1, count_share)
     centred = Part("centred", column, high - low, sum_share, unit / 2)
+    return _with_nulls((values, centred), ((0.0, 2.0),), nulls=nulls)
+
+
+def squares_block(centred: Block, column: str, reach: int, unit: float, share: float) -> Block:
+    """A centred block, and the centred squares Σ(2z² − reach) of its values z, which lie in [−reach, reach].
+
+    Of two values in one group, sum and square can both move by twice their reach at most, though not at once.
+    """
+    values, total, *missing = centred.parts
+    squares = Part("squares", column, reach, share, unit)
+    return _with_nulls((values, total, squares), ((0.0, 2.0, 2.0),), nulls=bool(missing))
+
+
+def _with_nulls(parts: tuple[Part, ...], replaced: tuple[Move, ...], *, nulls: bool) -> Block:
+    """Parts that a row with a value moves by their reach, and the rows without one, counted for free."""
+    value = (1.0,) * len(parts)
     if not nulls:
-        return Block((values, centred), ((1.0, 1.0),), ((0.0, 2.0), (1.0, 1.0)))
-    missing = Part("nulls", column, 1, count_share + sum_share)
-    added = (1.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-    return Block((values, centred, missing), added, ((0.0, 2.0, 0.0), (1.0, 1.0, 1.0)))
+        return Block(parts, (value,), (*replaced, value))
+    missing = Part("nulls", parts[0].column, 1, sum(part.share for part in parts))
+    added = (*value, 0.0), (*(0.0 for _ in parts), 1.0)
+    return Block((*parts, missing), added, (*((*move, 0.0) for move in replaced), (*value, 1.0)))
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,7 @@ class Answer(Frozen, Charted, Tabular):
         A group is named as it is printed, "Male, White" for two columns, or by its values: ("Male", "White").
         Free: works on what was released already.
         """
+        self._check_explainable()
         group, other = (tuple(side) if isinstance(side, list) else side for side in (group, other))
         if isinstance(group, Mapping):
             weights = group
@@ -235,10 +236,21 @@ class Answer(Frozen, Charted, Tabular):
 
     def plan_prepare(self, rho: float, choice: FamilyChoice) -> PlannedPreparation:
         """What `prepare` will do, to be priced and carried out later. Spends nothing."""
+        self._check_explainable()
         query = self.statement.query
         family = self._dataset.family(query, choice)
         plan = plan_preparation(query, family, self.release, self._dataset.schema, rho)
         return PlannedPreparation(self, plan, prepare_request(self, rho, choice), self._dataset)
+
+    def _check_explainable(self) -> None:
+        aggregate = self.statement.query.aggregate
+        if not aggregate.has_influence:
+            raise QuestionError(
+                f"{aggregate} is answered, but has no influence to explain: removing rows moves it in a way "
+                "that counts and sums of the rows do not tell.",
+                remedy='Compare released values, which is free: answer["A"] - answer["B"] has an interval. '
+                "To ask why, ask for COUNT, SUM or AVG.",
+            )
 
     def truth(self) -> Truth:
         """Curator only: the true values beside the released ones."""

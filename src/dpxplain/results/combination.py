@@ -20,9 +20,19 @@ from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema
-from dpxplain.phases.assess_question import noisy_mean
+from dpxplain.phases.assess_question import group_estimates, noisy_mean
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD, estimate, interval
-from dpxplain.privacy.formulas import Atom, Constant, Expression, Leaf, NoisyPart, Operation, fold, leaves
+from dpxplain.privacy.formulas import (
+    Atom,
+    Constant,
+    Expression,
+    Leaf,
+    NoisyImage,
+    NoisyPart,
+    Operation,
+    fold,
+    leaves,
+)
 from dpxplain.privacy.intervals import Interval, Loadings, check_confidence
 from dpxplain.results import formats
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
@@ -293,10 +303,20 @@ class ReleasedValues:
             low, high = (0.0 if grid.low >= 0 else -math.inf), (0.0 if grid.high <= 0 else math.inf)
             noise = self._noise(release.sum_noise, group)
             return NoisyPart(release.noisy_sum[group], release.sum_scale, low, high, noise)
+        if not aggregate.has_influence:
+            return self._image(group)
         assert release.noisy_count is not None
         assert release.count_scale is not None
         noise = self._noise(release.count_noise, group)
         return NoisyPart(release.noisy_count[group], release.count_scale, low=0.0, noise=noise)
+
+    def _image(self, group: int) -> NoisyImage:
+        def estimated(confidence: float) -> tuple[float, Interval, float]:
+            return group_estimates(self.release, self.query, self.schema, confidence)[group]
+
+        release = self.release
+        noise = self._noise((*release.count_noise, *release.sum_noise, *release.squares_noise), group)
+        return NoisyImage(estimated(self.confidence)[0], lambda level: estimated(level)[1], noise)
 
     def _noise(self, noise: Noise, group: int) -> Loadings:
         """Each noise of the release with the group's own name: groups share none, nor do two releases."""

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Spend
 from dpxplain.model.display import Displayed
+from dpxplain.model.query import VARIANCES
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import ExpectedNoise, measured_grid
+from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.plan import ExplanationPlan
@@ -65,6 +69,10 @@ class QueryPreview(Displayed, Tabular):
         confidence: float,
     ) -> QueryPreview:
         z = two_sided_quantile(confidence)
+        if noise.query.aggregate.kind in VARIANCES:
+            return cls(
+                price, sql, groups, confidence, None, _variance_margins(noise, dataset.schema, confidence)
+            )
         if noise.query.aggregate.kind != "avg":
             scale = noise.count_scale if noise.query.aggregate.kind == "count" else noise.sum_scale
             assert scale is not None
@@ -86,6 +94,28 @@ class QueryPreview(Displayed, Tabular):
         if self.margin is not None:
             return [common | {"group_size": None, "margin": self.margin}]
         return [common | {"group_size": size, "margin": m} for size, m in self.margin_by_group_size]
+
+
+def _variance_margins(
+    noise: ExpectedNoise, schema: Schema, confidence: float
+) -> tuple[tuple[int, float], ...]:
+    """Half-widths for groups whose values are spread evenly over the bounds."""
+    grid = measured_grid(noise.query, schema)
+    margins = []
+    for size in _EXAMPLE_SIZES:
+        squares = -size * grid.square_reach * grid.square_unit / 3
+        example = AnswerRelease(
+            rho=1.0,
+            noisy_count=(float(size),),
+            count_scale=noise.count_scale,
+            noisy_sum=(0.0,),
+            sum_scale=noise.sum_scale,
+            noisy_squares=(squares,),
+            squares_scale=noise.squares_scale,
+        )
+        ((_, (low, high), _),) = group_estimates(example, noise.query, schema, confidence)
+        margins.append((size, (high - low) / 2))
+    return tuple(margins)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def subject(query: Query, schema: Schema) -> str:
     aggregate = query.aggregate
     clamped = aggregate.kind != "count" and schema.column(aggregate.column or "").bounds is not None
     if clamped:
-        return "clamped averages" if aggregate.kind == "avg" else "clamped sums"
+        return {"avg": "clamped averages", "sum": "clamped sums"}.get(aggregate.kind, "clamped values")
     return "" if schema.privacy.unit == "row" else "counted rows"
 
 

@@ -71,6 +71,11 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
     exp.Avg: {"this"},
     exp.Ln: {"this"},
     exp.Exp: {"this"},
+    exp.Variance: {"this"},
+    exp.VariancePop: {"this"},
+    exp.Stddev: {"this"},
+    exp.StddevSamp: {"this"},
+    exp.StddevPop: {"this"},
     exp.Where: {"this"},
     exp.Having: {"this"},
     exp.Group: {"expressions"},
@@ -87,15 +92,19 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
 }
 
 _STARTS = (TokenType.WITH, TokenType.SELECT, TokenType.DISTINCT)
-_CALLS = {"COUNT", "SUM", "AVG"}
 _FUNCTIONS = {"LN", "EXP"}  # of aggregates
+_CALLS = {"COUNT", "SUM", "AVG", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV", "STDDEV_SAMP", "STDDEV_POP"}
+_CALLED = (
+    *(exp.Count, exp.Sum, exp.Avg, exp.Variance, exp.VariancePop),
+    *(exp.Stddev, exp.StddevSamp, exp.StddevPop),
+)
 # sqlglot would take CASE, and a character it does not know, as names.
 _NAMES = {*DIALECT.parser_class.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER}
 _NAMES -= {TokenType.CASE, TokenType.UNKNOWN}
 _LITERALS = {TokenType.STRING, TokenType.NUMBER}
 
 # Nodes that stand for a word of the text and carry its position.
-_WORDS_OF_THE_TREE = (exp.Identifier, exp.Literal, exp.Star, exp.Count, exp.Sum, exp.Avg)
+_WORDS_OF_THE_TREE = (exp.Identifier, exp.Literal, exp.Star, *_CALLED)
 
 
 def admit(source: Source) -> exp.Select:

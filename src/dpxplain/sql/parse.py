@@ -17,8 +17,17 @@ from sqlglot import exp
 from dpxplain.errors import QueryRefused
 from dpxplain.model.computed import Formula, formula_text
 from dpxplain.model.hardening import plain
-from dpxplain.model.query import Aggregate, Filter, OrderKey, Output, Presentation, Query, Statement
-from dpxplain.model.schema import AggregateKind, Schema
+from dpxplain.model.query import (
+    Aggregate,
+    Filter,
+    MeasuredKind,
+    OrderKey,
+    Output,
+    Presentation,
+    Query,
+    Statement,
+)
+from dpxplain.model.schema import Schema
 from dpxplain.sql.admit import admit
 from dpxplain.sql.advice import GRAMMAR
 from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
@@ -28,7 +37,16 @@ from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
 from dpxplain.sql.where import condition
 
-_AGGREGATES: dict[type[exp.Expr], AggregateKind] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg"}
+_AGGREGATES: dict[type[exp.Expr], MeasuredKind] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+}
 
 T = TypeVar("T")
 
@@ -185,7 +203,7 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
     return Aggregate(kind, column if kind == "count" else _numeric(kind, column, inner, scope))
 
 
-def _numeric(kind: AggregateKind, column: str, at: exp.Expr, scope: Scope) -> str:
+def _numeric(kind: MeasuredKind, column: str, at: exp.Expr, scope: Scope) -> str:
     """The column to be summed: one with bounds, or the numbers of one with whole numbers or booleans."""
     declared = scope.schema.column(column)
     if declared.bounds is not None:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from dpxplain.model.query import (
+    VARIANCES,
     And,
     Comparison,
     Filter,
@@ -97,7 +98,7 @@ def grouping_parts(attributes: Sequence[T]) -> list[Sequence[T]]:
 
 def fits_condensed(query: Query, schema: Schema) -> bool:
     """Whether the condensed table can answer: numeric columns are only summed or counted, not filtered."""
-    if expressions(query, schema):
+    if expressions(query, schema) or query.aggregate.kind in VARIANCES:  # squares are not kept
         return False
     measured = None if query.aggregate.column is None else schema.column(query.aggregate.column)
     is_kept = measured is None or measured.bounds is not None or measured.edges is not None
@@ -143,7 +144,9 @@ def grouped_select(
     )
     outputs.append(exp.alias_(counted, "count", copy=False))
     if query.aggregate.kind != "count":
-        outputs.append(exp.alias_(_sum(f"{'sum' if condensed else 'units'}_{number}"), "total", copy=False))
+        added = _added(query, schema, condensed)
+        total = exp.Cast(this=exp.Sum(this=added), to=exp.DataType.build("BIGINT"))
+        outputs.append(exp.alias_(total, "total", copy=False))
     select = _select(outputs, query, schema, parameters, condensed=condensed)
     keys = [[exp.column(code_column(schema, n)) for n in (*query.group_by, *s)] for s in subsets]
     if len(subsets) == 1:
@@ -173,10 +176,27 @@ def row_select(
         exp.alias_(counted, "count", copy=False),
     ]
     if query.aggregate.kind != "count":
-        value = exp.column(f"{'sum' if condensed else 'units'}_{number}")
+        value = _added(query, schema, condensed)
         added = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])
         outputs.append(exp.alias_(added, "total", copy=False))
     return Rendered(_select(outputs, query, schema, parameters, condensed=condensed), parameters)
+
+
+def _added(query: Query, schema: Schema, condensed: bool) -> exp.Expr:
+    """What a row adds to the total: its value in grid units, or the square of it around the middle.
+
+    A square is of (2x − low − high) in whole multiples of the grid's coarseness, so that sums are exact.
+    """
+    assert query.aggregate.column is not None
+    number = _number(schema, query.aggregate.column)
+    if query.aggregate.kind not in VARIANCES:
+        return exp.column(f"{'sum' if condensed else 'units'}_{number}")
+    grid = schema.column(query.aggregate.column).grid
+    coarse = (
+        f"CAST(ROUND((2.0 * CAST(units_{number} AS DOUBLE) - ({grid.low + grid.high})) / {grid.coarseness}.0)"
+        " AS BIGINT)"
+    )
+    return exp.maybe_parse(f"{coarse} * {coarse}", dialect=DIALECT)
 
 
 def _select(

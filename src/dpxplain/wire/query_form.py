@@ -20,6 +20,7 @@ def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
     filters = _filters(query.where, schema)
     if (
         statement.is_computed
+        or not all(aggregate.has_influence for aggregate in aggregates)
         or shown.order
         or shown.limit is not None
         or [o.name for o in shown.outputs] != plain
@@ -27,7 +28,7 @@ def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
     ):
         return None
     return QueryForm(
-        measures=[FormMeasure(aggregate=a.kind, column=a.column) for a in aggregates],
+        measures=[FormMeasure(aggregate=a.explained, column=a.column) for a in aggregates],
         groups=list(query.group_by),
         filters=filters,
     )
