@@ -225,7 +225,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM people WHERE »REVERSE«(sex) = 'elaM'", "REVERSE", "COALESCE"),
     ("SELECT COUNT(*) FROM people WHERE pay »//« 2 > 3", "Arithmetic", "FLOOR"),
     ("SELECT COUNT(*) FROM people WHERE CAST(pay AS »UUID«) = 3", "UUID", ""),
-    ("SELECT COUNT(*) FROM people WHERE DATE »'2020-01-01' = pay«", "date with number", "one type"),
+    ("SELECT COUNT(*) FROM people WHERE DATE »'2020-01-01'« = pay", "literal", "number"),
     ("SELECT COUNT(*) FROM people WHERE (»pay, age«) = (1, 2)", "list in parentheses", "one column"),
     ("SELECT COUNT(*) FROM people WHERE pay = »?«", "parameter", "value itself"),
     ("SELECT COUNT(*) FROM people WHERE pay = »$«1", "parameter", "value itself"),

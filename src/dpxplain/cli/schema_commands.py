@@ -188,13 +188,16 @@ def family_sizes(declared: Schema) -> dict[int, int]:
 
 
 def _kind(column: Column) -> str:
+    from dpxplain.model.moments import edge_text
+
     parts = [] if column.expression is None else [column.expression]
     if column.values is not None:
         parts.append("categories")
     if column.edges is not None:
-        parts.append(f"bins from {column.edges[0]:.15g} to {column.edges[-1]:.15g}")
+        parts.append(f"bins from {edge_text(column.edges[0])} to {edge_text(column.edges[-1])}")
     if column.bounds is not None:
-        parts.append(f"number within {column.bounds[0]:.15g} and {column.bounds[1]:.15g}")
+        kind = "date" if column.is_temporal else "number"
+        parts.append(f"{kind} within {' and '.join(map(edge_text, column.bounds))}")
     return ", ".join(parts) + (", NULL declared" if column.domain and None in column.domain else "")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote, raw_number
+from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, moment_of, quote, raw_number
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import interruptible
@@ -55,7 +55,12 @@ def _read(schema: Schema, connection: duckdb.DuckDBPyConnection) -> str:
         source = quote(name)
         if column.domain is not None:
             parts.append(f"{encoded[code_column(schema, name)]} AS code_{number}")
-        if column.is_numeric:
+        if column.is_temporal:
+            parts.append(f"{source} IS NULL AS null_{number}")
+            odd = f"{source} IS NOT NULL AND {moment_of(name, column)} IS NULL"
+            if column.domain is not None:
+                odd = f"{source} IS NOT NULL AND code_{number} = 0"
+        elif column.is_numeric:
             value = raw_number(name)
             parts.append(f"CASE WHEN NOT isnan({value}) THEN {value} END AS number_{number}")
             odd = f"{source} IS NOT NULL AND {value} IS NULL"
@@ -103,7 +108,7 @@ def _counts(number: int, column: Column) -> dict[str, str]:
     counts = {"nulls": f"count_if(null_{number})", "odd": f"count(odd_{number})"}
     if column.domain is not None:
         counts["codes"] = f"histogram(code_{number})"
-    if not column.is_numeric:
+    if not column.is_numeric or column.is_temporal:
         return counts
     value = f"number_{number}"
     finite = f"CASE WHEN isfinite({value}) THEN {value} END"
@@ -138,7 +143,7 @@ def _column(
             f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_TEXTS}"
         ).fetchall()
     numbers = None
-    if column.is_numeric:
+    if column.is_numeric and not column.is_temporal:
         numbers = NumberFigures(
             low=of("low"),
             high=of("high"),

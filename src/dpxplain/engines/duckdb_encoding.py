@@ -7,6 +7,7 @@ undeclared or clamped (SPEC section 2, item 6).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from typing import Any
 
 import duckdb
@@ -14,12 +15,14 @@ import duckdb
 from dpxplain.engines.duckdb_expressions import ExpressionSQL, sql_type
 from dpxplain.errors import SchemaError
 from dpxplain.model.expression_reader import read_expression
-from dpxplain.model.schema import Column, Schema
+from dpxplain.model.moments import midnight, position
+from dpxplain.model.schema import Column, DomainValue, Schema
 from dpxplain.sql.render import code_column, units_column, value_column
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _TEXT = ("VARCHAR", "ENUM", "UUID", "DATE")
 _NOTHING = "nothing"
+_DATES = "dates or timestamps"
 
 
 def quote(name: str) -> str:
@@ -50,7 +53,8 @@ def check_columns(schema: Schema, types: dict[str, str], untyped: frozenset[str]
         actual = kind_of(types[name])
         if name in untyped or actual in (declared, _NOTHING):
             continue
-        if not {declared, actual} <= {"numbers", "true or false"}:
+        is_dated = declared == _DATES and types[name].startswith(("DATE", "TIMESTAMP", "VARCHAR", "ENUM"))
+        if not is_dated and not {declared, actual} <= {"numbers", "true or false"}:
             raise SchemaError(
                 f"columns.{name} is declared with {declared}, but the source holds {actual} there.",
                 remedy="Mend the schema, or convert the column in the source.",
@@ -65,6 +69,8 @@ def _columns_of(types: dict[str, str], untyped: frozenset[str]) -> str:
 
 
 def _declared_kind(column: Column) -> str:
+    if column.is_temporal:
+        return _DATES
     if column.is_numeric:
         return "numbers"
     sample = next((v for v in column.domain or () if v is not None), "")
@@ -96,15 +102,45 @@ def encoding(schema: Schema, connection: duckdb.DuckDBPyConnection) -> dict[str,
         if column.values is not None:
             columns[code_column(schema, name)] = _category_code(schema, name, connection)
             continue
-        number = raw_number(name)
-        missing = f"({number} IS NULL OR isnan({number}))"
-        if column.edges is not None:
-            columns[code_column(schema, name)] = _bin_code(column, number, missing)
-        if column.bounds is not None:
-            columns[units_column(schema, name)] = _units(column, number, missing)
-        else:
-            columns[value_column(schema, name)] = f"CASE WHEN {missing} THEN NULL ELSE {number} END"
+        number = position_of(moment_of(name, column)) if column.is_temporal else raw_number(name)
+        columns |= _number_columns(schema, name, column, number)
     return columns
+
+
+def _number_columns(schema: Schema, name: str, column: Column, number: str) -> dict[str, str]:
+    """The encoded columns of a number, or of a date's place on the number line."""
+    columns = {}
+    missing = f"({number} IS NULL OR isnan({number}))"
+    if column.edges is not None:
+        columns[code_column(schema, name)] = _bin_code(column, number, missing)
+    if column.is_summable:
+        columns[units_column(schema, name)] = _units(column, number, missing)
+    else:
+        clamped = number
+        if column.bounds is not None:
+            low, high = (_double(position(bound)) for bound in column.bounds)
+            clamped = f"least(greatest({number}, {low}), {high})"
+        columns[value_column(schema, name)] = f"CASE WHEN {missing} THEN NULL ELSE {clamped} END"
+    return columns
+
+
+def moment_of(name: str, column: Column) -> str:
+    """The source's value as a timestamp; one with a time zone is converted to the declared zone or UTC."""
+    source = quote(name)
+    text = f"CAST({source} AS VARCHAR)"
+    has_offset = f"regexp_matches({text}, ':[0-9]{{2}}.*([+-][0-9]{{2}}(:?[0-9]{{2}})?|Z)$')"
+    aware = (
+        f"typeof({source}) = 'TIMESTAMP WITH TIME ZONE' OR (typeof({source}) = 'VARCHAR' AND {has_offset})"
+    )
+    # The name of the zone is one that Python knows, and has no quotation mark.
+    local = f"TRY(timezone('{column.time_zone or 'UTC'}', TRY_CAST({source} AS TIMESTAMPTZ)))"
+    moment = f"CASE WHEN {aware} THEN {local} ELSE TRY_CAST({source} AS TIMESTAMP) END"
+    return f"CASE WHEN isfinite({moment}) THEN {moment} END"
+
+
+def position_of(moment: str) -> str:
+    """Microseconds since 1970, as `moments.position` computes them."""
+    return f"CAST(epoch_us({moment}) AS DOUBLE)"
 
 
 def raw_number(name: str) -> str:
@@ -140,21 +176,20 @@ def _derived_columns(schema: Schema, name: str, column: Column) -> tuple[str, li
     """The encoded columns of the value that is called `derived`, and their parameters."""
     columns: dict[str, str] = {}
     parameters: list[Any] = []
-    number = "CAST(derived AS DOUBLE)"
+    number = position_of("CAST(derived AS TIMESTAMP)") if column.is_temporal else "CAST(derived AS DOUBLE)"
     missing = f"(derived IS NULL OR isnan({number}))"
     if column.values is not None:
         listed = [value for value in schema.domain(name) if value is not None]
         parameters.append(listed)
-        code = f"COALESCE(list_position(?::{sql_type(listed)}[], derived), 0)"
+        kind = sql_type(listed)
+        code = f"COALESCE(list_position(?::{kind}[], CAST(derived AS {kind})), 0)"
         if None in schema.domain(name):
             code = f"CASE WHEN derived IS NULL THEN {len(listed) + 1} ELSE {code} END"
         columns[code_column(schema, name)] = f"CAST({code} AS {_smallest_type(len(listed) + 1)})"
-    elif column.edges is not None:
-        columns[code_column(schema, name)] = _bin_code(column, number, missing)
-    if column.bounds is not None:
-        columns[units_column(schema, name)] = _units(column, number, missing)
-    elif column.edges is not None:
-        columns[value_column(schema, name)] = f"CASE WHEN {missing} THEN NULL ELSE {number} END"
+        if column.is_summable:
+            columns[units_column(schema, name)] = _units(column, number, missing)
+    else:
+        columns |= _number_columns(schema, name, column, number)
     return ", ".join(f"{expression} AS {name}" for name, expression in columns.items()), parameters
 
 
@@ -164,7 +199,7 @@ def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnect
     listed = [v for v in domain if v is not None]
     kind = f"domain_{code_column(schema, name)}"
     # Declared values travel as data, not as SQL text.
-    texts = [str(v).lower() if isinstance(v, bool) else str(v) for v in listed]
+    texts = [_text(value) for value in listed]
     connection.execute(
         "CREATE TEMP TABLE declared AS "
         "SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code",
@@ -182,6 +217,8 @@ def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnect
         number = f"TRY_CAST({source} AS DOUBLE)"
         whole = f"TRY_CAST({source} AS BIGINT)"
         text = f"CASE WHEN {number} = floor({number}) THEN CAST({whole} AS VARCHAR) END"
+    elif schema.column(name).is_temporal:
+        text = f"strftime({moment_of(name, schema.column(name))}, '%Y-%m-%d %H:%M:%S.%f')"
     else:
         text = f"CAST({source} AS VARCHAR)"
     code = f"COALESCE(CAST(enum_code(TRY_CAST({text} AS {kind})) AS INTEGER) + 1, 0)"
@@ -190,11 +227,19 @@ def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnect
     return f"CAST({code} AS {_smallest_type(len(domain))})"
 
 
+def _text(value: DomainValue) -> str:
+    """A declared value as the text that a row's value is compared with."""
+    if isinstance(value, date):
+        return midnight(value).isoformat(" ", "microseconds")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _bin_code(column: Column, number: str, missing: str) -> str:
     """Bins are open below and closed above; 0 outside the edges."""
     assert column.edges is not None
     assert column.domain is not None
-    steps = " ".join(f"WHEN {number} <= {_double(edge)} THEN {i}" for i, edge in enumerate(column.edges))
+    places = [position(edge) if column.is_temporal else edge for edge in column.edges]
+    steps = " ".join(f"WHEN {number} <= {_double(edge)} THEN {i}" for i, edge in enumerate(places))
     null_code = len(column.domain) if column.null else 0
     code = f"CASE WHEN {missing} THEN {null_code} {steps} ELSE 0 END"
     return f"CAST({code} AS {_smallest_type(len(column.domain))})"

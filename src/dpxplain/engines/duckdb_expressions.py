@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from dpxplain.model.column import Column
@@ -31,6 +31,7 @@ from dpxplain.model.expression import (
     Reference,
     Some,
 )
+from dpxplain.model.moments import position
 from dpxplain.model.schema import Schema
 from dpxplain.model.time_parts import SUBDAY_UNITS
 from dpxplain.sql.render import code_column, units_column, value_column
@@ -104,14 +105,16 @@ class ExpressionSQL:
             values = [value for value in column.values if value is not None]
             listed = self._bind(values) + f"::{sql_type(values)}[]"
             return f"list_extract({listed}, {code_column(self.schema, name)})"
-        if column.bounds is not None:
+        if column.is_summable:
             step = column.grid.step
             units = f"CAST({units_column(self.schema, name)} AS DOUBLE)"
             return f"({units} * {_double(step.numerator)} / {_double(step.denominator)})"
-        assert column.edges is not None
         value = value_column(self.schema, name)
-        low, high = _double(column.edges[0]), _double(column.edges[-1])
-        return f"CASE WHEN {value} > {low} AND {value} <= {high} THEN {value} END"
+        shown = f"make_timestamp(CAST({value} AS BIGINT))" if column.is_temporal else value
+        if column.edges is None or column.bounds is not None:
+            return shown  # clamped to its bounds
+        low, high = (position(e) if column.is_temporal else e for e in (column.edges[0], column.edges[-1]))
+        return f"CASE WHEN {value} > {_double(low)} AND {value} <= {_double(high)} THEN {shown} END"
 
     def _call(self, node: Call) -> str:
         if node.function == "round":
@@ -135,7 +138,7 @@ class ExpressionSQL:
 
 def sql_type(values: Sequence[Any]) -> str:
     """The type in which expressions have values like these."""
-    types = {bool: "BOOLEAN", int: "DOUBLE", float: "DOUBLE"}
+    types = {bool: "BOOLEAN", int: "DOUBLE", float: "DOUBLE", date: "DATE", datetime: "TIMESTAMP"}
     return types.get(type(values[0]), "VARCHAR") if values else "VARCHAR"
 
 

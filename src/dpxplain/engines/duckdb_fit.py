@@ -5,8 +5,9 @@ from __future__ import annotations
 import duckdb
 import numpy as np
 
-from dpxplain.engines.duckdb_encoding import known_unit, quote, raw_number
+from dpxplain.engines.duckdb_encoding import known_unit, moment_of, position_of, quote, raw_number
 from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
+from dpxplain.model.moments import position
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import code_column
 
@@ -34,15 +35,11 @@ def _category(schema: Schema, part: Partition) -> str:
     if part.domain == "values":
         code = code_column(schema, part.column)
         return f"CASE WHEN {code} > 0 THEN 0 WHEN {quote(part.column)} IS NULL THEN 2 ELSE 1 END"
-    number = raw_number(part.column)
-    if part.domain == "edges":
-        assert column.edges is not None
-        below = f"{number} <= {_double(column.edges[0])}"
-        high = column.edges[-1]
-    else:
-        assert column.bounds is not None
-        below = f"{number} < {_double(column.bounds[0])}"
-        high = column.bounds[1]
+    number = position_of(moment_of(part.column, column)) if column.is_temporal else raw_number(part.column)
+    ends = column.edges if part.domain == "edges" else column.bounds
+    assert ends is not None
+    low, high = (position(end) if column.is_temporal else end for end in (ends[0], ends[-1]))
+    below = f"{number} {'<=' if part.domain == 'edges' else '<'} {_double(low)}"
     missing = 0 if part.domain == "edges" and column.null else 3
     return (
         f"CASE WHEN {number} IS NULL OR isnan({number}) THEN {missing} WHEN {below} THEN 1 "

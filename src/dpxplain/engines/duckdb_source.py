@@ -40,6 +40,7 @@ def open_connection(memory: str | None = None) -> duckdb.DuckDBPyConnection:
     settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
     connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
     connection.execute("SET enable_progress_bar = false")  # it would be drawn into results on stdout
+    connection.execute("SET TimeZone = 'UTC'")  # not the computer's: answers must not depend on it
     return connection
 
 

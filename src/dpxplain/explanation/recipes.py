@@ -9,10 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
+from typing import Any
 
 from dpxplain.errors import ExplanationError
 from dpxplain.model.hardening import plain, plain_texts
-from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Or
+from dpxplain.model.query import And, Comparison, Filter, IsNull, Or
 from dpxplain.model.schema import Bin, DomainValue, Schema
 
 Make = Callable[[str, Schema], Iterator[Filter]]
@@ -158,23 +160,29 @@ def _is_listed(name: str, schema: Schema) -> bool:
 
 def _is_ordered(name: str, schema: Schema) -> bool:
     listed = [value for value in schema.domain(name) if value is not None]
-    return all(isinstance(v, Bin) or (isinstance(v, int) and not isinstance(v, bool)) for v in listed)
+    return all(isinstance(v, Bin | int | date) and not isinstance(v, bool) for v in listed)
 
 
-def _in_order(name: str, schema: Schema) -> list[Bin | int]:
-    """Bins or whole numbers from low to high, NULL left out."""
+def _in_order(name: str, schema: Schema) -> list[Bin | int | date]:
+    """Bins, whole numbers or dates from low to high, NULL left out."""
     if not _is_ordered(name, schema):
         raise ExplanationError(
             f"The values of {name} have no order.",
             remedy="Choose a column with edges or whole numbers, or use dpx.differs or equalities.",
         )
-    cells = [value for value in schema.domain(name) if isinstance(value, Bin | int)]
-    return sorted(cells, key=lambda cell: cell.low if isinstance(cell, Bin) else cell)
+    cells = [value for value in schema.domain(name) if isinstance(value, Bin | int | date)]
+    return sorted(cells, key=_lower_end)
 
 
-def _between(name: str, first: Bin | int, last: Bin | int, from_start: bool, to_end: bool) -> Filter:
+def _lower_end(cell: Bin | int | date) -> Any:
+    return cell.low if isinstance(cell, Bin) else cell
+
+
+def _between(
+    name: str, first: Bin | int | date, last: Bin | int | date, from_start: bool, to_end: bool
+) -> Filter:
     """first ≤ column ≤ last, without the end that the domain implies anyway."""
-    if isinstance(first, int) and first == last:
+    if not isinstance(first, Bin) and first == last:
         return Comparison(name, "=", first)
     high = Comparison(name, "<=", _number(last.high) if isinstance(last, Bin) else last)
     if from_start:
@@ -193,5 +201,5 @@ def _equals(name: str, value: DomainValue) -> Filter:
     return Comparison(name, "=", value)
 
 
-def _number(edge: float) -> Literal_:
-    return int(edge) if edge == int(edge) else edge
+def _number(edge: Any) -> Any:
+    return edge if isinstance(edge, date) else int(edge) if edge == int(edge) else edge

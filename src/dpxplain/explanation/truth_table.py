@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import ExplanationError
+from dpxplain.model.moments import comparable, edge_text
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Not, Or
 from dpxplain.model.schema import Bin, DomainValue, Schema
 
@@ -96,19 +97,20 @@ def _compare(name: str, cell: DomainValue, operator: str, value: Any) -> bool | 
     if cell is None:
         return None
     if not isinstance(cell, Bin):
-        return _COMPARE[operator](cell, value)
+        return _COMPARE[operator](comparable(cell), comparable(value))
+    low, high, moment = comparable(cell.low), comparable(cell.high), comparable(value)
     if operator in ("=", "<>"):
         raise ExplanationError(
             f"{name} {operator} {value!r} cuts the declared bin {cell}.",
-            remedy=f"Use > and <= with declared edges, for example {name} > {cell.low:.15g}.",
+            remedy=f"Use > and <= with declared edges, for example {name} > {edge_text(cell.low)}.",
         )
     # A bin is open below: all of it is at or above its lower edge, but its upper edge belongs to it.
-    touched = value == cell.high and operator in ("<", ">=")
-    inside = touched or cell.low < value < cell.high
+    touched = moment == high and operator in ("<", ">=")
+    inside = touched or low < moment < high
     if inside:
         raise ExplanationError(
             f"{name} {operator} {value!r} cuts the declared bin {cell}.",
-            remedy=f"Use > or <= with a declared edge: {cell.low:.15g} or {cell.high:.15g}.",
+            remedy=f"Use > or <= with a declared edge: {edge_text(cell.low)} or {edge_text(cell.high)}.",
         )
-    above = cell.low >= value
+    above = low >= moment
     return above if operator in (">", ">=") else not above

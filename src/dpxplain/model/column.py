@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
+from zoneinfo import available_timezones
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
 from dpxplain.model.hardening import Declared
+from dpxplain.model.moments import edge_text, moments
 
-Scalar = str | int | bool | None
+Scalar = str | int | bool | date | datetime | None
 
 # Values are kept as whole multiples of `step`, at most this many, so that sums over 2^31 rows stay
 # exact in 64 bits with room for doubling them (docs/proofs/sensitivity.md).
@@ -35,14 +38,14 @@ class Bin:
     '(40, 50]'
     """
 
-    low: float
-    high: float
+    low: Any  # a number, a date or a timestamp
+    high: Any
 
     def __str__(self) -> str:
-        return f"({self.low:.15g}, {self.high:.15g}]"
+        return f"({edge_text(self.low)}, {edge_text(self.high)}]"
 
 
-DomainValue = str | int | bool | Bin | None
+DomainValue = str | int | bool | date | Bin | None
 
 
 def label(value: DomainValue) -> str:
@@ -90,11 +93,12 @@ class Column(Declared):
     """
 
     values: tuple[Scalar, ...] | None = None
-    edges: tuple[float, ...] | None = None
-    bounds: tuple[float, float] | None = None
+    edges: tuple[Any, ...] | None = None  # numbers, dates or timestamps
+    bounds: tuple[Any, Any] | None = None
     step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     center: float | None = Field(default=None, allow_inf_nan=False)  # a typical value; averages expect it
     expression: str | None = Field(default=None, min_length=1)  # SQL over the columns declared above it
+    time_zone: str | None = None  # which local time timestamps with a zone are converted to; UTC if none
     null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
     description: str = ""
 
@@ -105,7 +109,10 @@ class Column(Declared):
             return None
         if not isinstance(values, list | tuple) or not values:
             raise ValueError("must be a list of at least one value")
-        if any(not isinstance(v, str | int | bool | None) for v in values):
+        if (dated := moments([v for v in values if v is not None])) is not None:
+            known = iter(dated)
+            values = [None if v is None else next(known) for v in values]
+        if any(not isinstance(v, str | int | bool | date | None) for v in values):
             raise ValueError("may hold text, whole numbers, true or false; for other numbers use edges")
         if len({type(v) for v in values if v is not None}) > 1:
             raise ValueError("must all be of one type")
@@ -113,11 +120,23 @@ class Column(Declared):
             raise ValueError("must not repeat a value")
         return tuple(values)
 
+    @field_validator("edges", "bounds", mode="before")
+    @classmethod
+    def _numbers_or_moments(cls, ends: Any) -> Any:
+        if ends is None:
+            return None
+        if not isinstance(ends, list | tuple):
+            raise ValueError("must be a list of numbers or dates")
+        try:
+            return moments(ends) or _NUMBERS.validate_python(ends)
+        except ValidationError:
+            raise ValueError('must be numbers, or dates such as "2025-01-31"') from None
+
     @field_validator("edges")
     @classmethod
-    def _increasing(cls, edges: tuple[float, ...] | None) -> tuple[float, ...] | None:
+    def _increasing(cls, edges: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
         if edges is not None:
-            if len(edges) < 2 or not all(math.isfinite(e) for e in edges):
+            if len(edges) < 2 or not _all_finite(edges):
                 raise ValueError("must be at least two finite numbers")
             if any(a >= b for a, b in pairwise(edges)):
                 raise ValueError("must increase from one to the next")
@@ -125,12 +144,17 @@ class Column(Declared):
 
     @field_validator("bounds")
     @classmethod
-    def _ordered(cls, bounds: tuple[float, float] | None) -> tuple[float, float] | None:
-        if bounds is not None and not (
-            math.isfinite(bounds[0]) and math.isfinite(bounds[1]) and bounds[0] < bounds[1]
-        ):
+    def _ordered(cls, bounds: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
+        if bounds is not None and not (_all_finite(bounds) and bounds[0] < bounds[1]):
             raise ValueError("must be two finite numbers, the lower one first")
         return bounds
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        if name is not None and name not in available_timezones():
+            raise ValueError('must be the name of a time zone, such as "Europe/Berlin" or "UTC"')
+        return name
 
     @model_validator(mode="after")
     def _consistent(self) -> Column:
@@ -150,7 +174,15 @@ class Column(Declared):
             self.bounds is None or not self.bounds[0] <= self.center <= self.bounds[1]
         ):
             raise ValueError("center needs bounds and must lie between them")
-        if self.bounds is not None:
+        if self.time_zone is not None and not self.is_temporal:
+            raise ValueError("time_zone needs dates or timestamps as values, edges or bounds")
+        ends = (*(self.edges or ()), *(self.bounds or ()))
+        if len({isinstance(end, date) for end in ends}) > 1:
+            raise ValueError("edges and bounds must both be numbers, or both be dates")
+        if self.is_temporal and self.step is not None:
+            raise ValueError("step needs numbers")
+        if self.is_summable:
+            assert self.bounds is not None
             self._check_grid(max(map(abs, self.bounds)))
         return self
 
@@ -180,7 +212,7 @@ class Column(Declared):
     @cached_property
     def grid(self) -> Grid:
         """The declared step, or the finest power of two that keeps sums exact (SPEC 2, item 9)."""
-        if self.bounds is None:
+        if self.bounds is None or not self.is_summable:
             raise SchemaError("A column without bounds has no grid.")
         low, high = (Fraction(Decimal(repr(b))) for b in self.bounds)
         if self.step is not None:
@@ -193,3 +225,21 @@ class Column(Declared):
     @property
     def is_numeric(self) -> bool:
         return self.values is None
+
+    @property
+    def is_temporal(self) -> bool:
+        """Whether its values are dates or timestamps."""
+        declared = (*(self.values or ()), *(self.edges or ()), *(self.bounds or ()))
+        return isinstance(next((value for value in declared if value is not None), None), date)
+
+    @property
+    def is_summable(self) -> bool:
+        """Whether its numbers can be added up and averaged."""
+        return self.bounds is not None and not self.is_temporal
+
+
+_NUMBERS = TypeAdapter(tuple[float, ...])
+
+
+def _all_finite(ends: tuple[Any, ...]) -> bool:
+    return all(isinstance(end, date) or math.isfinite(end) for end in ends)

@@ -35,6 +35,7 @@ from dpxplain.model.expression import (
     Some,
     sql_of,
 )
+from dpxplain.model.moments import midnight
 from dpxplain.model.sql_text import sql_literal
 from dpxplain.model.time_parts import part_domain, truncated_domain
 from dpxplain.model.value_domain import (
@@ -80,8 +81,10 @@ def declared_domain(column: Column) -> ValueDomain:
     """What an expression sees of a declared column: clamped numbers, declared values, otherwise NULL."""
     if column.values is not None:
         values = [value for value in column.values if value is not None]
-        kinds: dict[type, Kind] = {str: "text", bool: "boolean", int: "number"}
-        return listed(kinds[type(values[0])], values) if values else ValueDomain("null", ())
+        return listed(_kind(values[0]), values) if values else ValueDomain("null", ())
+    if column.is_temporal:
+        low, *_, high = column.bounds or column.edges or ()
+        return ValueDomain("timestamp", None, midnight(low), midnight(high))
     if column.bounds is not None:
         grid = column.grid
         if column.step is not None:
@@ -371,9 +374,12 @@ _OWN_TYPE = "Compare values of one type; a literal is 30, 'text', TRUE or DATE '
 
 
 def _constant(value: object) -> ValueDomain:
+    return listed(_kind(value), [value])  # type: ignore[list-item]
+
+
+def _kind(value: object) -> Kind:
     kinds: dict[type, Kind] = {bool: "boolean", str: "text", int: "number", float: "number", date: "date"}
-    kind: Kind = kinds.get(type(value), "timestamp")
-    return listed(kind, [value])  # type: ignore[list-item]
+    return kinds.get(type(value), "timestamp")
 
 
 def _digits(node: Call) -> int:

@@ -47,7 +47,7 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
         raise SchemaError(
             f"Its values, as inferred, cannot be declared: {message}.", remedy=_BESIDE
         ) from None
-    if is_declared and domain.kind not in (_kind(complete), "null"):
+    if is_declared and not _fits(domain.kind, _kind(complete)):
         raise SchemaError(
             f"The expression gives {_WORDS[domain.kind]}, but {_WORDS[_kind(complete)]} are declared.",
             remedy="Mend the declaration beside it, or leave it out.",
@@ -88,8 +88,14 @@ def _usable_step(step: Fraction | None, low: float, high: float) -> float | None
     return float(step) if Fraction(repr(float(step))) == step else None
 
 
+def _fits(inferred: Kind, declared: Kind) -> bool:
+    return inferred in (declared, "null") or {inferred, declared} == {"date", "timestamp"}
+
+
 def _kind(column: Column) -> Kind:
     """The kind of value that a declaration is for."""
+    if column.is_temporal:
+        return "timestamp"
     listed = [value for value in column.values or () if value is not None]
     if not listed:
         return "number"

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 
 from dpxplain.errors import QueryRefused, QuestionError
@@ -115,7 +116,7 @@ class Groups:
             )
         index = 0
         for name, part, codes, size in zip(self.columns, parts, self._codes, self.shape, strict=True):
-            if not isinstance(part, str | int | float | Bin | None) or part not in codes:
+            if not isinstance(part, str | int | float | date | Bin | None) or part not in codes:
                 raise QuestionError(f"{part!r} is not a declared value of {name}.", remedy=_hint(part, codes))
             index = index * size + codes[part]
         return index

@@ -8,6 +8,7 @@ not part of the query's identity.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from typing import Any, Literal, get_args
 
 from dpxplain.errors import InternalError
@@ -22,7 +23,7 @@ from dpxplain.model.computed import (
 from dpxplain.model.schema import AggregateKind
 
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
-Literal_ = str | int | float | bool
+Literal_ = str | int | float | bool | date
 
 
 @dataclass(frozen=True)
@@ -254,6 +255,8 @@ def identity(value: Any) -> Any:
     """
     if type(value) in _PLAIN:
         return value
+    if type(value) in (date, datetime):
+        return [type(value).__name__, value.isoformat()]
     if type(value) is tuple:
         return [identity(v) for v in value]
     # A subclass of a condition could print as one condition and be evaluated as another.

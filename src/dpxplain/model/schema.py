@@ -11,6 +11,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -189,7 +190,7 @@ class Schema(Displayed, Declared):
                     c.null,
                     c.expression,
                     c.domain,
-                    c.bounds and c.grid,
+                    c.grid if c.is_summable else c.time_zone,
                 ]
                 for c in self.columns.values()
             ],
@@ -232,6 +233,8 @@ def _canonical(value: Any) -> Any:
         return ["grid", _canonical(value.step), _canonical(value.low), _canonical(value.high)]
     if kind is Fraction:
         return ["fraction", value.numerator, value.denominator]
+    if kind in (date, datetime):
+        return [kind.__name__, value.isoformat()]
     return value if kind in (str, int, float, bool, type(None)) else ["object", id(value)]
 
 

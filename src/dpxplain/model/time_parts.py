@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 
 from dpxplain.model.expression import Part, Unit
-from dpxplain.model.value_domain import MOST_VALUES, Kind, ValueDomain, listed, mapped, midnight
+from dpxplain.model.moments import midnight
+from dpxplain.model.value_domain import MOST_VALUES, Kind, ValueDomain, listed, mapped
 
 _RANGES: dict[Part, tuple[int, int]] = {
     "quarter": (1, 4),

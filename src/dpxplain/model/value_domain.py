@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
@@ -17,6 +16,7 @@ from itertools import product
 from typing import Any, Literal
 
 from dpxplain.model.expression import Value
+from dpxplain.model.moments import midnight
 
 Kind = Literal["number", "text", "boolean", "date", "timestamp", "null"]
 
@@ -135,11 +135,6 @@ def as_timestamp(domain: ValueDomain) -> ValueDomain:
     if domain.values is not None:
         return listed("timestamp", (midnight(value) for value in domain.values))  # type: ignore[arg-type]
     return replace(domain, kind="timestamp", low=midnight(domain.low), high=midnight(domain.high))
-
-
-def midnight(day: date) -> datetime:
-    """A date as a timestamp; a timestamp as it is."""
-    return day if isinstance(day, datetime) else datetime.combine(day, time())
 
 
 def corners(

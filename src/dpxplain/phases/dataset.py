@@ -177,8 +177,10 @@ class OpenDataset:
         """
         if not self._declared:
             # Keys that came later are left out where they are not used, so that older releases stay found.
+            later = ("center", "expression", "time_zone")
             unused = {
-                name: {"center"} for name, column in self.schema.columns.items() if column.center is None
+                name: {key for key in later if getattr(column, key) is None}
+                for name, column in self.schema.columns.items()
             }
             left_out: dict[str, Any] = {
                 "privacy": {"rho", "delta", "noise"},

@@ -108,7 +108,7 @@ class SharedMeasurement:
         """By the typical value, if declared; else half-way out, or the worst if nothing else is asked."""
         declared = self.schema.column(column)
         if declared.center is not None and declared.bounds is not None:
-            low, high = declared.bounds
+            low, high = map(float, declared.bounds)
             return ((2 * declared.center - low - high) / (high - low)) ** 2 + _AROUND_CENTER
         return _WORST if len(self.queries) == 1 else _TYPICAL
 

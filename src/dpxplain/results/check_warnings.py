@@ -160,9 +160,9 @@ def _number_warnings(name: str, column: Column, figures: ColumnFigures) -> Itera
     assert figures.numbers is not None
     if figures.odd:
         yield _not_numbers(name, figures)
-    if column.bounds is not None:
+    if column.bounds is not None and column.is_summable:
         yield from _clamped(name, column.bounds, figures, figures.numbers)
-    if column.edges is not None:
+    if not column.is_temporal and column.edges is not None:
         yield from _outside_edges(name, column.edges, figures, figures.numbers)
         yield from _bins(name, column, figures)
 

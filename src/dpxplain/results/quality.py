@@ -10,6 +10,7 @@ from dpxplain.model.charge import Request, Spend
 from dpxplain.model.display import Displayed
 from dpxplain.model.fit import Partition, QualityRelease, partitions, unit_sizes
 from dpxplain.model.hardening import Frozen
+from dpxplain.model.moments import edge_text
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
@@ -232,5 +233,5 @@ def _misfit(schema: Schema, part: Partition, category: str) -> str:
     column = schema.column(part.column)
     low, high = (column.edges[0], column.edges[-1]) if part.domain == "edges" else column.bounds  # type: ignore[index, misc]
     if category == "above":
-        return f"above {high:,.15g}"
-    return f"{'at most' if part.domain == 'edges' else 'below'} {low:,.15g}"
+        return f"above {edge_text(high, ',')}"
+    return f"{'at most' if part.domain == 'edges' else 'below'} {edge_text(low, ',')}"

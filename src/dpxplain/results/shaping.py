@@ -6,6 +6,8 @@ Everything here follows from the schema, the query and what was released, so it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import date
+from typing import Any
 
 from dpxplain.model.column import Column
 from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
@@ -73,7 +75,7 @@ def footnotes(query: Query, schema: Schema) -> tuple[str, ...]:
 def subject(query: Query, schema: Schema) -> str:
     """What a released value is called where its name alone would promise too much; "" where it would not."""
     aggregate = query.aggregate
-    clamped = aggregate.kind != "count" and schema.column(aggregate.column or "").bounds is not None
+    clamped = aggregate.kind != "count" and schema.column(aggregate.column or "").is_summable
     if clamped:
         return {"avg": "clamped averages", "sum": "clamped sums"}.get(aggregate.kind, "clamped values")
     return "" if schema.privacy.unit == "row" else "counted rows"
@@ -104,7 +106,7 @@ def _derived(query: Query, schema: Schema, quality: QualityLike | None) -> Itera
             yield f"{clean(name)} {_inferred(column)}."
         for source in sorted(schema.sources((name,))):
             read = schema.column(source)
-            if read.bounds is not None and read.is_numeric:
+            if read.bounds is not None and read.is_numeric:  # dates are clamped too
                 low, high = _ends(read)
                 yield f"Values of {clean(source)} below {low} or above {high} count as {low} or {high}."
             else:
@@ -149,7 +151,7 @@ def _measured(query: Query, schema: Schema, quality: QualityLike | None) -> Iter
                 "numbers cannot be bounded: nothing declared bounds the values beyond."
             )
     share = ""
-    if quality is not None and column.bounds is not None:
+    if quality is not None and column.is_summable:
         share = f" ({percent(*quality.share(name, 'bounds', 'null'))} of all rows)"
     yield f"Rows whose {shown} is NULL or NaN are {'not counted' if is_count else 'left out'}{share}."
 
@@ -223,10 +225,10 @@ def _multiples(step: float) -> str:
     return "whole numbers" if step == 1 else f"multiples of {_number(step)}"
 
 
-def _number(value: float) -> str:
-    """A declared number to its last digit.
+def _number(value: Any) -> str:
+    """A declared number to its last digit, or a date.
 
     >>> _number(200000.0), _number(0.1)
     ('200,000', '0.1')
     """
-    return f"{value:,.15g}"
+    return str(value) if isinstance(value, date) else f"{value:,.15g}"

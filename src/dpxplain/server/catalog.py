@@ -62,8 +62,8 @@ def columns(schema: Schema) -> list[ColumnPayload]:
             kind=_kind(column),
             values=None if column.domain is None else [label(value) for value in column.domain],
             sql_values=None if column.domain is None else [_sql_value(value) for value in column.domain],
-            bounds=None if column.bounds is None else list(column.bounds),
-            bounds_text=None if column.bounds is None else " to ".join(map(number, column.bounds)),
+            bounds=list(column.bounds) if column.bounds is not None and column.is_summable else None,
+            bounds_text=_bounds_text(column),
             description=column.description,
         )
         for name, column in schema.columns.items()
@@ -88,7 +88,7 @@ def examples(schema: Schema) -> list[Example]:
     two = [label(value) for value in schema.domain(grouping)[:2]]
     sql = _select(grouping, "COUNT(*)", schema)
     found.append(_example(f"How many rows by {grouping}?", sql, two, schema))
-    measured = next((n for n, c in schema.columns.items() if c.bounds is not None and n != grouping), None)
+    measured = next((n for n, c in schema.columns.items() if c.is_summable and n != grouping), None)
     if measured is not None:
         sql = _select(grouping, f"AVG({sql_name(measured)})", schema)
         found.append(_example(f"Does {measured} differ by {grouping}?", sql, two, schema))
@@ -117,7 +117,13 @@ def _sql_value(value: DomainValue) -> str | None:
     return None if isinstance(value, Bin) else sql_literal(value)
 
 
+def _bounds_text(column: Column) -> str | None:
+    if column.bounds is None:
+        return None
+    return " to ".join(map(str if column.is_temporal else number, column.bounds))
+
+
 def _kind(column: Column) -> Any:
-    if column.bounds is not None:
+    if column.is_summable:
         return "numeric" if column.domain is None else "both"
     return "discrete"

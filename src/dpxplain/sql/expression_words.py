@@ -87,4 +87,5 @@ def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
         return True
     if before is not None and before.token_type in (TokenType.ALIAS, TokenType.DCOLON) and word in _TYPES:
         return True
-    return i >= 2 and tokens[i - 2].text.upper() == "EXTRACT" and before is not None and before.text == "("
+    follows_call = before is not None and before.token_type is TokenType.L_PAREN and i >= 2
+    return follows_call and tokens[i - 2].text.upper() in ("EXTRACT", "DATE_TRUNC")

@@ -206,11 +206,14 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
 def _numeric(kind: MeasuredKind, column: str, at: exp.Expr, scope: Scope) -> str:
     """The column to be summed: one with bounds, or the numbers of one with whole numbers or booleans."""
     declared = scope.schema.column(column)
-    if declared.bounds is not None:
+    if declared.is_summable:
         return column
+    if declared.is_temporal:
+        remedy = f"Average a part of it: EXTRACT(hour FROM {column})."
+        raise scope.refuse(f"{kind.upper()} needs numbers; {column} has dates.", remedy, at)
     if any(isinstance(value, int) for value in declared.values or ()):  # TRUE and FALSE are 1 and 0
         return number_name(column, at, scope)
-    usable = [name for name, other in scope.schema.columns.items() if other.bounds is not None]
+    usable = [name for name, other in scope.schema.columns.items() if other.is_summable]
     instead = f"; columns with bounds: {', '.join(usable)}" if usable else ""
     remedy = f"Declare bounds = [low, high] for {column} in the schema{instead}."
     raise scope.refuse(f"{kind.upper()} needs a column with bounds; {column} has none.", remedy, at)

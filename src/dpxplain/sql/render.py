@@ -11,12 +11,14 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
 from operator import ge, gt, le, lt
 from typing import Any, TypeVar
 
 from sqlglot import exp
 
+from dpxplain.model.moments import position
 from dpxplain.model.query import (
     VARIANCES,
     And,
@@ -101,7 +103,7 @@ def fits_condensed(query: Query, schema: Schema) -> bool:
     if expressions(query, schema) or query.aggregate.kind in VARIANCES:  # squares are not kept
         return False
     measured = None if query.aggregate.column is None else schema.column(query.aggregate.column)
-    is_kept = measured is None or measured.bounds is not None or measured.edges is not None
+    is_kept = measured is None or measured.is_numeric or measured.is_summable
     return is_kept and not any(schema.column(name).is_numeric for name in filter_columns(query.where))
 
 
@@ -113,10 +115,10 @@ def condensed_columns(schema: Schema) -> tuple[list[str], dict[str, str]]:
     """
     kept = {"rows": "COUNT(*)"}
     for number, column in enumerate(schema.columns.values()):
-        if column.bounds is not None or column.edges is not None:
-            source = "units" if column.bounds is not None else "value"
+        if column.is_numeric or column.is_summable:
+            source = "units" if column.is_summable else "value"
             kept[f"known_{number}"] = f"COUNT({source}_{number})"
-        if column.bounds is not None:
+        if column.is_summable:
             kept[f"sum_{number}"] = f"CAST(SUM(units_{number}) AS BIGINT)"
     return [code_column(schema, name) for name in schema.discrete()], kept
 
@@ -224,9 +226,9 @@ def _counted(schema: Schema, name: str | None) -> exp.Expr:
     if name is None:
         return exp.Star()
     column = schema.column(name)
-    if column.bounds is not None:
+    if column.is_summable:
         return exp.column(units_column(schema, name))
-    if column.edges is not None:
+    if column.is_numeric:
         return exp.column(value_column(schema, name))
     return _declared_or_null(schema, name)
 
@@ -271,7 +273,7 @@ class _Conditions:
     def _is_null(self, name: str) -> exp.Condition:
         column = self.schema.column(name)
         if column.is_numeric:
-            pick = units_column if column.bounds is not None else value_column
+            pick = units_column if column.is_summable else value_column
             return exp.paren(exp.column(pick(self.schema, name)).is_(exp.null()))
         code = exp.Nullif(this=exp.column(code_column(self.schema, name)), expression=exp.Literal.number(0))
         domain = self.schema.domain(name)
@@ -281,11 +283,11 @@ class _Conditions:
 
     def _compare(self, name: str, operator: str, value: Literal_) -> exp.Condition:
         column = self.schema.column(name)
-        if column.is_numeric and column.bounds is not None:
+        if column.is_numeric and column.is_summable:
             return self._compare_units(name, operator, value)
-        if column.edges is not None:
+        if column.is_numeric:
             this: exp.Condition = exp.column(value_column(self.schema, name))
-            return _OPERATORS[operator](this=this, expression=self._bind(float(value)))
+            return _OPERATORS[operator](this=this, expression=self._bind(_number_of(value)))
         domain = self.schema.domain(name)
         if operator in ("=", "<>"):
             this = _declared_or_null(self.schema, name)
@@ -312,6 +314,11 @@ class _Conditions:
             below = above = self.schema.column(name).grid.low
         threshold = below if operator in ("<=", ">") else above
         return _OPERATORS[operator](this=this, expression=self._bind(_within_64_bits(threshold)))
+
+
+def _number_of(value: Literal_) -> float:
+    """A literal as the number that the encoded column has for it."""
+    return position(value) if isinstance(value, date) else float(value)
 
 
 def _within_64_bits(threshold: int) -> int:

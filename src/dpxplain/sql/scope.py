@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
+from dpxplain.model.column import Column
+from dpxplain.model.moments import midnight, moments
 from dpxplain.model.query import Literal_, Operator
 from dpxplain.model.schema import Schema
 from dpxplain.model.spelling import similar
+from dpxplain.model.sql_text import sql_literal
 from dpxplain.sql.source import Place, Source
 
 _LISTED = 5  # declared values listed in a refusal
@@ -62,13 +66,16 @@ class Scope:
 
     def literal(self, column: str, operator: Operator, node: exp.Expr) -> Literal_:
         """A literal in the form the column's values have, or a refusal if it never fits them."""
+        declaration = self.schema.column(column)
+        if declaration.is_temporal:
+            return self._moment_literal(column, declaration, node)
         value = self._plain(node)
-        declared = self.schema.columns[column].values
+        declared = declaration.values
         if declared is None:
             if not _is_number(value):
                 raise self.refuse(f"{column} is compared with numbers only.", "Write a plain number.", node)
             return value
-        known = [v for v in declared if v is not None]
+        known = [v for v in declared if v is not None and not isinstance(v, date)]
         kind = type(known[0]) if known else None
         if operator not in ("=", "<>") and kind is not int:
             remedy = f"List the values meant: {column} IN (...). {listing(known)}"
@@ -82,6 +89,24 @@ class Scope:
         problem = f"{text} is not a declared value of {column}, so it can never match."
         texts = [v for v in known if isinstance(v, str)]  # similar digits do not make numbers near
         raise self.refuse(problem, suggest(str(value), texts, otherwise=listing(known)), node)
+
+    def _moment_literal(self, column: str, declared: Column, node: exp.Expr) -> date:
+        """A date or timestamp in the form that the column's own have."""
+        inner = node.this if isinstance(node, exp.Cast) else node
+        text = str(inner.this) if isinstance(inner, exp.Literal) and inner.args.get("is_string") else ""
+        listed = [
+            end for end in declared.values or declared.edges or declared.bounds or () if end is not None
+        ]
+        if not (read := moments([text])):
+            remedy = f"Write {sql_literal(listed[0])}."
+            raise self.refuse(f"{column} is compared with dates and timestamps only.", remedy, node)
+        moment = midnight(read[0])
+        is_day = moment == midnight(moment.date()) and not isinstance(listed[0], datetime)
+        value = moment.date() if is_day else moment
+        if declared.values is not None and value not in listed:
+            problem = f"{text} is not a declared value of {column}, so it can never match."
+            raise self.refuse(problem, f"Declared: {_some([str(v) for v in listed])}.", node)
+        return value
 
     def _plain(self, node: exp.Expr) -> Literal_:
         sign, inner = ("-", node.this) if isinstance(node, exp.Neg) else ("", node)
@@ -104,7 +129,10 @@ class Scope:
 
 
 def is_literal(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.Neg)
+    """A number, text, TRUE, FALSE or NULL, or a date written as DATE '2025-01-31'."""
+    is_date = type(node) is exp.Cast and node.to.this.name in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ")
+    is_text = is_date and isinstance(node.this, exp.Literal) and bool(node.this.args.get("is_string"))
+    return is_text or isinstance(node, exp.Literal | exp.Boolean | exp.Null | exp.Neg)
 
 
 def number(text: str) -> int | float | None:

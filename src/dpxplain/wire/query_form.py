@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dpxplain.model.moments import comparable
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Or, Statement, filter_columns
 from dpxplain.model.schema import Bin, Schema, label
 from dpxplain.wire.shapes import FormFilter, FormMeasure, QueryForm
@@ -68,7 +69,8 @@ def _labels(column: str, conditions: list[Filter], schema: Schema) -> list[str]:
     match conditions:
         case [Comparison(_, ">", low), Comparison(_, "<=", high)]:
             bins = [value for value in domain if isinstance(value, Bin)]
-            inside = [b for b in bins if float(low) <= b.low and b.high <= float(high)]
+            ends = comparable(low), comparable(high)
+            inside = [b for b in bins if ends[0] <= comparable(b.low) and comparable(b.high) <= ends[1]]
             is_whole = bool(inside) and (inside[0].low, inside[-1].high) == (low, high)
             return [label(b) for b in inside] if is_whole else []
         case [Comparison() | Membership() | IsNull() as alone]:
