@@ -58,6 +58,8 @@ def _compare(page: Page, shoot: Shoot) -> None:
             r"The true gap of clamped averages is between 0\.\d+ and 0\.\d+"
         )
     )
+    of_what = page.get_by_test_id("answer").get_by_test_id("of-what")
+    expect(of_what).to_contain_text("Values of high_income below 0 or above 1 count as 0 or 1.")
     expect(page.get_by_test_id("verdict")).to_contain_text("privacy noise only, not of sampling")
     expect(page.get_by_test_id("live")).to_contain_text("is higher than Never-married")
     expect(page.get_by_test_id("verdict").locator("svg.marks, canvas.marks")).to_be_visible()

@@ -33,7 +33,10 @@ def test_the_notebook_escapes_names_and_draws_one_chart(answers):
 
 def test_the_chart_has_an_axis_for_each_aggregate(answers):
     titles = [part["layer"][0]["encoding"]["x"]["title"] for part in chart(answers)["vconcat"]]
-    assert titles == ["<i>n</i>, with 95% intervals", "AVG(high_income), with 95% intervals"]
+    assert titles == [
+        ["<i>n</i>, with 95% intervals", "without undeclared rows"],
+        ["AVG(high_income), with 95% intervals", "high_income clamped to 0 to 1 · without undeclared rows"],
+    ]
 
 
 def test_one_of_them_renders_as_an_answer_and_says_what_all_of_them_cost(answers):

@@ -60,7 +60,7 @@ class DuckDBEngine:
         `cache` is the folder for encoded tables of files, where the schema allows that they are kept.
         """
         self.schema = schema
-        self._source, self._memory = source, memory
+        self._source, self._memory = Confidential(source), memory
         self._connection = open_connection(memory)
         self._condensed = False
         try:
@@ -79,14 +79,13 @@ class DuckDBEngine:
         return Confidential(self._scan(query, subsets))
 
     def fit(self) -> Confidential[FitCounts]:
-        return Confidential(self._fit())
+        return self._source.map(self._fit)
 
-    @sealed
-    def _fit(self) -> FitCounts:
+    def _fit(self, source: object) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
         connection = open_connection(self._memory)
         with closing(connection), interruptible(connection.interrupt):
-            opened = open_source(connection, self._source)
+            opened = open_source(connection, source)
             opened.check_rows()
             opened.relation.create_view("source")
             rows = self._encoded_rows(encoding(self.schema, connection), fit_columns(self.schema))
