@@ -95,10 +95,22 @@ def test_other_conditions_are_beyond_a_form(where: str) -> None:
         GROUPED.format("") + " LIMIT 2",
         "SELECT region, AVG(pay) AS mean FROM people GROUP BY region",
         "SELECT AVG(pay), region FROM people GROUP BY region",
+        GROUPED.format("") + " HAVING AVG(pay) > 3",
+        GROUPED.format("") + " HAVING COUNT(*) > 3",
+        "SELECT region, 2 * AVG(pay) FROM people GROUP BY region",
+        'SELECT region, 2 * AVG(pay) AS "AVG(pay)" FROM people GROUP BY region',
+        'SELECT region, ROUND(AVG(pay)) AS "AVG(pay)" FROM people GROUP BY region',
     ],
 )
 def test_so_is_another_presentation(sql: str) -> None:
     assert _form(sql) is None
+
+
+def test_a_subquery_that_a_form_can_ask_is_shown_in_its_fields() -> None:
+    inner = "SELECT region, pay FROM people WHERE member"
+    assert _form(f"WITH f AS ({inner}) SELECT region, AVG(pay) FROM f GROUP BY region") == _form(
+        GROUPED.format(" WHERE member = TRUE")
+    )
 
 
 @pytest.fixture(scope="module")

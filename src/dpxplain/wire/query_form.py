@@ -22,6 +22,7 @@ def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
     if (
         statement.is_computed
         or not all(aggregate.has_influence for aggregate in aggregates)
+        or any(output.digits is not None for output in shown.values)
         or shown.order
         or shown.limit is not None
         or [o.name for o in shown.outputs] != plain
