@@ -71,7 +71,7 @@ class CuratorDataset(OpenDataset):
         if query.aggregate.kind in VARIANCES:
             return self._true_variances(query)
         totals = self.totals(query).reveal()
-        if query.aggregate.kind == "count":
+        if query.aggregate.kind in ("count", "persons"):
             return [float(n) for n in totals.count]
         sums = totals.total * measured_grid(query, self.schema).unit
         return [

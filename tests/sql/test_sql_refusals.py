@@ -46,7 +46,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM people »QUALIFY« 1 = 1", "QUALIFY", "filter the released"),
     ("SELECT sex, »DISTINCT« kids, COUNT(*) FROM people GROUP BY sex", "DISTINCT", "Leave it out"),
     ("SELECT DISTINCT »ON« (sex) sex, COUNT(*) FROM people GROUP BY sex", "DISTINCT ON", "without ON"),
-    ("SELECT COUNT(»DISTINCT« sex) FROM people", "DISTINCT in an aggregate", "COUNT(column)"),
+    ("SELECT COUNT(DISTINCT »sex«) FROM people", "DISTINCT in an aggregate", "COUNT(column)"),
     ("SELECT COUNT(*) FROM people »JOIN« x ON a = b", "JOIN", "one table"),
     ("SELECT COUNT(*) FROM people LEFT »JOIN« x USING (a)", "JOIN", "one table"),
     ("SELECT COUNT(*) FROM people »CROSS« JOIN x", "JOIN", "one table"),

@@ -31,6 +31,7 @@ from dpxplain.sql.render import (
     CONDENSED,
     DERIVED,
     ENCODED,
+    PERSON,
     Rendered,
     code_column,
     condensed_columns,
@@ -215,7 +216,9 @@ class DuckDBEngine:
             f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {', '.join([content, *fit])})"
         )
         rows = f"SELECT {encoded}, {unit} AS person FROM source WHERE {known_unit(privacy.unit)}"
-        return f"SELECT * EXCLUDE (person) FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
+        # As text, so that equal ids are equal whatever the source's type; COUNT(DISTINCT unit) needs no more.
+        person = f"* EXCLUDE (person), hash(CAST(person AS VARCHAR)) AS {PERSON}"
+        return f"SELECT {person} FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
 
 
 def _subset_numbers(

@@ -21,6 +21,7 @@ class Event(StrEnum):
     COUNTS = "gaussian.counts"
     SUMS = "gaussian.sums"
     SQUARES = "gaussian.squares"
+    PERSONS = "gaussian.persons"
     CELL_COUNTS = "gaussian.cell-counts"
     CELL_SUMS = "gaussian.cell-sums"
     ALL_INFLUENCES = "gaussian.all-influences"
@@ -39,6 +40,7 @@ WORDS = {
     Event.COUNTS: "counts (Gaussian)",
     Event.SUMS: "sums (Gaussian)",
     Event.SQUARES: "sums of squares (Gaussian)",
+    Event.PERSONS: "privacy units (Gaussian)",
     Event.CELL_COUNTS: "counts of all cells (Gaussian)",
     Event.CELL_SUMS: "sums of all cells (Gaussian)",
     Event.ALL_INFLUENCES: "all influences (Gaussian)",

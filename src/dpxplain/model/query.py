@@ -65,7 +65,7 @@ Filter = Comparison | Membership | IsNull | Not | And | Or
 
 
 VarianceKind = Literal["var_samp", "var_pop", "stddev_samp", "stddev_pop"]
-MeasuredKind = Literal["count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"]
+MeasuredKind = Literal["count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "persons"]
 VARIANCES: tuple[VarianceKind, ...] = get_args(VarianceKind)
 
 
@@ -81,7 +81,9 @@ class Aggregate:
     column: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(MeasuredKind) or (self.column is None and self.kind != "count"):
+        if self.kind not in get_args(MeasuredKind) or (
+            self.column is None and self.kind not in ("count", "persons")
+        ):
             raise ValueError("This is no aggregate; all are of a column, unless rows are counted.")
 
     @property
@@ -98,6 +100,20 @@ class Aggregate:
 
     def __str__(self) -> str:
         return f"{self.kind.upper()}({self.column or '*'})"
+
+
+@dataclass(frozen=True)
+class Persons(Aggregate):
+    """COUNT(DISTINCT unit): how many privacy units have rows in a group.
+
+    >>> str(Persons("persons", None, "tailnum"))
+    'COUNT(DISTINCT tailnum)'
+    """
+
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"COUNT(DISTINCT {self.unit})"
 
 
 @dataclass(frozen=True)

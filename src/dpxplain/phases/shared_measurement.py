@@ -17,6 +17,7 @@ from dpxplain.explanation.cells import Totals
 from dpxplain.model.budget import remainder
 from dpxplain.model.charge import Event, Spend
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.groups import Groups
 from dpxplain.model.query import VARIANCES, Aggregate, Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Grid, Schema
@@ -27,6 +28,7 @@ from dpxplain.privacy.parts import (
     Block,
     Measurement,
     centred_block,
+    persons_block,
     rows_block,
     squares_block,
     total_block,
@@ -38,7 +40,7 @@ from dpxplain.privacy.parts import (
 _TYPICAL, _WORST, _AROUND_CENTER = 0.25, 1.0, 0.0625
 
 _EVENTS = {"rows": Event.COUNTS, "values": Event.COUNTS, "centred": Event.SUMS, "total": Event.SUMS}
-_EVENTS["squares"] = Event.SQUARES
+_EVENTS |= {"squares": Event.SQUARES, "persons": Event.PERSONS}
 
 Weights = Mapping[str, float]
 FloatArray = NDArray[np.float64]
@@ -80,6 +82,8 @@ class SharedMeasurement:
 
     @cached_property
     def _shares(self) -> Shares:
+        if not self._columns and not self._counts_rows:
+            return Shares(0.0, (), (), ())
         asked = tuple(
             AskedColumn(
                 "count" in self._kinds(name),
@@ -115,9 +119,16 @@ class SharedMeasurement:
     @cached_property
     def measurement(self) -> Measurement:
         privacy, shares = self.schema.privacy, self._shares
-        rows = (rows_block(shares.rows),) if self._counts_rows else ()
-        columns = tuple(map(self._block, self._columns, shares.counts, shares.sums, shares.squares))
-        return Measurement((*rows, *columns), self.rho, privacy.max_rows, privacy.neighbours)
+        # Persons share no part with the others; of K aggregates they get one K-th, which is the optimum too.
+        persons = tuple(query for query in self.queries if query.aggregate.kind == "persons")
+        others = 1.0 - len(persons) / len(self.queries)
+        rows = (rows_block(shares.rows * others),) if self._counts_rows else ()
+        split = ((share * others for share in part) for part in (shares.counts, shares.sums, shares.squares))
+        blocks = (*rows, *map(self._block, self._columns, *split))
+        for query in persons:
+            groups = min(privacy.max_rows, Groups.of(query, self.schema).size)
+            blocks = (*blocks, persons_block(privacy.unit, groups, 1.0 - others))
+        return Measurement(blocks, self.rho, privacy.max_rows, privacy.neighbours)
 
     def _block(self, column: str, count_share: float, sum_share: float, square_share: float) -> Block:
         if not sum_share:
@@ -181,6 +192,10 @@ class SharedMeasurement:
         if self._counts_rows:
             rows = dataset.totals(self._query_of(None)).map(lambda t: t.count)
             parts["rows"] = rows
+        for query in self.queries:
+            if query.aggregate.kind == "persons":
+                counted = dataset.totals(query).map(lambda t: t.count)
+                parts[f"persons {self.schema.privacy.unit}"] = counted
         for column in self._columns:
             totals = dataset.totals(self._query_of(column))
             parts[f"values {column}"] = totals.map(lambda t: t.count)
@@ -197,7 +212,11 @@ class SharedMeasurement:
 
     def _query_of(self, column: str | None) -> Query:
         """The query whose pass counts the column's values and adds them up; one of those asked, if it can."""
-        asked = [query for query in self.queries if query.aggregate.column == column]
+        asked = [
+            query
+            for query in self.queries
+            if query.aggregate.column == column and query.aggregate.kind != "persons"
+        ]
         summed = [query for query in asked if query.aggregate.kind in ("sum", "avg")]
         if summed or all(query.aggregate.kind == "count" for query in asked):
             return [*summed, *asked][0]
@@ -234,6 +253,8 @@ class SharedMeasurement:
 
     def _readout(self, aggregate: Aggregate, scales: Mapping[str, float]) -> Readout:
         column = aggregate.column
+        if aggregate.kind == "persons":
+            return Readout({f"persons {self.schema.privacy.unit}": 1.0}, None)
         if column is not None and self._is_direct(column):
             return Readout(None, {f"total {column}": 1.0})
         count = self._count_weights(column, scales)

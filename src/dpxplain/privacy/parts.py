@@ -7,6 +7,7 @@ docs/proofs/shared-measurement.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +18,7 @@ from dpxplain.errors import InternalError
 from dpxplain.privacy.calibration import gaussian_scale
 
 Neighbours = Literal["unbounded", "bounded"]
-PartKind = Literal["rows", "values", "nulls", "centred", "total", "squares"]
+PartKind = Literal["rows", "values", "nulls", "centred", "total", "squares", "persons"]
 Move = tuple[float, ...]
 
 _LESS = 1.0 - 2.0**-52
@@ -25,11 +26,14 @@ _LESS = 1.0 - 2.0**-52
 
 @dataclass(frozen=True)
 class Part:
-    """One vector; `reach` is the most that one row adds to it, in whole units of size `unit`."""
+    """One vector; `reach` is the most that one row adds to it, in whole units of size `unit`.
+
+    Of persons it is the most that one privacy unit adds, in Euclidean length, however many rows it has.
+    """
 
     kind: PartKind
     column: str | None
-    reach: int
+    reach: float
     share: float  # of ρ
     unit: float = 1.0
 
@@ -53,6 +57,15 @@ class Block:
     parts: tuple[Part, ...]
     added: tuple[Move, ...]
     replaced: tuple[Move, ...]
+
+
+def persons_block(unit: str, groups: int, share: float) -> Block:
+    """The privacy units with a row in each group: one unit adds 1 to each of at most `groups` groups.
+
+    A unit that replaces another removes as many and adds as many.
+    """
+    reach = math.sqrt(groups) * (1.0 + 2.0**-50)
+    return Block((Part("persons", unit, reach, share),), ((1.0,),), ((math.sqrt(2),),))
 
 
 def rows_block(share: float) -> Block:
@@ -141,7 +154,7 @@ class Measurement:
 
     def sensitivity(self, part: Part) -> float:
         """The most that one unit's rows add to the part, in Euclidean length."""
-        return float(part.reach * self.rows)
+        return float(part.reach * (1 if part.kind == "persons" else self.rows))
 
     def check(self) -> None:
         """Raises unless the parts' costs compose to ρ: not to more, and to a billionth less at most."""

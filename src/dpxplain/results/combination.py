@@ -17,7 +17,7 @@ from typing import ClassVar, NoReturn
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Entry
 from dpxplain.model.contrast import Verdict, judge
-from dpxplain.model.query import Query
+from dpxplain.model.query import VARIANCES, Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess_question import group_estimates, noisy_mean
@@ -303,7 +303,7 @@ class ReleasedValues:
             low, high = (0.0 if grid.low >= 0 else -math.inf), (0.0 if grid.high <= 0 else math.inf)
             noise = self._noise(release.sum_noise, group)
             return NoisyPart(release.noisy_sum[group], release.sum_scale, low, high, noise)
-        if not aggregate.has_influence:
+        if aggregate.kind in VARIANCES:
             return self._image(group)
         assert release.noisy_count is not None
         assert release.count_scale is not None

@@ -74,7 +74,7 @@ class QueryPreview(Displayed, Tabular):
                 price, sql, groups, confidence, None, _variance_margins(noise, dataset.schema, confidence)
             )
         if noise.query.aggregate.kind != "avg":
-            scale = noise.count_scale if noise.query.aggregate.kind == "count" else noise.sum_scale
+            scale = noise.sum_scale if noise.query.aggregate.kind == "sum" else noise.count_scale
             assert scale is not None
             return cls(price, sql, groups, confidence, z * scale, ())
         assert noise.count_scale is not None

@@ -55,7 +55,7 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
     exp.With: {"expressions"},
     exp.CTE: {"this", "alias"},
     exp.Subquery: {"this", "alias"},
-    exp.Distinct: set(),
+    exp.Distinct: {"expressions"},
     exp.From: {"this"},
     exp.Table: {"this", "alias"},
     exp.TableAlias: {"this", "columns"},
@@ -201,7 +201,8 @@ def _may_start(tokens: tuple[Token, ...], i: int) -> bool:
         *(_kind(tokens[j] if j >= 0 else None) for j in (i - 1, i - 2)),
     )
     if kind is TokenType.DISTINCT:
-        return before is TokenType.SELECT
+        is_counted = before is TokenType.L_PAREN and i >= 2 and tokens[i - 2].text.upper() == "COUNT"
+        return before is TokenType.SELECT or is_counted
     opens = before is TokenType.L_PAREN and earlier in (TokenType.FROM, TokenType.ALIAS)
     follows = kind is TokenType.SELECT and before is TokenType.R_PAREN  # the statement behind its WITH
     return i == 0 or opens or follows

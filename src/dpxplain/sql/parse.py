@@ -23,6 +23,7 @@ from dpxplain.model.query import (
     MeasuredKind,
     OrderKey,
     Output,
+    Persons,
     Presentation,
     Query,
     Statement,
@@ -192,6 +193,8 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
     node = node.this if isinstance(node, exp.Filter) else node
     kind = _AGGREGATES[type(node)]
     inner = node.this.unnest() if isinstance(node.this, exp.Expr) else None
+    if isinstance(inner, exp.Distinct):
+        return _persons(inner, condition, scope)
     is_constant = isinstance(inner, exp.Literal) and inner.is_int
     if kind == "count" and (isinstance(inner, exp.Star) or is_constant):
         return Aggregate("count", None if condition is None else filtered_name(None, condition, scope))
@@ -201,6 +204,20 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
     _refuse_inner_aggregates(inner, scope)
     column = column_name(inner, scope) if condition is None else filtered_name(inner, condition, scope)
     return Aggregate(kind, column if kind == "count" else _numeric(kind, column, inner, scope))
+
+
+def _persons(node: exp.Distinct, condition: exp.Expr | None, scope: Scope) -> Aggregate:
+    """COUNT(DISTINCT unit) of the declared privacy unit, whose column need not be declared itself."""
+    unit, counted = scope.schema.privacy.unit, [part.unnest() for part in node.expressions]
+    named = counted[0] if len(counted) == 1 and isinstance(counted[0], exp.Column) else None
+    is_unit = named is not None and isinstance(named.this, exp.Identifier) and matching(named.this, [unit])
+    if unit == "row" or not is_unit or condition is not None:
+        remedy = "Use COUNT(column); distinct values are declared in the schema."
+        if unit != "row":
+            remedy = f"Write COUNT(DISTINCT {unit}), with conditions in WHERE."
+        what = "DISTINCT in an aggregate is answered for the privacy unit only"
+        raise scope.refuse(f"{what}.", remedy, counted[0])
+    return Persons("persons", None, unit)
 
 
 def _numeric(kind: MeasuredKind, column: str, at: exp.Expr, scope: Scope) -> str:

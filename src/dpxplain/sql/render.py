@@ -39,6 +39,7 @@ from dpxplain.sql.source import DIALECT, grow, read
 
 ENCODED = "encoded"
 CONDENSED = "condensed"
+PERSON = "person_hash"  # of the privacy unit, where it is not the row
 DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
 
 T = TypeVar("T")
@@ -100,7 +101,7 @@ def grouping_parts(attributes: Sequence[T]) -> list[Sequence[T]]:
 
 def fits_condensed(query: Query, schema: Schema) -> bool:
     """Whether the condensed table can answer: numeric columns are only summed or counted, not filtered."""
-    if expressions(query, schema) or query.aggregate.kind in VARIANCES:  # squares are not kept
+    if expressions(query, schema) or query.aggregate.kind in (*VARIANCES, "persons"):  # not kept
         return False
     measured = None if query.aggregate.column is None else schema.column(query.aggregate.column)
     is_kept = measured is None or measured.is_numeric or measured.is_summable
@@ -144,8 +145,10 @@ def grouped_select(
         if condensed
         else exp.Count(this=_counted(schema, query.aggregate.column))
     )
+    if query.aggregate.kind == "persons":
+        counted = exp.Count(this=exp.Distinct(expressions=[exp.column(PERSON)]))
     outputs.append(exp.alias_(counted, "count", copy=False))
-    if query.aggregate.kind != "count":
+    if query.aggregate.kind not in ("count", "persons"):
         added = _added(query, schema, condensed)
         total = exp.Cast(this=exp.Sum(this=added), to=exp.DataType.build("BIGINT"))
         outputs.append(exp.alias_(total, "total", copy=False))

@@ -88,7 +88,9 @@ class AnswerPart(TypedDict):
 
     name: str
     expression: str  # the value as SQL writes it, which names it in any request
-    aggregate: Literal["count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "formula"]
+    aggregate: Literal[
+        "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "persons", "formula"
+    ]
     column: str | None
     subject: str  # what the values are called where the name promises too much: "clamped averages"; or ""
     rows_counted: str  # of a count under truncation: "rows counted, at most 50 per person"; or ""
