@@ -32,6 +32,12 @@ def test_data_sets_are_described_without_their_source(server: RunningServer) -> 
         assert client.post(f"{AT}/preview", json={"sql": example["sql"], "rho": 0.1}).status_code == 200
 
 
+def test_epsilon_is_answered_with_rho(server: RunningServer) -> None:
+    refused = server.client().post(f"{AT}/query", json={"sql": SQL, "epsilon": 1.0})
+    assert refused.status_code == 400
+    assert "epsilon: is not a known key; budgets are given as rho" in refused.json()["message"]
+
+
 def test_a_preview_tells_the_price_and_spends_nothing(server: RunningServer) -> None:
     client = server.client("previewer")
     told = client.post(f"{AT}/preview", json={"sql": SQL, "rho": 0.5}).json()

@@ -255,7 +255,7 @@ def unknown_dataset(dataset: str) -> BadRequest:
     """The refusal of a name the ledger has never opened."""
     return BadRequest(
         f"The ledger knows no data set {dataset!r}.",
-        remedy="Check the name, or connect to the data set first.",
+        remedy="Check the name; a data set is known once its server has started, or it was connected to.",
     )
 
 

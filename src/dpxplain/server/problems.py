@@ -231,6 +231,9 @@ def _invalid(errors: Sequence[Any]) -> str:
             "extra_forbidden": "is not a known key",
             "json_invalid": "is not valid JSON",
         }
+        if error["type"] == "extra_forbidden" and keys and keys[-1] in ("epsilon", "eps"):
+            mistakes.append(f"{key[:100]}: is not a known key; budgets are given as rho (zCDP)")
+            continue
         message = kinds.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
         mistakes.append(f"{key[:100]}: {message[0].lower() + message[1:]}")
     return f"In the request: {'; '.join(mistakes)}."
