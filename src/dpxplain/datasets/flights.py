@@ -28,9 +28,9 @@ _CARRIERS = {
 }
 # Miles and how often, in any unit.
 _DESTINATIONS = {
-    "ATL": (761, 17), "BOS": (187, 16), "CLT": (544, 14), "DCA": (213, 10), "DEN": (1620, 8), "FLL": (1069, 12),
-    "LAX": (2470, 16), "MCO": (944, 14), "MIA": (1092, 12), "ORD": (725, 17), "RDU": (426, 8),
-    "SFO": (2575, 13), "TPA": (1003, 7),
+    "ATL": (761, 17), "BOS": (187, 16), "CLT": (544, 14), "DCA": (213, 10), "DEN": (1620, 8),
+    "FLL": (1069, 12), "LAX": (2470, 16), "MCO": (944, 14), "MIA": (1092, 12), "ORD": (725, 17),
+    "RDU": (426, 8), "SFO": (2575, 13), "TPA": (1003, 7),
 }  # fmt: skip
 _MONTHS = (0, 0, 2, 3, 1, 8, 10, 2, -7, -5, -4, 6)  # minutes later than in January
 _HOURS = range(5, 23)
