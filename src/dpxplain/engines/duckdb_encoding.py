@@ -14,7 +14,7 @@ import duckdb
 
 from dpxplain.engines.duckdb_expressions import ExpressionSQL, sql_type
 from dpxplain.errors import SchemaError
-from dpxplain.model.expression_reader import read_expression
+from dpxplain.model.derived_column import expression_of
 from dpxplain.model.moments import midnight, position
 from dpxplain.model.schema import Column, DomainValue, Schema
 from dpxplain.sql.render import code_column, units_column, value_column
@@ -73,7 +73,7 @@ def _declared_kind(column: Column) -> str:
         return _DATES
     if column.is_numeric:
         return "numbers"
-    sample = next((v for v in column.domain or () if v is not None), "")
+    sample = next(iter(_members(column)), "")
     if isinstance(sample, bool):
         return "true or false"
     return "numbers" if isinstance(sample, int) else "text"
@@ -163,9 +163,8 @@ def with_derived(schema: Schema, names: Iterable[str], rows: str) -> tuple[str, 
     parameters: list[Any] = []
     for name in names:
         column = schema.column(name)
-        assert column.expression is not None
         expression = ExpressionSQL(schema)
-        value = expression.render(read_expression(column.expression, schema.columns))
+        value = expression.render(expression_of(column, schema.columns))
         added, listed = _derived_columns(schema, name, column)
         rows = f"SELECT * EXCLUDE (derived), {added} FROM (SELECT *, {value} AS derived FROM ({rows}))"
         parameters = [*listed, *expression.parameters, *parameters]
@@ -195,8 +194,8 @@ def _derived_columns(schema: Schema, name: str, column: Column) -> tuple[str, li
 
 def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnection) -> str:
     """Position among the declared values, from 1; 0 for anything else."""
-    domain = schema.domain(name)
-    listed = [v for v in domain if v is not None]
+    domain, groups = schema.domain(name), schema.column(name).groups
+    listed = _members(schema.column(name))
     kind = f"domain_{code_column(schema, name)}"
     # Declared values travel as data, not as SQL text.
     texts = [_text(value) for value in listed]
@@ -221,10 +220,21 @@ def _category_code(schema: Schema, name: str, connection: duckdb.DuckDBPyConnect
         text = f"strftime({moment_of(name, schema.column(name))}, '%Y-%m-%d %H:%M:%S.%f')"
     else:
         text = f"CAST({source} AS VARCHAR)"
-    code = f"COALESCE(CAST(enum_code(TRY_CAST({text} AS {kind})) AS INTEGER) + 1, 0)"
+    code = f"CAST(enum_code(TRY_CAST({text} AS {kind})) AS INTEGER) + 1"
+    if groups is not None:
+        numbers = [number for number, members in enumerate(groups.values(), 1) for _ in members]
+        code = f"list_extract({numbers}, {code})"
+    code = f"COALESCE({code}, 0)"
     if None in domain:
         code = f"CASE WHEN {source} IS NULL THEN {len(domain)} ELSE {code} END"
     return f"CAST({code} AS {_smallest_type(len(domain))})"
+
+
+def _members(column: Column) -> list[Any]:
+    """The values of the source that are declared: those of all groups, if there are groups."""
+    if column.groups is not None:
+        return [member for members in column.groups.values() for member in members]
+    return [value for value in column.values or () if value is not None]
 
 
 def _text(value: DomainValue) -> str:

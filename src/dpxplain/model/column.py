@@ -98,9 +98,36 @@ class Column(Declared):
     step: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     center: float | None = Field(default=None, allow_inf_nan=False)  # a typical value; averages expect it
     expression: str | None = Field(default=None, min_length=1)  # SQL over the columns declared above it
+    groups: dict[str, tuple[Scalar, ...]] | None = (
+        None  # the values of each group; groups are the values then
+    )
     time_zone: str | None = None  # which local time timestamps with a zone are converted to; UTC if none
     null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
     description: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _group_names(cls, declared: Any) -> Any:
+        groups = declared.get("groups") if isinstance(declared, dict) else None
+        if isinstance(groups, dict) and groups and declared.get("values") in (None, [*groups], tuple(groups)):
+            return declared | {"values": list(groups)}
+        return declared
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _distinct_members(cls, groups: Any) -> Any:
+        if groups is None:
+            return None
+        if not isinstance(groups, dict) or not all(
+            isinstance(g, list | tuple) and g for g in groups.values()
+        ):
+            raise ValueError('must name lists of values, such as { East = ["NY", "NJ"], West = ["CA"] }')
+        members = [member for group in groups.values() for member in group]
+        if not members or len({type(member) for member in members}) > 1 or len(set(members)) < len(members):
+            raise ValueError("must list values of one type, each in one group only")
+        if not isinstance(members[0], str | int):
+            raise ValueError("may hold text, whole numbers, true or false")
+        return groups
 
     @field_validator("values", mode="before")
     @classmethod
@@ -174,6 +201,8 @@ class Column(Declared):
             self.bounds is None or not self.bounds[0] <= self.center <= self.bounds[1]
         ):
             raise ValueError("center needs bounds and must lie between them")
+        if self.groups is not None and self.values != tuple(self.groups):
+            raise ValueError("values cannot stand beside groups, whose names are the values")
         if self.time_zone is not None and not self.is_temporal:
             raise ValueError("time_zone needs dates or timestamps as values, edges or bounds")
         ends = (*(self.edges or ()), *(self.bounds or ()))

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.model.column import LARGEST_UNITS, Column
 from dpxplain.model.derivation import UnknownDomain, infer
-from dpxplain.model.expression import Expression
+from dpxplain.model.expression import Among, Case, Constant, Expression
 from dpxplain.model.expression_reader import read_expression
 from dpxplain.model.value_domain import Kind, ValueDomain
 
@@ -33,8 +33,7 @@ def with_derived(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 def derive(column: Column, columns: Mapping[str, Column]) -> Column:
     """A derived column with its domain: what is declared beside the expression, or else what is inferred."""
-    assert column.expression is not None
-    node = read_expression(column.expression, columns)
+    node = expression_of(column, columns)
     is_declared = column.values is not None or column.edges is not None or column.bounds is not None
     try:
         domain = infer(node, columns)
@@ -53,6 +52,20 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
             remedy="Mend the declaration beside it, or leave it out.",
         )
     return complete
+
+
+def expression_of(column: Column, columns: Mapping[str, Column]) -> Expression:
+    """The expression of a derived column; with groups, the name of the group that its value is in."""
+    assert column.expression is not None
+    node = read_expression(column.expression, columns)
+    if column.groups is None:
+        return node
+    return Case(
+        tuple(
+            (Among(node, tuple(Constant(member) for member in members)), Constant(name))
+            for name, members in column.groups.items()
+        )
+    )
 
 
 _BESIDE = "Declare values, edges or bounds beside the expression."

@@ -189,6 +189,7 @@ class Schema(Displayed, Declared):
                     c.center,
                     c.null,
                     c.expression,
+                    None if c.groups is None else list(c.groups.items()),
                     c.domain,
                     c.grid if c.is_summable else c.time_zone,
                 ]

@@ -177,7 +177,7 @@ class OpenDataset:
         """
         if not self._declared:
             # Keys that came later are left out where they are not used, so that older releases stay found.
-            later = ("center", "expression", "time_zone")
+            later = ("center", "expression", "groups", "time_zone")
             unused = {
                 name: {key for key in later if getattr(column, key) is None}
                 for name, column in self.schema.columns.items()

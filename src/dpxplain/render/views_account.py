@@ -6,6 +6,7 @@ from itertools import accumulate
 
 from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.charge import Entry
+from dpxplain.model.moments import edge_text
 from dpxplain.model.schema import Column as DeclaredColumn
 from dpxplain.model.schema import Schema, label
 from dpxplain.privacy.accounting import epsilon
@@ -87,7 +88,7 @@ def _domain(column: DeclaredColumn) -> str:
     """The declared values, as many as fit into two lines or so."""
     domain = column.domain
     if domain is None:
-        return ""
+        return "" if column.expression is None else formats.clean(column.expression)
     text = ", ".join(formats.clean(label(value)) for value in domain[:_MOST_VALUES])
     hidden = len(domain) - _MOST_VALUES
     return f"{text} and {hidden:,} more" if hidden > 0 else text
@@ -96,5 +97,6 @@ def _domain(column: DeclaredColumn) -> str:
 def _range(column: DeclaredColumn) -> str:
     if column.bounds is None:
         return ""
-    low, high = column.bounds
-    return f"{low:.15g} to {high:.15g}" + ("" if column.step is None else f" by {column.step:.15g}")
+    return " to ".join(map(edge_text, column.bounds)) + (
+        "" if column.step is None else f" by {column.step:.15g}"
+    )
