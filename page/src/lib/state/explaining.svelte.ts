@@ -137,26 +137,29 @@ class Explaining {
     };
   }
 
-  /** The price and precision of the present options, and whether they are free already. Spends nothing. */
-  async price(): Promise<void> {
+  /** The price and precision of the present options, and whether they are free already. Spends nothing.
+   *  False if another request for a price overtook this one, which then says nothing. */
+  async price(): Promise<boolean> {
     this.#request?.abort();
     const dataset = workspace.dataset?.name;
-    if (!dataset || !comparing.question) return;
+    if (!dataset || !comparing.question) return true;
     const request = (this.#request = new AbortController());
     try {
       const [priced, preview] = await this.#cheapest(dataset, request.signal);
-      if (request.signal.aborted) return;
+      if (request.signal.aborted) return false;
       this.preview = preview;
       this.#priced = priced;
       this.problem = null;
       workspace.prices.explain = preview.free ? null : preview.rho;
     } catch (error) {
+      if (request.signal.aborted) return false;
       const problem = problemFrom(error);
-      if (problem === null || request.signal.aborted || isGone(error)) return;
+      if (problem === null || isGone(error)) return true;
       this.preview = this.#priced = null;
       this.problem = problem;
       workspace.prices.explain = null;
     }
+    return true;
   }
 
   get #readsPrepared(): boolean {
