@@ -4,6 +4,7 @@
     ├── BadRequest                 the caller can mend it (CLI exit code 2)
     │   ├── SchemaError            the declared schema is wrong or contradicts the source
     │   ├── SourceError            the data cannot be opened
+    │   ├── DataChanged            the data are not those that were answered from before
     │   ├── QueryRefused           the SQL is not one we answer; carries its position
     │   ├── QuestionError          the question does not fit the answer
     │   ├── ExplanationError       k, attributes or predicates do not fit the question
@@ -89,6 +90,21 @@ class SchemaError(BadRequest):
 
 class SourceError(BadRequest):
     """The data cannot be opened."""
+
+
+class DataChanged(BadRequest):
+    """The data are not those that this version's answers were given on; only the curator can go on."""
+
+    @classmethod
+    def of(cls, dataset: str, *, charged: bool = False) -> DataChanged:
+        """The same sentence whatever has changed: more would tell about the data."""
+        charge = "The charge stays." if charged else "Nothing was charged."
+        return cls(
+            f"The data of {dataset!r} may not be those of the answers so far, so nothing is answered until "
+            f"the curator has looked. {charge}",
+            remedy="Only the curator can go on: see dpxplain data status, or declare a new version in the "
+            "schema's [table].",
+        )
 
 
 class QueryRefused(BadRequest):

@@ -13,14 +13,14 @@ from typing import Any
 
 from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SchemaError
-from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
-from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.addresses import is_address
 from dpxplain.model.budget import Budget
 from dpxplain.model.hardening import plain
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
+from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
 from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.intervals import check_confidence
@@ -219,6 +219,8 @@ class Session:
         if not isinstance(entry, Integral):
             return None
         stored = self._dataset.ledger.get(self._dataset.name, int(entry))
+        if stored is None:
+            self._refuse_other_version(int(entry))
         if stored is None or stored[0].kind != "query":
             return None
         line, text = stored
@@ -233,6 +235,16 @@ class Session:
         if isinstance(release, AnswersRelease):
             return planned.shown(Released(release, line, free=True))
         return planned.shown(Released(release, line, free=True))
+
+    def _refuse_other_version(self, number: int) -> None:
+        """Says why an answer of another version of the data is not shown."""
+        entry, version = self._dataset.ledger.entry(self._dataset.name, number), self.schema.table.version
+        if entry is not None and entry.kind == "query" and entry.version not in (None, version):
+            raise BadRequest(
+                f"Answer number {number} was given on version {entry.version!r} of the data; now it is "
+                f"version {version!r}.",
+                remedy="Ask the query again, or declare that version and its data again.",
+            )
 
 
 def _refuse_swapped(source: object, schema: object) -> None:
@@ -251,7 +263,7 @@ def _refuse_swapped(source: object, schema: object) -> None:
 def _open(
     source: object,
     schema: Schema,
-    ledger: Ledger,
+    ledger: SQLLedger,
     curator: bool,
     trusted_code: bool,
     insecure_seed: int | None,
@@ -261,16 +273,21 @@ def _open(
     from dpxplain.curator import CuratorDataset
     from dpxplain.engines.duckdb import DuckDBEngine
 
+    name, version = schema.table.name, schema.table.version
     try:
-        ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
-        progress(f"Opening {schema.table.name}")
-        engine = DuckDBEngine(source, schema, cache=cache)
+        ledger.open_dataset(name, schema.privacy.rho, schema.privacy.delta)
+        progress(f"Opening {name}")
+        recognised = recognised_by(ledger.versions, name, version)
+        engine = DuckDBEngine(source, schema, cache=cache, recognised=recognised)
+        guard = DataGuard(ledger.versions, name, version, engine.source)
+        guard.take_old_charges()
     except BaseException:
         ledger.close()
         raise
     noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
     kind = CuratorDataset if curator else OpenDataset
-    return Session(kind(schema, engine, ledger, LocalReleaser(ledger), noise, progress, trusted_code))
+    releaser = LocalReleaser(ledger)
+    return Session(kind(schema, engine, ledger, releaser, noise, progress, trusted_code, guard))
 
 
 def _declared_source(schema: Schema, given: SchemaSource) -> Path:

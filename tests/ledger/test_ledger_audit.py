@@ -15,6 +15,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.standing import Standing
 from dpxplain.ledger.tables import APPEND_ONLY
+from dpxplain.model.content_digest import ContentDigest
 
 WHY = {"reason": "study 7", "by": "carol"}
 
@@ -25,6 +26,7 @@ on_disk = pytest.mark.parametrize("place", ["file", "postgres"], indirect=True)
 def live(ledger):
     """A short life with everything in it; the last record is a release."""
     ledger.grant("adult", "ann", 0.5, expires=datetime.now(UTC) + timedelta(days=1), **WHY)
+    ledger.versions.open("adult", "2026-11", ContentDigest.of(b"rows"), by="carol")
     ann = ledger.account("ann")
     reserve(ann, 0.1, key="interrupted")
     ann.release(reserve(ann, 0.1), '{"answer": 1}')
@@ -68,6 +70,7 @@ def test_every_change_leaves_one_record(lived):
     assert [(record.actor, record.action, record.dataset) for record in lived.audit()] == [
         ("", "data set opened", "adult"),
         ("carol", "allowance granted", "adult"),
+        ("carol", "data version opened", "adult"),
         ("ann", "reserved", "adult"),
         ("ann", "reserved", "adult"),
         ("ann", "released", "adult"),
@@ -81,7 +84,7 @@ def test_every_change_leaves_one_record(lived):
         ("", "released", "adult"),
     ]
     records = lived.audit()
-    assert [record.id for record in records] == list(range(1, 14))
+    assert [record.id for record in records] == list(range(1, 15))
     assert [record.time for record in records] == sorted(record.time for record in records)
 
 
@@ -104,7 +107,7 @@ def test_hash_is_sha256_of_the_previous_hash_and_the_record_as_json(lived):
 
 
 def test_release_is_recorded_by_its_hash_and_a_charge_in_whole_units(lived):
-    reserved, released = (record.details for record in lived.audit(after=11))
+    reserved, released = (record.details for record in lived.audit(after=12))
     assert reserved["entry"]["charge_units"] == 250_000_000_000
     assert reserved["entry"]["spends"] == [["gaussian", 0.25]]
     assert released == {
@@ -115,8 +118,8 @@ def test_release_is_recorded_by_its_hash_and_a_charge_in_whole_units(lived):
 def test_log_is_read_in_pages(lived):
     assert [record.id for record in lived.audit(limit=2)] == [1, 2]
     assert [record.id for record in lived.audit(after=2, limit=2)] == [3, 4]
-    assert lived.audit(after=13) == lived.audit(after=2**70) == lived.audit(limit=0) == []
-    assert len(lived.audit(after=-(2**70))) == 13
+    assert lived.audit(after=14) == lived.audit(after=2**70) == lived.audit(limit=0) == []
+    assert len(lived.audit(after=-(2**70))) == 14
 
 
 def test_refused_request_leaves_no_record(ledger):
@@ -229,7 +232,7 @@ TAMPERINGS = {
     "an unreadable record": ("log", ["UPDATE log SET details = '[' WHERE id = 3"], "record 3 was altered"),
     "a removed record": ("log", ["DELETE FROM log WHERE id = 11"], "record 12 does not follow"),
     "a removed beginning": ("log", ["DELETE FROM log WHERE id = 1"], "record 2 does not follow"),
-    "a log without its end": ("log", ["DELETE FROM log WHERE id = 13"], "knows no release"),
+    "a log without its end": ("log", ["DELETE FROM log WHERE id = 14"], "knows no release"),
     "reordered records": (
         "log",
         [
@@ -363,12 +366,12 @@ def test_cut_tail_shows_only_by_a_noted_head(lived):
     noted = [record.hash for record in lived.audit()]
     change(lived, "releases", f"DELETE FROM releases WHERE entry = {entry}")
     change(lived, "entries", f"DELETE FROM entries WHERE id = {entry}")
-    change(lived, "log", "DELETE FROM log WHERE id > 11")
+    change(lived, "log", "DELETE FROM log WHERE id > 12")
     assert lived.verify_audit().intact
     report = lived.verify_audit(head=noted[-1])
     assert report.problems == ["The noted head is not in the log: its end was cut off, or it was rewritten."]
-    assert report.head == noted[10]
-    assert lived.verify_audit(head=noted[10]).intact
+    assert report.head == noted[11]
+    assert lived.verify_audit(head=noted[11]).intact
 
 
 def test_head_noted_earlier_stays_valid_while_the_log_grows(lived):
@@ -379,7 +382,7 @@ def test_head_noted_earlier_stays_valid_while_the_log_grows(lived):
 
 def test_rewritten_log_with_new_hashes_shows_by_a_noted_head(lived):
     noted = lived.verify_audit().head
-    change(lived, "log", "DELETE FROM log WHERE id >= 11")
+    change(lived, "log", "DELETE FROM log WHERE id >= 12")
     change(lived, "releases", "DELETE FROM releases WHERE entry = (SELECT max(id) FROM entries)")
     change(lived, "entries", "DELETE FROM entries WHERE id = (SELECT max(id) FROM entries)")
     lived.note("mallory", "nothing to see", None, {})

@@ -27,12 +27,16 @@ WITH_ACCOUNTS = [dump for dump in DUMPS if dump not in VERSION_1]
 HEADS = {
     "sqlite-2": "5f35cd366506efa0e6310504bda00874b0d8933cfa2f03a1e4d50d988a341708",
     "sqlite-3": "b53000b8bf1533453fbdef9ff1d8f93999b9f3debed40885c11d8b0b7aadc117",
+    "sqlite-4": "aa10722f962055d9f1789d6840a5518bc29b530f91c63a30a3da1a2a82aae652",
     "postgres-2": "d59a683fbaf411f06dca8d0caeda7503673c09714d53bd5434d7911b1a9a7b50",
+    "postgres-4": "54ba66b10b8d3dab1c86b934dc64f714c9fb8305011cb0f578626a68ef637564",
 }
 TOKENS = {
     "sqlite-2": "dpx_ce6c79164159_05nAd2xc_XQUXKaveOJTmleMw4dFX_GnayfEhx5c57A",
     "sqlite-3": "dpx_1319121e2717_9L0VNObNeJAIKewrzjUDjVCLdBgh46AWKWclYRkqS-Y",
+    "sqlite-4": "dpx_cd736166e7c3__4G8CeW0tq6YaPeeB8Y2kAfRv3ag7M5jOV75-QTDIRQ",
     "postgres-2": "dpx_32b1c7f5c19f_TrqgvWVXULDkkI2UDfGfwmL-tmOqNVfaScs7VXYA_Bw",
+    "postgres-4": "dpx_44c47648adf3_Psro2hoeplsGupjdcNDwpsHAUcCwIOX7xsxqdrf-LIY",
 }
 
 

@@ -21,6 +21,7 @@ from dpxplain.cli.account_commands import budget, history
 from dpxplain.cli.admin_commands import allow_app, audit_app, token_app
 from dpxplain.cli.ask_commands import prepare, preview, query, why
 from dpxplain.cli.compute_commands import compute
+from dpxplain.cli.data_commands import data_app
 from dpxplain.cli.demo import demo
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
 from dpxplain.cli.explain_commands import explain, ratio
@@ -53,6 +54,7 @@ for command in (
     app.command()(flat(command))
 for name, commands in {
     "schema": schema_app,
+    "data": data_app,
     "token": token_app,
     "allow": allow_app,
     "audit": audit_app,

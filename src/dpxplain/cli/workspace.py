@@ -119,7 +119,7 @@ class Place:
             with connect(self.server) as session:
                 yield session
             return
-        with read_only_session(self.declared, self.workspace) as session:
+        with read_only_session(self.declared, self.workspace, self.source) as session:
             yield session
 
     @contextmanager

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.place import LEDGER_FILE
-from dpxplain.ledger.protocol import Ledger
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry
 from dpxplain.model.schema import Schema
@@ -20,7 +19,7 @@ from dpxplain.model.schema import Schema
 class WorkspaceLedger:
     """The part of a session that only the ledger is needed for."""
 
-    ledger: Ledger
+    ledger: SQLLedger
     name: str
 
     @property

@@ -7,12 +7,14 @@ DuckDB can quote values, so none of their text is passed on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
@@ -20,10 +22,13 @@ from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit
 from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file
-from dpxplain.engines.engine import Grouped
-from dpxplain.errors import SourceError
+from dpxplain.engines.engine import Grouped, Recognised
+from dpxplain.engines.source_files import FileSource
+from dpxplain.engines.source_table import TableSource, table_digest
+from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, sealed
+from dpxplain.model.content_digest import ContentDigest
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
@@ -54,18 +59,30 @@ class DuckDBEngine:
     """
 
     def __init__(
-        self, source: object, schema: Schema, *, memory: str | None = None, cache: Path | None = None
+        self,
+        source: object,
+        schema: Schema,
+        *,
+        memory: str | None = None,
+        cache: Path | None = None,
+        recognised: Recognised = lambda _state: False,
     ) -> None:
         """`memory` bounds what the encoded table and all passes take together, such as "2GB".
 
         `cache` is the folder for encoded tables of files, where the schema allows that they are kept.
+        Files that are `recognised` by their state are not digested.
         """
+        if isinstance(source, pa.RecordBatchReader):  # could be read only once
+            source = source.read_all()
         self.schema = schema
         self._source, self._memory = Confidential(source), memory
+        self.source: FileSource | TableSource = (
+            FileSource(source) if isinstance(source, str | Path) else TableSource(source)
+        )
         self._connection = open_connection(memory)
         self._condensed = False
         try:
-            self._encode(source, cache)
+            self._encode(source, cache, recognised)
         except BaseException:
             self._connection.close()
             raise
@@ -80,7 +97,20 @@ class DuckDBEngine:
         return Confidential(self._scan(query, subsets))
 
     def fit(self) -> Confidential[FitCounts]:
-        return self._source.map(self._fit)
+        counts = self._source.map(self._fit)
+        if not self._holds_same():
+            raise DataChanged.of(self.schema.table.name, charged=True)
+        return counts
+
+    @sealed
+    def _holds_same(self) -> bool:
+        """Whether the source, read again, is what was encoded."""
+
+        def digest(table: object) -> ContentDigest:
+            with closing(open_connection(self._memory)) as connection:
+                return table_digest(open_source(connection, table).relation.to_arrow_reader())
+
+        return self.source.holds_same(digest)
 
     def _fit(self, source: object) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
@@ -144,7 +174,7 @@ class DuckDBEngine:
         rows, further = with_derived(self.schema, names, f"SELECT * FROM {ENCODED}")
         return f"WITH {DERIVED} AS NOT MATERIALIZED ({rows}) {sql}", [*further, *parameters]
 
-    def _encode(self, source: object, cache_folder: Path | None) -> None:
+    def _encode(self, source: object, cache_folder: Path | None, recognised: Recognised) -> None:
         opened = open_source(self._connection, source)
         check_columns(self.schema, opened.types, opened.untyped)
         derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
@@ -155,7 +185,7 @@ class DuckDBEngine:
             f"The source of {self.schema.table.name} could not be read to its end.",
             remedy="Is it damaged, or does a line of it have too few or too many values?",
         )
-        with quiet(unreadable):
+        with quiet(unreadable), self._reading(opened.relation, recognised):
             cache = self._cache(source, f"{rows} {parameters}", cache_folder)
             if cache is None or not cache.load(self._connection):
                 identity = None if cache is None else cache.identity()
@@ -167,6 +197,14 @@ class DuckDBEngine:
                     cache.store(self._connection, identity)
             self._condensed = self._condense()
             self._connection.execute("SET enable_external_access = false")
+
+    def _reading(
+        self, relation: duckdb.DuckDBPyRelation, recognised: Recognised
+    ) -> AbstractContextManager[None]:
+        """Digests the source while the block reads it."""
+        if isinstance(self.source, FileSource):
+            return self.source.reading(recognised)
+        return self.source.reading(lambda: table_digest(relation.to_arrow_reader()))
 
     def _cache(self, source: object, rows: str, folder: Path | None) -> EncodedCache | None:
         """The cache of a file's encoded table; what an earlier declaration allowed to be kept is deleted."""

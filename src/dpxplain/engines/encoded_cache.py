@@ -7,7 +7,6 @@ is readable by its owner alone, and is ignored and written anew unless its diges
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -17,11 +16,11 @@ from pathlib import Path
 
 import duckdb
 
+from dpxplain.engines.source_files import file_states, settled_state
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import ENCODED
 
 _FORMAT = 1  # raise it when sources are read differently; how they are encoded is part of the key
-_SETTLED_NS = 2_000_000_000  # a file changed so recently may change again within one tick of its clock
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -90,16 +89,5 @@ class EncodedCache:
 
 
 def _identity(source: str) -> str | None:
-    """Path, size and times of every file of the source; None if one changed just now.
-
-    The time of the last change of the inode (ctime) also differs where somebody set the time of modification
-    back.
-    """
-    files = []
-    for name in sorted(glob.glob(source)):
-        status = os.stat(name)
-        if time.time_ns() - status.st_mtime_ns < _SETTLED_NS:
-            return None
-        numbers = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        files.append([os.path.abspath(name), *numbers])
-    return json.dumps(files)
+    """What the source's files are like now; None if one changed just now."""
+    return settled_state(file_states([source]))

@@ -6,15 +6,40 @@ value, and never prints one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.content_digest import ContentDigest
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 
-__all__ = ["Engine", "Grouped"]
+__all__ = ["Engine", "Grouped", "Recognised", "Source"]
+
+Recognised = Callable[[str], bool]
+"""Whether files in this state (path, size, times) were read in full before and had the right content."""
+
+
+class Source(Protocol):
+    """The source of one open data set."""
+
+    def state(self) -> str | None:
+        """Path, size and times of its files; None if a change could go unnoticed, or if it has no files."""
+        ...
+
+    def digest(self) -> ContentDigest | None:
+        """Of the content that was read; None if it was changed before it could be computed."""
+        ...
+
+    def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
+        """Whether the source now holds another content than the one that was read and that `fits`."""
+        ...
+
+    def present_state(self) -> str | None:
+        """What `state` would be if the source was opened now."""
+        ...
 
 
 class Engine(Protocol):
@@ -25,6 +50,11 @@ class Engine(Protocol):
     """
 
     schema: Schema
+
+    @property
+    def source(self) -> Source:
+        """What was read, to tell whether it has changed."""
+        ...
 
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
         """Counts and sums by group and by each attribute subset, in one pass; `()` gives the totals."""

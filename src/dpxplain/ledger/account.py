@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger import audit
+from dpxplain.ledger.data_versions import check_or_open
 from dpxplain.ledger.protocol import EVERYONE
 from dpxplain.ledger.standing import (
     add_notice,
@@ -58,6 +59,7 @@ class _Reads(NamedTuple):
     history: sa.Select[Any]
     entry: sa.Select[Any]
     latest: sa.Select[Any]
+    latest_of_version: sa.Select[Any]
     preparations: sa.Select[Any]
 
 
@@ -71,12 +73,15 @@ def _reads(visible: sa.ColumnElement[bool]) -> _Reads:
         sa.select(ENTRIES.c.id).where(_OF_DATASET, of_kind, ENTRIES.c.subject == sa.bindparam("subject")),
         sa.select(ENTRIES.c.id).where(_OF_DATASET, of_kind, ENTRIES.c.subject.is_(None)),
     )
+    latest = released.where(of_kind).order_by(ENTRIES.c.id.desc()).limit(1)
+    of_version = sa.or_(ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
     return _Reads(
         by_key=first_release.where(ENTRIES.c.key == sa.bindparam("key")),
         by_id=first_release.where(_WITH_ID),
         history=entries.outerjoin(RELEASES).order_by(ENTRIES.c.id),
         entry=entries.outerjoin(RELEASES).where(_WITH_ID),
-        latest=released.where(of_kind).order_by(ENTRIES.c.id.desc()).limit(1),
+        latest=latest,
+        latest_of_version=latest.where(of_version),
         preparations=released.where(ENTRIES.c.id.in_(of_subject)).order_by(ENTRIES.c.id),
     )
 
@@ -138,11 +143,14 @@ class Account:
             "spends": audit.canonical([spend.to_row() for spend in charge.spends]),
             "request": None if charge.request.body is None else audit.canonical(charge.request.body),
             "subject": charge.subject,
+            "version": None if charge.data is None else charge.data.version,
         }
         with self._store.writing() as connection:
             state = standing(connection, dataset, self._analyst, self._default_limit)
             if refusal := state.refusal(dataset, self._analyst, units):
                 raise refusal
+            if charge.data is not None:
+                check_or_open(connection, dataset, charge.data, self._analyst)
             time = audit.now()
             line = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
             audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
@@ -157,6 +165,7 @@ class Account:
             key=charge.key,
             analyst=self._analyst,
             request=charge.request.body,
+            version=None if charge.data is None else charge.data.version,
         )
 
     def check_affordable(self, dataset: str, rho: float) -> None:
@@ -189,8 +198,11 @@ class Account:
         rows = self._rows(self._statements.entry, dataset, entry=_storable(id))
         return _entry(rows[0]) if rows else None
 
-    def latest(self, dataset: str, kind: str) -> Entry | None:
-        rows = self._rows(self._statements.latest, dataset, kind=kind)
+    def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
+        if version is None:
+            rows = self._rows(self._statements.latest, dataset, kind=kind)
+        else:
+            rows = self._rows(self._statements.latest_of_version, dataset, kind=kind, version=version)
         return _entry(rows[0]) if rows else None
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
@@ -314,4 +326,5 @@ def _entry(row: sa.Row[Any]) -> Entry:
         key=row.key,
         analyst=row.analyst,
         request=None if row.request is None else json.loads(row.request),
+        version=row.version,
     )

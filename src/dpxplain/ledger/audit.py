@@ -1,7 +1,7 @@
 """The audit log: a hash chain of records that repeat every row written to the ledger, and its verification.
 
-Rows and their record are written in one transaction; a payload or the hash of a secret is repeated as its
-SHA-256. Nothing in the ledger is confidential, so everything else may be repeated as it is.
+Rows and their record are written in one transaction; a payload, a secret or the hash of one is repeated as
+its SHA-256. Nothing else in the ledger is confidential, so it may be repeated as it is.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dpxplain.ledger.tables import (
     SHARES,
     STATE,
     TOKENS,
+    VERSIONS,
     primary_key,
     unguarded,
 )
@@ -40,12 +41,13 @@ RESERVED, RELEASED = "reserved", "released"
 GRANTED, TOPPED_UP = "allowance granted", "topped up"
 SHARED, UNSHARED = "shared", "unshared"
 TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED = "token created", "session created", "token revoked"
+VERSION_OPENED = "data version opened"
 UPGRADED, FOUND = "ledger upgraded", "found"
 
 CHANGES = frozenset(
     {
         *(OPENED, LIMIT_CHANGED, DELTA_CHANGED, RESERVED, RELEASED, GRANTED, TOPPED_UP, SHARED, UNSHARED),
-        *(TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED, FOUND),
+        *(TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED, VERSION_OPENED, FOUND),
     }
 )
 """Actions whose details repeat rows; the details of any other action are free."""
@@ -58,6 +60,7 @@ NAMES = {
     SHARES.name: "share",
     TOKENS.name: "token",
     REVOCATIONS.name: "revocation",
+    VERSIONS.name: "version",
 }
 """What a row of a table is called in a record's details."""
 _KEYS = {NAMES[table.name]: primary_key(table).name for table in STATE}
@@ -67,9 +70,9 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 """Raised by values that the ledger never writes, such as NaN, or bytes in place of text."""
 
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
-_AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256"}
+_AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256", "secret": "secret_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
-_ADDED = frozenset({"subject"})
+_ADDED = frozenset({"subject", "version"})
 """Columns that older versions lack: left out where they are NULL, so that older records still fit."""
 
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account, Failures
+from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.jobs import Jobs
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share
 from dpxplain.ledger.sqlite import SQLiteStore
@@ -72,6 +73,7 @@ class SQLLedger(Account):
         self.jobs = Jobs(store)
         self.failures = Failures(store)
         self.privacy_units = PrivacyUnits(store)
+        self.versions = SQLDataVersions(store)
 
     def __repr__(self) -> str:
         return f"<{self._store.name}>"

@@ -14,9 +14,16 @@ import sqlalchemy as sa
 from dpxplain.errors import SourceError
 from dpxplain.ledger import audit
 from dpxplain.ledger.store import Store, damaged
-from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, create_all, create_replacement_triggers
+from dpxplain.ledger.tables import (
+    ENTRIES,
+    LIMITS,
+    RELEASES,
+    create_all,
+    create_replacement_triggers,
+    create_versions,
+)
 
-VERSION = 4
+VERSION = 5
 """Of the tables as tables.py declares them."""
 
 
@@ -97,9 +104,24 @@ def _add_subject(connection: sa.Connection) -> dict[str, Any]:
     return {}
 
 
+def _add_versions(connection: sa.Connection) -> dict[str, Any]:
+    """Version 4 did not store which data an entry was measured on.
+
+    Which that were cannot be told any more: a data set takes the first data that it is opened with.
+    """
+    connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN version TEXT")
+    create_versions(connection)
+    return {}
+
+
 _STEPS = {
     step.start: step
-    for step in (Step(1, VERSION, _rebuild), Step(2, 3, _refuse_replacement), Step(3, 4, _add_subject))
+    for step in (
+        Step(1, VERSION, _rebuild),
+        Step(2, 3, _refuse_replacement),
+        Step(3, 4, _add_subject),
+        Step(4, 5, _add_versions),
+    )
 }
 
 

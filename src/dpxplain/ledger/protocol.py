@@ -6,13 +6,16 @@ reservation on, so a crash between the two wastes budget at worst and never over
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Charge, Entry
+from dpxplain.model.content_digest import ContentDigest
 
 EVERYONE = "*"
 """The reader with whom something is shared when it is shared with all."""
@@ -45,8 +48,8 @@ class LedgerView(Protocol):
         """The entry with this id, released or not."""
         ...
 
-    def latest(self, dataset: str, kind: str) -> Entry | None:
-        """The newest released entry of this kind."""
+    def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
+        """The newest released entry of this kind, and of this version of the data or an unrecorded one."""
         ...
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
@@ -78,6 +81,51 @@ class Ledger(LedgerView, Protocol):
 
     def release(self, entry: int, payload: str) -> None:
         """Store the released JSON text, once, with its entry."""
+
+
+@dataclass(frozen=True)
+class DataVersion:
+    """One version of a data set, and what its data are recognised by. For the curator only."""
+
+    id: int
+    dataset: str
+    version: str
+    time: datetime
+    by: str
+    """Who was charged first, or declared it; "" is the local owner."""
+    secret: str = field(repr=False)
+    fingerprint: str = field(repr=False)
+
+    def fits(self, digest: ContentDigest) -> bool:
+        """Whether the data are those of this version."""
+        return hmac.compare_digest(self.fingerprint, digest.keyed(self.secret))
+
+    def keyed_state(self, state: str) -> str:
+        """What is stored of the state of a file: its path stays unknown."""
+        return hmac.new(self.secret.encode(), state.encode(), hashlib.sha256).hexdigest()
+
+
+class DataVersions(Protocol):
+    """The versions of a ledger's data sets. A version, once opened, keeps its fingerprint for good."""
+
+    def get(self, dataset: str, version: str) -> DataVersion | None:
+        """The version, if it was opened."""
+        ...
+
+    def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
+        """The version, opened with these data unless it is open already."""
+        ...
+
+    def has_charges_of_unknown_data(self, dataset: str) -> bool:
+        """Whether all that was charged is of a time when ledgers did not keep fingerprints."""
+        ...
+
+    def recognises(self, version: DataVersion, state: str) -> bool:
+        """Whether files in this state were read in full before and were the version's data."""
+        ...
+
+    def remember(self, version: DataVersion, state: str) -> None:
+        """From now on files in this state are recognised as the version's data."""
 
 
 @dataclass(frozen=True)

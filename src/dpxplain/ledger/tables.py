@@ -1,8 +1,8 @@
 """The ledger's tables, the same in SQLite and PostgreSQL, and the triggers that keep them append-only.
 
-All but jobs are append-only: a changed limit, allowance or share is a new row, and only the newest applies.
-Times are ISO 8601 texts in UTC and JSON is text, so that both databases store the characters that the audit
-log hashes.
+All but jobs and file states are append-only: a changed limit, allowance or share is a new row, and only the
+newest applies. Times are ISO 8601 texts in UTC and JSON is text, so that both databases store the characters
+that the audit log hashes.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ ENTRIES = sa.Table(
     sa.Column("spends", sa.Text, nullable=False),  # JSON [[mechanism, rho], ...]: read and written as one
     sa.Column("request", sa.Text),  # JSON
     sa.Column("subject", sa.Text),  # of a preparation: the identity of the query it belongs to
+    sa.Column("version", sa.Text),  # of the data; NULL in notices and in what older programs charged
     sa.Index("entries_by_key", "dataset", "key", "id"),
     sa.Index("entries_in_order", "dataset", "id"),
     sa.Index("entries_by_kind", "dataset", "kind", "id"),
@@ -130,7 +131,31 @@ LOG = sa.Table(
     sa.Index("log_by_action", "dataset", "action", "id"),
 )
 
-# The one table that changes in place: the progress of work, which nobody needs once the work is done.
+# Which data a version of a data set names, from its first charge on. The fingerprint is an HMAC of their
+# content under the row's own secret, so that nobody without the ledger can test guesses against it.
+VERSIONS = sa.Table(
+    "versions",
+    METADATA,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("dataset", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("time", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("secret", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Index("versions_by_name", "dataset", "version", unique=True),
+)
+
+# HMACs of path, size and times of files whose content was read in full and fitted the version: unchanged
+# files are recognised by them without being read again. A cache: its rows are neither guarded nor in the log.
+FILE_STATES = sa.Table(
+    "file_states",
+    METADATA,
+    sa.Column("version", sa.ForeignKey(VERSIONS.c.id), primary_key=True),
+    sa.Column("state", sa.Text, primary_key=True),
+)
+
+# Changes in place: the progress of work, which nobody needs once the work is done.
 JOBS = sa.Table(
     "jobs",
     METADATA,
@@ -148,7 +173,7 @@ JOBS = sa.Table(
     sa.Column("heard", sa.Text, nullable=False),
 )
 
-STATE = (LIMITS, GRANTS, ENTRIES, RELEASES, SHARES, TOKENS, REVOCATIONS)
+STATE = (LIMITS, GRANTS, ENTRIES, RELEASES, SHARES, TOKENS, REVOCATIONS, VERSIONS)
 """Tables whose every row must be in the audit log."""
 APPEND_ONLY = (*STATE, LOG)
 
@@ -194,18 +219,32 @@ AND tgenabled IN ('O', 'A') AND prosrc = :body
 def create_all(connection: sa.Connection) -> None:
     """Create the tables and their triggers, within the caller's transaction."""
     METADATA.create_all(connection, checkfirst=False)
-    if connection.dialect.name == "sqlite":
-        triggers = [_sqlite_trigger(table, event) for table in APPEND_ONLY for event in _EVENTS]
-    else:
-        triggers = [_POSTGRES_REFUSAL, *(_POSTGRES_GUARD.format(table=table.name) for table in APPEND_ONLY)]
-    for trigger in triggers:
-        connection.exec_driver_sql(trigger)
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql(_POSTGRES_REFUSAL)
+    for table in APPEND_ONLY:
+        _create_triggers(connection, table)
 
 
 def create_replacement_triggers(connection: sa.Connection) -> None:
     """Create the triggers that a SQLite ledger of version 2 lacks."""
     for table in APPEND_ONLY:
-        connection.exec_driver_sql(_sqlite_trigger(table, "INSERT"))
+        if table is not VERSIONS:  # which came later
+            connection.exec_driver_sql(_sqlite_trigger(table, "INSERT"))
+
+
+def create_versions(connection: sa.Connection) -> None:
+    """Create the tables that a ledger of version 4 lacks."""
+    METADATA.create_all(connection, [VERSIONS, FILE_STATES], checkfirst=False)
+    _create_triggers(connection, VERSIONS)
+
+
+def _create_triggers(connection: sa.Connection, table: sa.Table) -> None:
+    if connection.dialect.name == "sqlite":
+        triggers = [_sqlite_trigger(table, event) for event in _EVENTS]
+    else:
+        triggers = [_POSTGRES_GUARD.format(table=table.name)]
+    for trigger in triggers:
+        connection.exec_driver_sql(trigger)
 
 
 def unguarded(connection: sa.Connection) -> list[str]:

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from dpxplain.model.content_digest import DataState
+
 
 class Event(StrEnum):
     """The vocabulary of the audit chain: which kind of noise was paid for, on what.
@@ -133,6 +135,8 @@ class Charge:
     spends: tuple[Spend, ...] = ()
     subject: str | None = None
     """Identity of the query that a preparation belongs to, so that it is found without its key."""
+    data: DataState | None = None
+    """What it will be measured on: the charge is refused if its version names other data."""
 
 
 @dataclass(frozen=True)
@@ -155,3 +159,5 @@ class Entry:
     """Who asked; "" is the local owner."""
     request: Mapping[str, Any] | None = None
     """What was asked, as public JSON, so that it can be asked again."""
+    version: str | None = None
+    """The declared version of the data that it was measured on; None if that was not recorded."""

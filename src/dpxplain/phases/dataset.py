@@ -27,6 +27,7 @@ from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.concurrency import Memo
+from dpxplain.phases.data_guard import DataGuard, GuardedLedger
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.sql.parse import parse_condition
 
@@ -82,6 +83,7 @@ class OpenDataset:
     noise: NoiseSource
     progress: Progress = silent
     trusted_code: bool = False  # influences that are not the library's may run on true counts
+    guard: DataGuard | None = None  # None where the data are not at hand: at a server, or nowhere
     # Shared by everybody who works on the same data set at the same time.
     _passes: Memo = field(default_factory=lambda: Memo(_MOST_PASSES))
     _families: Memo = field(default_factory=lambda: Memo(_MOST_PASSES))
@@ -90,6 +92,8 @@ class OpenDataset:
 
     def __post_init__(self) -> None:
         self._fingerprint = self._fingerprint or self.schema.fingerprint()
+        if self.guard is not None and not isinstance(self.ledger, GuardedLedger):
+            self.ledger = GuardedLedger(self.ledger, self.guard)
 
     @property
     def name(self) -> str:
@@ -172,8 +176,9 @@ class OpenDataset:
     def request_key(self, *parts: object) -> str:
         """Identity of a request: equal requests on equal declarations have equal keys.
 
-        The data are not part of it, nor where they lie or are cached, because whether a request is free must
-        not depend on them; the curator changes table.version when the data change.
+        The declared version of the data is part of it; the data themselves are not, nor where they lie or are
+        cached, because whether a request is free must not depend on them. That a version stays with its data
+        is for the guard to see to.
         """
         if not self._declared:
             # Keys that came later are left out where they are not used, so that older releases stay found.

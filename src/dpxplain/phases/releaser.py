@@ -30,6 +30,8 @@ class LocalReleaser:
             if stored := dataset.find(plan, charge.key):
                 return stored
             dataset.check_declarations(plan)
+            if dataset.guard is not None:
+                charge = replace(charge, data=dataset.guard.measured_data())
             entry = self.reserve(dataset.name, charge)
             value = plan.measure(dataset)
             check_stop()  # nobody waits for it any more; the charge stays

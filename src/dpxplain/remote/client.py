@@ -58,7 +58,8 @@ class RemoteLedger:
         release = self.get(dataset, id)
         return None if release is None else release[0]
 
-    def latest(self, dataset: str, kind: str) -> Entry | None:
+    def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
+        """The server knows which version it has."""
         if kind == "quality":
             if self._qualities is None:
                 release = self._release(f"/releases?kind={quote(kind)}")

@@ -85,6 +85,11 @@ def _token_created(record: AuditRecord) -> str:
     return f"made a token for {token.get('name')} as {token.get('role')}{_until(token)}"
 
 
+def _version_opened(record: AuditRecord) -> str:
+    version = _row(record, "version").get("version")
+    return f"opened version {version!r} of the data of {record.dataset}"
+
+
 def _truth_viewed(record: AuditRecord) -> str:
     if "schema" in record.details:
         return f"held a schema of {record.dataset or 'a new data set'} against its true rows"
@@ -110,6 +115,7 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     TRUTH_VIEWED: _truth_viewed,
     "schema edited": lambda record: f"edited the schema of {record.dataset}",
     "data set declared": lambda record: f"declared the data set {record.dataset}",
+    "data version opened": _version_opened,
     "ledger upgraded": lambda _: "brought the ledger up to date",
     "found": lambda _: "took over an entry that was there before the log",
 }

@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 from weakref import WeakValueDictionary
 
 from fastapi import Depends, Request
 
+from dpxplain.ledger.protocol import LedgerView
 from dpxplain.ledger.validation import LOCAL_OWNER
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import OpenDataset
@@ -126,11 +128,22 @@ class DatasetAccess:
         self.place = Place.of_server(f"{home.rstrip('/')}/{dataset.name}")
         self.caller = caller
         self.account = server.account(caller)
+        """For budgets and charges; releases are read through `ledger`."""
         self._locks = server.locks(caller)
 
     @property
     def name(self) -> str:
         return self.dataset.name
+
+    @property
+    def ledger(self) -> LedgerView:
+        """The caller's account, of which releases are read only while the data are those of the version."""
+        return replace(self.dataset, ledger=self.account).ledger
+
+    def check_data(self) -> None:
+        """Refuses if the data are not those of the declared version."""
+        if self.dataset.guard is not None:
+            self.dataset.guard.check()
 
     def read_only_session(self) -> Session:
         """For prices and stored releases; cannot spend."""

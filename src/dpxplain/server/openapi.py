@@ -22,7 +22,7 @@ _MEANINGS = {
     401: "A valid token is needed.",
     403: "Not for this role, or a forged request.",
     404: "There is no such thing, or it is another's.",
-    409: "The budget does not cover it, or it is not stored; nothing was charged.",
+    409: "The budget does not cover it, it is not stored, or the data have changed; nothing was charged.",
     413: "The body is too large.",
     429: "Too many requests; see Retry-After.",
     500: "Failed. If budget was reserved, the charge stays, and the message says so.",

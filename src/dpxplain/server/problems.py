@@ -18,7 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.errors import BadRequest, BudgetExhausted, CuratorOnly, DPXPlainError
+from dpxplain.errors import BadRequest, BudgetExhausted, CuratorOnly, DataChanged, DPXPlainError
 
 LOG = logging.getLogger("dpxplain.server")
 
@@ -195,7 +195,7 @@ def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None
 
 
 def _status(error: DPXPlainError) -> int | None:
-    if isinstance(error, BudgetExhausted):
+    if isinstance(error, BudgetExhausted | DataChanged):
         return 409
     if isinstance(error, CuratorOnly):
         return 403

@@ -1,7 +1,7 @@
 """The data sets that are open, each declared by a schema file; an edited file is reloaded without a restart.
 
-Every process compares the files' times, so an edit made through one is noticed by all. A file that became
-invalid is not taken over: the data set stays open under its previous declarations.
+Every process compares the files' times, so an edit made through one is noticed by all, and so are replaced
+data. A file that became invalid is not taken over: the data set stays open under its previous declarations.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_check import source_figures
-from dpxplain.errors import BadRequest, DPXPlainError, SchemaError, SourceError
+from dpxplain.errors import BadRequest, DataChanged, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema
+from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
@@ -56,6 +57,28 @@ class SchemaFile:
     dataset: OpenDataset | None = None
     data: frozenset[tuple[int, int]] = frozenset()
     """Device and inode of each file of its source."""
+    tried: str | None = None
+    """The state of replaced data files when they were last opened, or could not be."""
+
+    @property
+    def new_data(self) -> str | None:
+        """The state of data files that were replaced and not opened since; None while they are written."""
+        guard = None if self.dataset is None else self.dataset.guard
+        if guard is None or not guard.is_replaced():
+            return None
+        state = guard.present_state()
+        return state if state != self.tried else None
+
+    @property
+    def data_problem(self) -> DataChanged | None:
+        """Why nothing is answered although it is open."""
+        if self.dataset is None or self.dataset.guard is None:
+            return None
+        try:
+            self.dataset.guard.check()
+        except DataChanged as refusal:
+            return refusal
+        return None
 
 
 class Registry:
@@ -159,10 +182,13 @@ class Registry:
         """Open the data that a schema in `folder` points at; nothing is registered or charged."""
         if self.editable:  # otherwise the one user may open any file anyway
             _check_inside(schema, folder, self._data_folder or folder)
-        engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory)
+        name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
+        recognised = recognised_by(versions, name, version)
+        engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory, recognised=recognised)
         noise = private_noise(schema.privacy.noise)
+        guard = DataGuard(versions, name, version, engine.source)
         # Only a task spends, and on its caller's account (caller_session.py).
-        dataset = OpenDataset(schema, engine, self._ledger, StoredReleaser(), noise)
+        dataset = OpenDataset(schema, engine, self._ledger, StoredReleaser(), noise, guard=guard)
         dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
         return dataset
 
@@ -203,7 +229,7 @@ class Registry:
 
     def _reload_if_edited(self, name: str) -> None:
         declared = self._find(name)
-        if declared is not None and _version(declared.file) != declared.version:
+        if declared is not None and (_version(declared.file) != declared.version or declared.new_data):
             self._reload(declared.file)
 
     def _opened(self, after: SchemaFile, schema: Schema) -> OpenDataset:
@@ -213,14 +239,19 @@ class Registry:
         dataset = after.dataset = self.open(schema, after.file.parent)
         self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
+        if dataset.guard is not None:
+            dataset.guard.take_old_charges()
+        if after.data_problem is not None:
+            LOG.warning("%s: its data are not those of its declared version", after.file.name)
         return dataset
 
     def _reload(self, file: Path) -> SchemaFile | None:
         with self._lock:
             version, before = _version(file), self._schema_files.get(file)
-            if version is None or (before is not None and before.version == version):
+            tried = None if before is None else before.new_data
+            if version is None or (before is not None and before.version == version and not tried):
                 return before
-            after = SchemaFile(file, version)
+            after = SchemaFile(file, version, tried=tried)
             try:
                 schema = Schema.load(file)
                 after.name = schema.table.name

@@ -47,7 +47,7 @@ Head = Annotated[
 
 @router.get("/datasets", responses=answers(DeclaredList))
 def declared(_caller: Curator, server: ServerDep) -> Any:
-    """Every schema file, also those that could not be taken over."""
+    """Every schema file, also those that could not be taken over, or whose data have changed."""
     return JSONResponse(
         {
             "datasets": [
@@ -55,9 +55,10 @@ def declared(_caller: Curator, server: ServerDep) -> Any:
                     "name": declared.name,
                     "file": declared.file.name,
                     "editable": server.datasets.editable,
-                    "problem": None if declared.problem is None else declared.problem.to_dict(),
+                    "problem": None if problem is None else problem.to_dict(),
                 }
                 for declared in server.datasets.schema_files()
+                for problem in [declared.problem or declared.data_problem]
             ]
         }
     )

@@ -35,7 +35,7 @@ _GOING_ON: Any = {202: {"model": JobPayload, "description": "Not done yet; ask f
 _JOB: Any = {**answers(JobPayload, "Ended.", 409, 500, 503), **_GOING_ON}
 
 
-@router.post("/datasets/{dataset}/prepare/preview", responses=answers(PreviewPayload, "Price.", 503))
+@router.post("/datasets/{dataset}/prepare/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
 async def preview_prepare(access: AccessDep, body: Prepare) -> Any:
     """What preparing an answer would cost. Spends nothing."""
     return JSONResponse(await access.plan(lambda: preview_payload(_plan(access, body)[1])))
@@ -47,7 +47,7 @@ async def prepare(access: AccessDep, body: Prepare, wait: Wait = 0.0, form: Form
     return await _start_job(access, body, wait, form)
 
 
-@router.post("/datasets/{dataset}/explain/preview", responses=answers(PreviewPayload, "Price.", 503))
+@router.post("/datasets/{dataset}/explain/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
 async def preview_explain(access: AccessDep, body: Explain) -> Any:
     """What an explanation would cost and how precise it would be. Spends nothing."""
     return JSONResponse(await access.plan(lambda: preview_payload(_plan(access, body)[1])))
@@ -89,7 +89,7 @@ def _own_job(server: ServerDep, caller: AnyCaller, job: JobId) -> Job:
 OwnJob = Annotated[Job, Depends(_own_job)]
 
 
-@router.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 503), **_GOING_ON})
+@router.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_GOING_ON})
 async def job(
     request: Request,
     server: ServerDep,
@@ -105,7 +105,7 @@ async def job(
     return await _job_response(access, job.id, form)
 
 
-@router.delete("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 503), **_GOING_ON})
+@router.delete("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_GOING_ON})
 async def cancel(request: Request, server: ServerDep, caller: AnyCaller, job: OwnJob) -> Any:
     """Ask a job to stop. If its budget was reserved already, the charge stays."""
     await run_sync(server.jobs.cancel, job.id)
@@ -178,11 +178,12 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
         entry = await run_sync(access.account.entry, access.name, job.entry)
         charge = 0.0 if entry is None else entry.rho
     if state == "lost":
-        release = None if job.entry is None else await run_sync(access.account.get, access.name, job.entry)
+        release = None if job.entry is None else await run_sync(access.ledger.get, access.name, job.entry)
         # A process may die after the release is stored and before it could tell.
         state, error = ("done", None) if release is not None else ("lost", lost().shape)
     result: translate.Payload | None = None
     if state == "done":
+        await run_sync(access.check_data)
         known = local.result if local is not None and _is_form(local.result, form) else None
         result = known if known is not None else await _stored_result(access, job, charge, form)
     payload = {

@@ -66,7 +66,7 @@ def budget(access: AccessDep) -> Any:
     return JSONResponse(budget_payload(access.account.budget(access.name)))
 
 
-@router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload))
+@router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload, "Price.", 409))
 def preview(access: AccessDep, body: Ask) -> Any:
     """What a query would cost and how noisy its answer would be. Spends nothing."""
     planned = _plan(access, body)
@@ -104,7 +104,7 @@ async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
 
 
-@router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload, "The answer.", 503))
+@router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload, "The answer.", 409, 503))
 async def answer(
     access: AccessDep, entry: EntryId, confidence: ConfidenceQuery = 0.95, chart_width: ChartQuery = None
 ) -> Any:
@@ -125,7 +125,7 @@ async def answer(
     return await access.plan(lambda: show(answer))
 
 
-@router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload))
+@router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload, "The verdict.", 409))
 def why(access: AccessDep, body: Why) -> Any:
     """Phase 2: is the difference real, or privacy noise? Free."""
     question = translate.question_of(access.read_only_session(), body)
@@ -138,25 +138,25 @@ def history(access: AccessDep) -> Any:
     return JSONResponse(history_payload(access.account.history(access.name)))
 
 
-@router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload))
+@router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409))
 def release(access: AccessDep, entry: EntryId) -> Any:
     """A release as it was stored."""
-    return _release_response(access.account.get(access.name, entry))
+    return _release_response(access.ledger.get(access.name, entry))
 
 
-@router.get("/datasets/{dataset}/releases", responses=answers(ReleasePayload))
+@router.get("/datasets/{dataset}/releases", responses=answers(ReleasePayload, "The release.", 409))
 def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery = None) -> Any:
     """The release of a request by its key, or the latest one of a kind."""
     if key is not None:
-        return _release_response(access.account.find(access.name, key))
-    latest = None if kind is None else access.account.latest(access.name, kind)
-    return _release_response(None if latest is None else access.account.get(access.name, latest.id))
+        return _release_response(access.ledger.find(access.name, key))
+    latest = None if kind is None else access.ledger.latest(access.name, kind)
+    return _release_response(None if latest is None else access.ledger.get(access.name, latest.id))
 
 
-@router.get("/datasets/{dataset}/preparations", responses=answers(HistoryPayload))
+@router.get("/datasets/{dataset}/preparations", responses=answers(HistoryPayload, "Its entries.", 409))
 def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
     """What is prepared of one query."""
-    return JSONResponse(history_payload(access.account.preparations(access.name, subject)))
+    return JSONResponse(history_payload(access.ledger.preparations(access.name, subject)))
 
 
 def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
@@ -173,7 +173,7 @@ def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[dict[
     return [
         {
             "subject": subject,
-            "entries": history_records(access.account.preparations(access.name, subject)),
+            "entries": history_records(access.ledger.preparations(access.name, subject)),
         }
         for subject in subjects
     ]

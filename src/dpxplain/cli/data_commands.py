@@ -1,0 +1,295 @@
+"""`dpxplain data`, for curators: whether the data are those of the answers so far, and accepting new ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from dpxplain.cli import options as o
+from dpxplain.cli.admin_options import By, acting_curator, ledger_at, minute, print_table
+from dpxplain.cli.exits import BAD_REQUEST
+from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
+from dpxplain.cli.workspace import Place
+from dpxplain.errors import BadRequest, SourceError
+from dpxplain.ledger.place import LEDGER_FILE
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.ledger import SQLLedger
+    from dpxplain.ledger.protocol import DataVersion
+    from dpxplain.model.content_digest import ContentDigest
+
+data_app = typer.Typer(rich_markup_mode="rich")
+
+_TABLE = re.compile(r"\s*\[\s*table\s*\]\s*(#.*)?")
+_VERSION = re.compile(r"\s*version\s*=")
+_LONGEST_NAME = 100
+
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger", metavar="PLACE", envvar="DPXPLAIN_LEDGER",
+        help="A file, or postgresql://user:password@host/database; default: the workspace's.",
+    ),
+]  # fmt: skip
+VersionName = Annotated[
+    str | None,
+    typer.Argument(metavar="VERSION", help="Its name; default: the version these data had, or today's date."),
+]
+
+
+@data_app.callback(invoke_without_command=True)
+def data_root(context: typer.Context) -> None:
+    """Versions of the data: have they changed, and may new ones be answered from."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """How the present data compare with the versions that the ledger knows."""
+
+    dataset: str
+    declared: str
+    versions: list[DataVersion]
+    digest: ContentDigest | None
+    """Of the present data; None if there is no file to read."""
+
+    @property
+    def fitting(self) -> list[str]:
+        """The versions that name the present data."""
+        return [v.version for v in self.versions if self.digest is not None and v.fits(self.digest)]
+
+    @property
+    def state(self) -> str:
+        if self.digest is None:
+            return "missing"
+        if self.declared not in [version.version for version in self.versions]:
+            return "new"
+        return "same" if self.declared in self.fitting else "changed"
+
+    @property
+    def sentence(self) -> str:
+        version = _named(self.declared)
+        elsewhere = f" They are the data of {_named(self.fitting[-1])}." if self.fitting else ""
+        return {
+            "missing": f"There is no file to compare with {version}.",
+            "new": f"{version} was not asked yet: it takes the data of its first charge.".capitalize(),
+            "same": f"The data are those of {version}.",
+            "changed": f"The data are not those of {version}: nothing is answered.{elsewhere}",
+        }[self.state]
+
+
+def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -> None:
+    """Whether the data are still those that answers were given on. Exit code 2 if they are not.
+
+    \b
+    Example:
+      [cyan]dpxplain data status --schema people.toml[/cyan]
+    """
+    with _opened(place, ledger) as opened:
+        report = _report(place, opened)
+        charges = _charges(opened, report)
+    if as_json:
+        show_json(_payload(report, charges))
+    else:
+        _print(report, charges)
+    if report.state == "changed":
+        if not as_json:
+            suggest("To answer from the present data:", "data", "accept", *place.words)
+        raise typer.Exit(BAD_REQUEST)
+
+
+def accept(
+    place: Place,
+    version: VersionName = None,
+    by: By = None,
+    ledger: LedgerOption = None,
+    as_json: o.Json = False,
+) -> None:
+    """Declare the present data as a new version, or go back to an old one, in the schema file.
+
+    A new version starts without answers, under the same budget. Earlier answers stay in the history.
+
+    \b
+    Example:
+      [cyan]dpxplain data accept 2026-11 --schema people.toml[/cyan]
+    """
+    with _opened(place, ledger) as opened:
+        report = _report(place, opened)
+        if report.digest is None:
+            raise SourceError("There is no file to accept.", remedy="Pass --data PATH, or set table.source.")
+        name = version if version is not None else _default_name(report)
+        _check_name(name, report)
+        file = place.schema_file
+        if name != report.declared:
+            _declare(file, name)
+        opened.versions.open(report.dataset, name, report.digest, acting_curator(by))
+        budget = opened.budget(report.dataset)
+    if as_json:
+        show_json({"kind": "data-version", "dataset": report.dataset, "version": name, "schema": str(file)})
+        return
+    OUT.print(f"{_named(name).capitalize()} of {report.dataset} is declared in {file}.", style="bold")
+    note(
+        f"Answers of other versions stay in the history and are not used. "
+        f"{amount(budget.remaining)} of {amount(budget.limit)} ρ is left."
+    )
+
+
+data_app.command("status")(o.flat(status))
+data_app.command("accept")(o.flat(accept))
+
+
+@contextmanager
+def _opened(place: Place, ledger: str | None) -> Iterator[SQLLedger]:
+    if place.server is not None:
+        raise BadRequest(
+            "The data of a server are looked at where they lie.",
+            remedy="Run it there, with --schema FILE.toml and --ledger PLACE.",
+        )
+    with ledger_at(ledger or str(Path(place.workspace) / LEDGER_FILE)) as opened:
+        yield opened
+
+
+def _report(place: Place, ledger: SQLLedger) -> DataReport:
+    from dpxplain.engines.source_files import FileSource
+
+    table, source = place.declared.table, place.source
+    files = None if source is None else FileSource(source)
+    with Progress().running("Reading the data"):
+        digest = files.digest() if files is not None and files.exists else None
+    return DataReport(table.name, table.version, ledger.versions.list(table.name), digest)
+
+
+def _charges(ledger: SQLLedger, report: DataReport) -> dict[str | None, float]:
+    """The ρ charged to each version; None for what older programs charged."""
+    charges: dict[str | None, float] = {}
+    for entry in ledger.history(report.dataset):
+        if entry.rho:
+            charges[entry.version] = charges.get(entry.version, 0.0) + entry.rho
+    return charges
+
+
+def _print(report: DataReport, charges: dict[str | None, float]) -> None:
+    rows = [
+        (
+            version.version or '""',
+            minute(version.time),
+            version.by,
+            amount(charges.get(version.version, 0.0)),
+            "these" if version.version in report.fitting else "other",
+        )
+        for version in report.versions
+    ]
+    print_table(("version", "since (UTC)", "by", "ρ spent", "data"), rows, empty="No version was asked yet.")
+    if None in charges:
+        note(f"{amount(charges[None])} ρ was spent before versions were recorded.")
+    if report.state == "changed":
+        warn(report.sentence)
+    else:
+        OUT.print(Text(report.sentence, "bold green" if report.state == "same" else "bold"))
+
+
+def _payload(report: DataReport, charges: dict[str | None, float]) -> dict[str, Any]:
+    return {
+        "kind": "data-status",
+        "dataset": report.dataset,
+        "declared": report.declared,
+        "state": report.state,
+        "versions": [
+            {
+                "version": version.version,
+                "time": version.time.isoformat(),
+                "by": version.by,
+                "rho": charges.get(version.version, 0.0),
+                "fits": version.version in report.fitting,
+            }
+            for version in report.versions
+        ],
+    }
+
+
+def _named(version: str) -> str:
+    return f"version {version!r}" if version else "the version without a name"
+
+
+def _default_name(report: DataReport) -> str:
+    """The version that the data had before, or today's date."""
+    if report.fitting:
+        return report.declared if report.declared in report.fitting else report.fitting[-1]
+    taken = {version.version for version in report.versions} | {report.declared}
+    today = date.today().isoformat()
+    return next(name for name in _numbered(today) if name not in taken)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 2
+    while True:
+        yield f"{name}-{number}"
+        number += 1
+
+
+def _check_name(name: str, report: DataReport) -> None:
+    if not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise BadRequest("That is no name for a version.", remedy="Use a short text such as 2026-11.")
+    if name in [version.version for version in report.versions] and name not in report.fitting:
+        raise BadRequest(
+            f"{_named(name).capitalize()} names other data already.", remedy="Choose another name."
+        )
+
+
+def _declare(file: Path, version: str) -> None:
+    """Writes `version` into the schema file and leaves everything else as it is."""
+    from dpxplain.model.schema import Schema
+
+    by_hand = BadRequest(
+        f"{file} cannot be edited.", remedy=f"Write it into [table] yourself: version = {json.dumps(version)}"
+    )
+    try:
+        text = file.read_text(encoding="utf-8")
+        edited = with_version(text, version)
+        before, after = (Schema.load(tomllib.loads(part)).model_dump() for part in (text, edited))
+        before["table"]["version"] = version
+        if before != after:
+            raise by_hand
+        draft = file.with_name(f".{file.name}.draft")
+        draft.write_text(edited, encoding="utf-8")
+        draft.chmod(file.stat().st_mode)
+        draft.replace(file)
+    except (OSError, tomllib.TOMLDecodeError):
+        raise by_hand from None
+
+
+def with_version(text: str, version: str) -> str:
+    """The schema's text with another table.version.
+
+    >>> print(with_version('[table]\\nname = "t"\\n\\n[privacy]\\nrho = 1', "2026-11"))
+    [table]
+    version = "2026-11"
+    name = "t"
+    <BLANKLINE>
+    [privacy]
+    rho = 1
+    """
+    declaration = f"version = {json.dumps(version, ensure_ascii=False)}"
+    lines = text.split("\n")
+    header = next((i for i, line in enumerate(lines) if _TABLE.fullmatch(line)), None)
+    if header is None:
+        return text
+    for i, line in enumerate(lines[header + 1 :], header + 1):
+        if line.lstrip().startswith("["):
+            break
+        if _VERSION.match(line):
+            lines[i] = declaration
+            return "\n".join(lines)
+    return "\n".join([*lines[: header + 1], declaration, *lines[header + 1 :]])

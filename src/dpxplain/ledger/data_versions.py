@@ -1,0 +1,121 @@
+"""Which data each version of a data set names, by keyed fingerprints of their content."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import DataChanged, InternalError
+from dpxplain.ledger import audit
+from dpxplain.ledger.protocol import DataVersion
+from dpxplain.ledger.store import Store
+from dpxplain.ledger.tables import ENTRIES, FILE_STATES, VERSIONS
+from dpxplain.model.content_digest import ContentDigest, DataState
+
+_BY_NAME = sa.select(VERSIONS).where(
+    VERSIONS.c.dataset == sa.bindparam("dataset"), VERSIONS.c.version == sa.bindparam("version")
+)
+_OF_DATASET = sa.select(VERSIONS).where(VERSIONS.c.dataset == sa.bindparam("dataset")).order_by(VERSIONS.c.id)
+_OLD_CHARGE = (
+    sa.select(ENTRIES.c.id)
+    .where(
+        ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0, ENTRIES.c.version.is_(None)
+    )
+    .limit(1)
+)
+_KNOWN_STATE = sa.select(FILE_STATES.c.version).where(
+    FILE_STATES.c.version == sa.bindparam("version"), FILE_STATES.c.state == sa.bindparam("state")
+)
+_ADD_STATE = sa.text(
+    "INSERT INTO file_states (version, state) VALUES (:version, :state) ON CONFLICT DO NOTHING"
+)
+
+
+class SQLDataVersions:
+    """The protocol `DataVersions` on a ledger's database."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, dataset: str, version: str) -> DataVersion | None:
+        with self._store.single_read() as connection:
+            return _find(connection, dataset, version)
+
+    def list(self, dataset: str) -> list[DataVersion]:
+        """All versions, in the order in which they were opened."""
+        with self._store.reading() as connection:
+            return [_version(row) for row in connection.execute(_OF_DATASET, {"dataset": dataset})]
+
+    def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
+        """The version, opened with these data unless it is open already."""
+        with self._store.writing() as connection:
+            known = _find(connection, dataset, version)
+            return known or _open(connection, dataset, version, digest, by)
+
+    def has_charges_of_unknown_data(self, dataset: str) -> bool:
+        """Whether all that was charged is of a time when ledgers did not keep fingerprints."""
+        with self._store.reading() as connection:
+            if connection.execute(_OF_DATASET.limit(1), {"dataset": dataset}).first() is not None:
+                return False
+            return connection.execute(_OLD_CHARGE, {"dataset": dataset}).first() is not None
+
+    def recognises(self, version: DataVersion, state: str) -> bool:
+        """Whether files in this state were read in full before and were the version's data."""
+        wanted = {"version": version.id, "state": version.keyed_state(state)}
+        with self._store.single_read() as connection:
+            return connection.execute(_KNOWN_STATE, wanted).first() is not None
+
+    def remember(self, version: DataVersion, state: str) -> None:
+        """From now on files in this state are recognised as the version's data."""
+        if not self.recognises(version, state):
+            with self._store.updating() as connection:
+                row = {"version": version.id, "state": version.keyed_state(state)}
+                connection.execute(_ADD_STATE, row)
+
+
+def check_or_open(connection: sa.Connection, dataset: str, data: DataState, by: str) -> None:
+    """Refuses a charge on other data than its version's; the first charge of a version opens it.
+
+    The caller's transaction must hold the writers' lock: of two processes with different data, one opens the
+    version and the other is refused.
+    """
+    version = _find(connection, dataset, data.version)
+    if version is not None:
+        if data.digest is not None and not version.fits(data.digest):
+            raise DataChanged.of(dataset)
+        return
+    if data.digest is None:
+        raise InternalError("Data were recognised as those of a version that is not open.")
+    _open(connection, dataset, data.version, data.digest, by)
+
+
+def _open(
+    connection: sa.Connection, dataset: str, version: str, digest: ContentDigest, by: str
+) -> DataVersion:
+    secret, time = secrets.token_hex(32), audit.now()
+    row = audit.insert(
+        connection,
+        VERSIONS,
+        {
+            "dataset": dataset,
+            "version": version,
+            "time": time,
+            "by": by,
+            "secret": secret,
+            "fingerprint": digest.keyed(secret),
+        },
+    )
+    audit.append_change(connection, by, audit.VERSION_OPENED, dataset, {VERSIONS: row}, time)
+    return DataVersion(**row | {"time": datetime.fromisoformat(time)})
+
+
+def _find(connection: sa.Connection, dataset: str, version: str) -> DataVersion | None:
+    row = connection.execute(_BY_NAME, {"dataset": dataset, "version": version}).one_or_none()
+    return None if row is None else _version(row)
+
+
+def _version(row: sa.Row[Any]) -> DataVersion:
+    return DataVersion(**row._asdict() | {"time": datetime.fromisoformat(row.time)})

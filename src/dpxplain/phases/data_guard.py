@@ -1,0 +1,127 @@
+"""Keeps answers of different data apart: releases are read and charged only on the data they belong to."""
+
+from __future__ import annotations
+
+import threading
+
+from dpxplain.engines.engine import Recognised, Source
+from dpxplain.errors import DataChanged
+from dpxplain.ledger.protocol import DataVersion, DataVersions, LedgerView
+from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Entry
+from dpxplain.model.content_digest import ContentDigest, DataState
+
+
+class DataGuard:
+    """Compares the data of one open data set with those that its declared version names in the ledger.
+
+    A version names the data of its first charge, for good. Shared by everybody who works on the data set.
+    """
+
+    def __init__(self, versions: DataVersions, dataset: str, version: str, source: Source) -> None:
+        self.version = version
+        self._versions = versions
+        self._dataset = dataset
+        self._source = source
+        self._opened: DataVersion | None = None  # once the data are known to be its
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Refuses unless the data are those of the version, both as they were read and as they are now."""
+        if not (self._is_own() and not self.is_replaced()):
+            raise DataChanged.of(self._dataset)
+
+    def measured_data(self) -> DataState:
+        """What is about to be measured, for the ledger to compare once more when it charges."""
+        self.check()
+        return DataState(self.version, None if self._opened is not None else self._source.digest())
+
+    def is_replaced(self) -> bool:
+        """Whether the source holds other data now than were read."""
+        return self._source.is_replaced(self._fits)
+
+    def present_state(self) -> str | None:
+        """What the source's files are like now; None if they are missing or still being written."""
+        return self._source.present_state()
+
+    def take_old_charges(self) -> None:
+        """Opens the version if all charges are of a time when ledgers kept no fingerprints.
+
+        Those charges are taken for the version's own, because their data cannot be told any more.
+        """
+        if self._versions.has_charges_of_unknown_data(self._dataset):
+            digest = self._source.digest()
+            if digest is not None:
+                self._versions.open(self._dataset, self.version, digest)
+
+    def _is_own(self) -> bool:
+        """Whether what was read is what the version names; also if it names nothing yet."""
+        if self._opened is not None:
+            return True
+        with self._lock:  # a large file is digested once
+            version = self._versions.get(self._dataset, self.version)
+            if version is None:
+                return True
+            state = self._source.state()
+            if state is None or not self._versions.recognises(version, state):
+                digest = self._source.digest()
+                if digest is None or not version.fits(digest):
+                    return False
+                if state is not None:
+                    self._versions.remember(version, state)
+            self._opened = version
+            return True
+
+    def _fits(self, digest: ContentDigest) -> bool:
+        """Whether a content found later is the one that was read."""
+        if self._opened is not None:
+            return self._opened.fits(digest)
+        return digest == self._source.digest()
+
+
+def recognised_by(versions: DataVersions, dataset: str, version: str) -> Recognised:
+    """Whether files in some state are known to be the version's data, so that they need not be digested."""
+    opened = versions.get(dataset, version)
+    return lambda state: opened is not None and versions.recognises(opened, state)
+
+
+class GuardedLedger:
+    """A ledger or an account of which releases are read only while the data are those of the version."""
+
+    def __init__(self, ledger: LedgerView, guard: DataGuard) -> None:
+        self._ledger = ledger
+        self._guard = guard
+
+    def budget(self, dataset: str) -> Budget:
+        return self._ledger.budget(dataset)
+
+    def history(self, dataset: str) -> list[Entry]:
+        return self._ledger.history(dataset)
+
+    def entry(self, dataset: str, id: int) -> Entry | None:
+        return self._ledger.entry(dataset, id)
+
+    def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        """The key has the declared version in it."""
+        self._guard.check()
+        return self._ledger.find(dataset, key)
+
+    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
+        self._guard.check()
+        stored = self._ledger.get(dataset, entry)
+        return stored if stored is not None and self._is_of_version(stored[0]) else None
+
+    def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
+        self._guard.check()
+        return self._ledger.latest(dataset, kind, self._guard.version)
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        self._guard.check()
+        return [entry for entry in self._ledger.preparations(dataset, subject) if self._is_of_version(entry)]
+
+    def close(self) -> None:
+        self._ledger.close()
+
+    def _is_of_version(self, entry: Entry) -> bool:
+        """Of entries that older programs wrote, only the key tells."""
+        return entry.version in (None, self._guard.version)
