@@ -69,7 +69,8 @@ def test_a_computed_value_has_an_interval_a_truth_and_a_verdict(owner: Session) 
     true = {(row["g"], row["aggregate"]): row for row in answers.truth().records()}
     assert true["A", "rate"]["covered"]
     assert true["C", "rate"]["true"] is None
-    question = answers.why("A", "B", of="rate")
+    question = answers.why("A", "B")
+    assert question.estimate == answers.why("A", "B", of="rate").estimate
     assert question.verdict is Verdict.REAL
     assert "SUM(pay) / COUNT(*)" in question.text
 
@@ -223,6 +224,8 @@ def test_the_command_line_answers_and_judges_a_computed_value(
     assert payload["parts"][0]["expression"] == "SUM(high_income) / COUNT(*)"
     assert payload["parts"][0]["aggregate"] == "formula"
     assert payload["notes"][0].startswith("HAVING COUNT(*) > 100")
+    alone = runner.invoke(app, ["why", *place, "Male", "Female"])
+    assert json.loads(alone.stdout)["of"] == "rate"
     for name in ("rate", "SUM(high_income) / COUNT(*)", "100 * SUM(high_income)"):
         asked = runner.invoke(app, ["why", *place, "Male", "Female", "--of", name])
         assert asked.exit_code == 0, asked.output

@@ -81,8 +81,8 @@ def one_aggregate(answer: Answer | Answers, name: str | None) -> Answer:
     from dpxplain.results.formula_answer import computed_answer
 
     if isinstance(answer, Answers):
-        if name is not None:
-            return answer[name]
+        if name is not None or len(answer.answers) == 1:
+            return answer[answer.names[0] if name is None else name]
         raise QuestionError(
             f"Answer {answer.id} has several aggregates: {', '.join(answer.names)}.",
             remedy=f"Say which one is meant: --of {shlex.quote(answer.names[0])}",

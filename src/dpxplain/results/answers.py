@@ -171,13 +171,15 @@ class Answers(Frozen, Charted, Tabular):
         confidence: float | None = None,
         method: str = DEFAULT_METHOD,
     ) -> Question:
-        """The question about one of the aggregates, as `Answer.why` asks it. Free."""
-        if of is None:
+        """The question about one of the values, as `Answer.why` asks it; `of` names one of several. Free."""
+        if of is None and len(self.answers) > 1:
             raise QuestionError(
                 "This answer has several aggregates.",
                 remedy=f"Say which one is meant: of={self.names[0]!r}, or one of: {', '.join(self.names)}.",
             )
-        return self[of].why(group, other, at_least=at_least, confidence=confidence, method=method)
+        return self[self.names[0] if of is None else of].why(
+            group, other, at_least=at_least, confidence=confidence, method=method
+        )
 
     def truth(self) -> Truth:
         """Curator only: the true values beside the released ones, one line per group and aggregate."""

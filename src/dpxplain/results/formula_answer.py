@@ -92,10 +92,10 @@ class FormulaAnswer(Answer):
         raise self.unexplained()
 
     def unexplained(self) -> ExplanationError:
-        parts = " or ".join(part.expression for part in self.parts)
-        return ExplanationError(
-            self.no_influence, remedy=f"Ask why about a value that it is computed from: {parts}."
-        )
+        used = [self.parts[number] for number in sorted(aggregates_of(self.output.value))]
+        parts = " or ".join(part.expression for part in used if not part.no_influence)
+        instead = f"a value that it is computed from: {parts}" if parts else "COUNT, SUM or AVG"
+        return ExplanationError(self.no_influence, remedy=f"Ask why about {instead}.")
 
 
 class _ComputedRows(dict[int, AnswerRow]):

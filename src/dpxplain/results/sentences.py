@@ -14,7 +14,7 @@ NOT_PRIVATE = "NOT PRIVATE: drawn with a seeded source of noise, for experiments
 
 def unselected_note(aggregate: str) -> str:
     """Said of an aggregate that only HAVING or ORDER BY uses."""
-    return f"{aggregate} is measured too, as HAVING or ORDER BY uses it; it has its part of ρ."
+    return f"{aggregate} is measured too, as HAVING or ORDER BY uses it; it shares ρ with the others."
 
 
 def question_text(aggregate: str, labels: Sequence[str], contrast: Contrast) -> str:

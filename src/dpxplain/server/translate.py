@@ -45,11 +45,11 @@ def stored_part(session: Session, number: int, of: str | None, confidence: float
     """The stored answer of that number, or of several aggregates the one named `of`."""
     answer = stored_answer(session, number, confidence)
     if isinstance(answer, Answers):
-        if of is None:
+        if of is None and len(answer.answers) > 1:
             raise QuestionError(
                 "This answer has several aggregates.", remedy=f"Say which one is meant: {list(answer.names)}."
             )
-        return answer[of]
+        return answer[answer.names[0] if of is None else of]
     if of not in (None, answer.value_name, answer.expression):
         if (computed := computed_answer(of, [answer])) is not None:
             return computed
