@@ -223,6 +223,7 @@ def test_a_file_with_derived_columns_opens_from_its_cache(tmp_path: Path) -> Non
 
 def test_an_answer_says_what_was_inferred_and_what_its_expressions_see(curator: dpx.Session) -> None:
     sql = "SELECT origin, AVG(price * quantity) FROM flights WHERE dep_delay > price GROUP BY origin"
+    assert "price * quantity lies between 0 and 500" in str(curator.preview(sql, rho=0.1))
     said = curator.query(sql, rho=0.1).shaped_by
     assert "price * quantity lies between 0 and 500, by the declarations of what it is made of." in said
     assert "Values of dep_delay below -90 or above 300 count as -90 or 300." in said

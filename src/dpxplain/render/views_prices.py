@@ -35,6 +35,7 @@ def _query_preview(
         title="Preview of a query: nothing is spent",
         sql=formats.clean(preview.sql),
         lead=(*words.price(preview.price), f"It answers {words.counted(preview.groups, 'declared group')}."),
+        shaped_by=preview.shaped_by,
         notes=tuple(map(formats.clean, preview.notes)) if isinstance(preview, QueriesPreview) else (),
         grid=Grid((*before, Column("rows in the group", "right"), Column(expected)), tuple(rows)),
     )

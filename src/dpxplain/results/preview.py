@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Spend
@@ -19,6 +19,7 @@ from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
 from dpxplain.results.displayed import Record, Tabular
 from dpxplain.results.links import QuestionLike
+from dpxplain.results.shaping import shaped_by
 
 _EXAMPLE_SIZES = (100, 1_000, 10_000)
 
@@ -57,9 +58,24 @@ class QueryPreview(Displayed, Tabular):
     confidence: float
     margin: float | None
     margin_by_group_size: tuple[tuple[int, float], ...]
+    shaped_by: tuple[str, ...] = ()
+    """The declarations that will shape the numbers, what is inferred of expressions among them."""
 
     @classmethod
     def of(
+        cls,
+        noise: ExpectedNoise,
+        sql: str,
+        groups: int,
+        price: Price,
+        dataset: OpenDataset,
+        confidence: float,
+    ) -> QueryPreview:
+        preview = cls._priced(noise, sql, groups, price, dataset, confidence)
+        return replace(preview, shaped_by=shaped_by([noise.query], dataset.schema))
+
+    @classmethod
+    def _priced(
         cls,
         noise: ExpectedNoise,
         sql: str,
@@ -128,6 +144,10 @@ class QueriesPreview(Displayed, Tabular):
     confidence: float
     parts: tuple[tuple[str, QueryPreview], ...]  # by the aggregate's name in the SELECT list
     notes: tuple[str, ...] = ()
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for _, part in self.parts for text in part.shaped_by))
 
     def __getitem__(self, name: str) -> QueryPreview:
         return dict(self.parts)[name]
