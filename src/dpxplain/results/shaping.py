@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.column import Column
 from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, label
 from dpxplain.results.formats import clean, level, number, percent
-from dpxplain.results.links import QualityLike
+
+if TYPE_CHECKING:  # brings in NumPy, and a budget is shown without it
+    from dpxplain.results.links import QualityLike
 
 _LISTED = 5  # values of a derived column that are named
 
