@@ -649,7 +649,7 @@ export interface paths {
         };
         /**
          * Declared
-         * @description Every schema file, also those that could not be taken over.
+         * @description Every schema file, also those that could not be taken over, or whose data have changed.
          */
         get: operations["declared_api_v1_admin_datasets_get"];
         put?: never;
@@ -2709,7 +2709,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description Price. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2747,6 +2747,15 @@ export interface operations {
             };
             /** @description There is no such thing, or it is another's. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2838,7 +2847,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -2949,6 +2958,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -2994,7 +3012,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description The verdict. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3032,6 +3050,15 @@ export interface operations {
             };
             /** @description There is no such thing, or it is another's. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3150,7 +3177,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The release. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3188,6 +3215,15 @@ export interface operations {
             };
             /** @description There is no such thing, or it is another's. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3232,7 +3268,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description The release. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3277,6 +3313,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -3312,7 +3357,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description Its entries. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3357,6 +3402,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -3393,7 +3447,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description As asked. */
+            /** @description Price. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3431,6 +3485,15 @@ export interface operations {
             };
             /** @description There is no such thing, or it is another's. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3522,7 +3585,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3623,6 +3686,15 @@ export interface operations {
             };
             /** @description There is no such thing, or it is another's. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3734,7 +3806,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -3835,6 +3907,15 @@ export interface operations {
             };
             /** @description There is no such thing, or it is another's. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3946,7 +4027,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4054,7 +4135,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4163,6 +4244,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -4258,6 +4348,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
             /** @description The body is too large. */
             413: {
                 headers: {
@@ -4346,7 +4445,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4445,7 +4544,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -4544,7 +4643,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5275,7 +5374,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5442,7 +5541,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -5607,7 +5706,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description The budget does not cover it, or it is not stored; nothing was charged. */
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
                 headers: {
                     [name: string]: unknown;

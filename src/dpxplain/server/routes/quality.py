@@ -24,7 +24,7 @@ router = APIRouter(tags=["Asking"], prefix=PREFIX)
 _QUALITY: Any = answers(QualityPayload | ClientRelease, "The shares, or their release.", 409, 500, 503)
 
 
-@router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload))
+@router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload, "Price.", 409))
 def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
     """What measuring the quality would cost and how noisy its counts would be. Spends nothing."""
     return JSONResponse(preview_payload(_plan(access, body).preview()))
