@@ -10,12 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpxplain.explanation.cells import IntArray
+from dpxplain.explanation.cells import IntArray, group_index
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, of_question, values_without
 from dpxplain.model.computed import evaluate
-from dpxplain.model.query import VARIANCES, Aggregate, Query
+from dpxplain.model.grouped import BIN
+from dpxplain.model.groups import Groups
+from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Quantile, Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_scored import true_influences
@@ -70,6 +72,8 @@ class CuratorDataset(OpenDataset):
     def _true_aggregates(self, query: Query) -> list[float | None]:
         if query.aggregate.kind in VARIANCES:
             return self._true_variances(query)
+        if isinstance(query.aggregate, Quantile):
+            return self._true_quantiles(query, query.aggregate)
         totals = self.totals(query).reveal()
         if query.aggregate.kind in ("count", "persons"):
             return [float(n) for n in totals.count]
@@ -78,6 +82,21 @@ class CuratorDataset(OpenDataset):
             float(s) if query.aggregate.kind == "sum" else (float(s / n) if n else None)
             for s, n in zip(sums, totals.count, strict=True)
         ]
+
+    def _true_quantiles(self, query: Query, asked: Quantile) -> list[float | None]:
+        """The quantile of every group's values on the grid; none of a column that has edges only."""
+        groups, column = Groups.of(query, self.schema), self.schema.column(str(asked.column))
+        if not column.is_summable:
+            return [None] * groups.size
+        each = replace(query, aggregate=Histogram("quantile", asked.column, 1))
+        grouped = self._open_engine.grouped(each, ((),)).reveal()
+        index = group_index(grouped, groups.columns, groups.shape)
+        found: list[float | None] = []
+        for group in range(groups.size):
+            rows = (index == group) & (grouped.codes[BIN] > 0)
+            values = np.repeat(grouped.codes[BIN][rows] - 1 + column.grid.low, grouped.count[rows])
+            found.append(float(np.quantile(values, asked.level)) * column.grid.unit if len(values) else None)
+        return found
 
     def _true_variances(self, query: Query) -> list[float | None]:
         """The variance or standard deviation of every group with enough rows for one."""

@@ -30,6 +30,7 @@ from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.content_digest import ContentDigest
 from dpxplain.model.fit import FitCounts
+from dpxplain.model.grouped import BIN
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import (
@@ -157,6 +158,8 @@ class DuckDBEngine:
 
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
         codes = {name: numbers(code_column(self.schema, name)) for name in (*query.group_by, *attributes)}
+        if "bin" in rows:
+            codes[BIN] = numbers("bin")
         count = numbers("count")
         total = numbers("total") if "total" in rows else np.zeros_like(count)
         subset = np.zeros_like(count)

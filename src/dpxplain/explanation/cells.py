@@ -62,6 +62,17 @@ def totals(grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, ...]) 
     return Totals(count, total)
 
 
+def histogram(
+    grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, ...], name: str, bins: int
+) -> IntArray:
+    """Rows of every (group, bin), in that order; `name` has the bins' codes."""
+    groups, codes = group_index(grouped, group_by, shape), grouped.codes[name]
+    inside = (groups >= 0) & (codes > 0) & (codes <= bins)
+    dense = np.zeros(math.prod(shape) * bins, dtype=np.int64)
+    np.add.at(dense, groups[inside] * bins + codes[inside] - 1, grouped.count[inside])
+    return dense
+
+
 def cells(
     grouped: Grouped,
     group_by: tuple[str, ...],

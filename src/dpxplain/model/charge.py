@@ -24,6 +24,7 @@ class Event(StrEnum):
     SUMS = "gaussian.sums"
     SQUARES = "gaussian.squares"
     PERSONS = "gaussian.persons"
+    BINS = "gaussian.bins"
     CELL_COUNTS = "gaussian.cell-counts"
     CELL_SUMS = "gaussian.cell-sums"
     ALL_INFLUENCES = "gaussian.all-influences"
@@ -43,6 +44,7 @@ WORDS = {
     Event.SUMS: "sums (Gaussian)",
     Event.SQUARES: "sums of squares (Gaussian)",
     Event.PERSONS: "privacy units (Gaussian)",
+    Event.BINS: "histogram (Gaussian)",
     Event.CELL_COUNTS: "counts of all cells (Gaussian)",
     Event.CELL_SUMS: "sums of all cells (Gaussian)",
     Event.ALL_INFLUENCES: "all influences (Gaussian)",

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 
+BIN = "(bin)"
+"""Stands for a column in the codes of a histogram's pass; no column that is declared has this name."""
+
 
 @dataclass(frozen=True)
 class Grouped:

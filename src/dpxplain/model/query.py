@@ -65,7 +65,9 @@ Filter = Comparison | Membership | IsNull | Not | And | Or
 
 
 VarianceKind = Literal["var_samp", "var_pop", "stddev_samp", "stddev_pop"]
-MeasuredKind = Literal["count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "persons"]
+MeasuredKind = Literal[
+    "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "persons", "quantile"
+]
 VARIANCES: tuple[VarianceKind, ...] = get_args(VarianceKind)
 
 
@@ -114,6 +116,29 @@ class Persons(Aggregate):
 
     def __str__(self) -> str:
         return f"COUNT(DISTINCT {self.unit})"
+
+
+@dataclass(frozen=True)
+class Quantile(Aggregate):
+    """The value that a share `level` of a group's values does not exceed, interpolated as QUANTILE_CONT.
+
+    >>> str(Quantile("quantile", "pay", 0.5)), str(Quantile("quantile", "pay", 0.9))
+    ('MEDIAN(pay)', 'QUANTILE_CONT(pay, 0.9)')
+    """
+
+    level: float = 0.5
+
+    def __str__(self) -> str:
+        return (
+            f"MEDIAN({self.column})" if self.level == 0.5 else f"QUANTILE_CONT({self.column}, {self.level})"
+        )
+
+
+@dataclass(frozen=True)
+class Histogram(Aggregate):
+    """How many of a group's values lie in each bin of `width` grid units, from the lower bound up."""
+
+    width: int = 1
 
 
 @dataclass(frozen=True)

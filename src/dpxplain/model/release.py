@@ -66,6 +66,9 @@ class AnswerRelease:
     noisy_squares: tuple[float, ...] | None = None  # centred too, for VARIANCE and STDDEV
     squares_scale: float | None = None
     squares_noise: Noise = ()
+    noisy_bins: tuple[float, ...] | None = None  # group by group, for quantiles
+    bins_scale: float | None = None
+    bin_edges: tuple[float, ...] | None = None
 
     @property
     def shares_noise(self) -> bool:
@@ -76,7 +79,10 @@ class AnswerRelease:
 
     def to_raw(self) -> dict[str, Any]:
         raw = vars(self) | {name: _stored(getattr(self, name)) for name in _VECTORS}
-        later = ("count_noise", "sum_noise", "noisy_squares", "squares_scale", "squares_noise")
+        later = (
+            *("count_noise", "sum_noise", "noisy_squares", "squares_scale", "squares_noise"),
+            *("noisy_bins", "bins_scale", "bin_edges"),
+        )
         return {name: value for name, value in raw.items() if name not in later or value not in ((), None)}
 
     @classmethod
@@ -90,7 +96,7 @@ class AnswerRelease:
         return cls(**(raw | read))
 
 
-_VECTORS = ("noisy_count", "noisy_sum", "noisy_squares")
+_VECTORS = ("noisy_count", "noisy_sum", "noisy_squares", "noisy_bins", "bin_edges")
 _NOISES = ("count_noise", "sum_noise", "squares_noise")
 
 

@@ -153,8 +153,8 @@ def measured_sums(
 def canonical(queries: Sequence[Query]) -> tuple[Query, ...]:
     """The queries in one order, whatever the order of their aggregates in the SELECT list."""
 
-    def place(query: Query) -> tuple[str, bool, str]:
+    def place(query: Query) -> tuple[str, bool, str, str]:
         aggregate = query.aggregate
-        return aggregate.kind, aggregate.column is not None, aggregate.column or ""
+        return aggregate.kind, aggregate.column is not None, aggregate.column or "", str(aggregate)
 
     return tuple(sorted(queries, key=place))

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.contrast import Contrast, Verdict, judge
-from dpxplain.model.query import VARIANCES, Query
+from dpxplain.model.query import VARIANCES, Quantile, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.calibration import two_sided_quantile
@@ -22,6 +22,7 @@ from dpxplain.privacy.intervals import (
     weighted_means_interval,
     weighted_sum_interval,
 )
+from dpxplain.privacy.quantiles import NoisyHistogram, quantiles
 from dpxplain.privacy.variances import NoisyMoments, variances
 
 
@@ -50,9 +51,12 @@ def group_estimates(
         scales = spread / np.maximum(means.noisy_count, 1.0)
         intervals = mean_intervals(means, confidence)
         return list(zip(estimates.tolist(), intervals, scales.tolist(), strict=True))
-    if query.aggregate.kind in VARIANCES:
-        moments, z = noisy_moments(release, query, schema), two_sided_quantile(confidence)
-        ends = variances(moments, query.aggregate.kind, confidence)
+    z = two_sided_quantile(confidence)
+    if isinstance(query.aggregate, Quantile):
+        ends = quantiles(noisy_histogram(release), query.aggregate.level, confidence)
+    elif query.aggregate.kind in VARIANCES:
+        ends = variances(noisy_moments(release, query, schema), query.aggregate.kind, confidence)
+    if not query.aggregate.has_influence and query.aggregate.kind != "persons":
         return [
             (value, (low, high), (high - low) / (2 * z))
             for value, low, high in zip(*(part.tolist() for part in ends), strict=True)
@@ -122,6 +126,14 @@ def noisy_moments(release: AnswerRelease, query: Query, schema: Schema) -> Noisy
         square_reach=grid.square_reach * grid.square_unit,
         rounding=(2 * half_range + step) * step,
     )
+
+
+def noisy_histogram(release: AnswerRelease) -> NoisyHistogram:
+    assert release.noisy_bins is not None
+    assert release.bin_edges is not None
+    assert release.bins_scale is not None
+    counts = np.array(release.noisy_bins).reshape(-1, len(release.bin_edges) - 1)
+    return NoisyHistogram(counts, release.bins_scale, np.array(release.bin_edges))
 
 
 def _plain_part(release: AnswerRelease, group: int) -> tuple[float, float]:

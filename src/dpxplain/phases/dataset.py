@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from dpxplain.engines.engine import Engine
 from dpxplain.errors import InternalError
-from dpxplain.explanation.cells import Cells, Totals, cells, marginals, totals
+from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, histogram, marginals, totals
 from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
@@ -22,6 +22,7 @@ from dpxplain.ledger.protocol import LedgerView
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.fit import FitCounts
+from dpxplain.model.grouped import BIN
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
@@ -151,6 +152,12 @@ class OpenDataset:
             return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
 
         return self._passes.get(("totals", query), scan)
+
+    def histogram(self, query: Query, name: str, bins: int) -> Confidential[IntArray]:
+        """Rows of every (group, bin): of a declared column's own bins, or of a `Histogram` query's."""
+        groups = Groups.of(query, self.schema)
+        grouped = self._open_engine.grouped(query, ((),) if name == BIN else ((name,),))
+        return grouped.map(lambda scanned: histogram(scanned, groups.columns, groups.shape, name, bins))
 
     def cells(self, query: Query, family: Family) -> Confidential[Cells]:
         """Rows and sums of every (group, predicate) cell, from one grouped pass."""

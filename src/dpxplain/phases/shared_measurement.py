@@ -17,8 +17,9 @@ from dpxplain.explanation.cells import Totals
 from dpxplain.model.budget import remainder
 from dpxplain.model.charge import Event, Spend
 from dpxplain.model.confidential import Confidential
+from dpxplain.model.grouped import BIN
 from dpxplain.model.groups import Groups
-from dpxplain.model.query import VARIANCES, Aggregate, Query
+from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
@@ -27,6 +28,7 @@ from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.parts import (
     Block,
     Measurement,
+    bins_block,
     centred_block,
     persons_block,
     rows_block,
@@ -34,13 +36,14 @@ from dpxplain.privacy.parts import (
     total_block,
     values_block,
 )
+from dpxplain.privacy.quantiles import bin_number
 
 # Means, as distances from the middle of the bounds in units of half their range, squared: half-way out where
 # nothing is known, at a bound in the worst case, and a quarter off the declared typical value.
 _TYPICAL, _WORST, _AROUND_CENTER = 0.25, 1.0, 0.0625
 
 _EVENTS = {"rows": Event.COUNTS, "values": Event.COUNTS, "centred": Event.SUMS, "total": Event.SUMS}
-_EVENTS |= {"squares": Event.SQUARES, "persons": Event.PERSONS}
+_EVENTS |= {"squares": Event.SQUARES, "persons": Event.PERSONS, "bins": Event.BINS}
 
 Weights = Mapping[str, float]
 FloatArray = NDArray[np.float64]
@@ -66,7 +69,7 @@ class SharedMeasurement:
     @property
     def _columns(self) -> tuple[str, ...]:
         """The aggregated columns, each once."""
-        named = (query.aggregate.column for query in self.queries)
+        named = (query.aggregate.column for query in self.queries if query.aggregate.kind != "quantile")
         return tuple(dict.fromkeys(name for name in named if name is not None))
 
     @property
@@ -119,15 +122,18 @@ class SharedMeasurement:
     @cached_property
     def measurement(self) -> Measurement:
         privacy, shares = self.schema.privacy, self._shares
-        # Persons share no part with the others; of K aggregates they get one K-th, which is the optimum too.
+        # Persons and bins share no part with the others; of K aggregates each gets one K-th, the optimum too.
         persons = tuple(query for query in self.queries if query.aggregate.kind == "persons")
-        others = 1.0 - len(persons) / len(self.queries)
+        binned = [query.aggregate.column for query in self.queries if query.aggregate.kind == "quantile"]
+        others = 1.0 - (len(persons) + len(binned)) / len(self.queries)
         rows = (rows_block(shares.rows * others),) if self._counts_rows else ()
         split = ((share * others for share in part) for part in (shares.counts, shares.sums, shares.squares))
         blocks = (*rows, *map(self._block, self._columns, *split))
         for query in persons:
             groups = min(privacy.max_rows, Groups.of(query, self.schema).size)
-            blocks = (*blocks, persons_block(privacy.unit, groups, 1.0 - others))
+            blocks = (*blocks, persons_block(privacy.unit, groups, 1.0 / len(self.queries)))
+        for column in dict.fromkeys(binned):
+            blocks = (*blocks, bins_block(str(column), binned.count(column) / len(self.queries)))
         return Measurement(blocks, self.rho, privacy.max_rows, privacy.neighbours)
 
     def _block(self, column: str, count_share: float, sum_share: float, square_share: float) -> Block:
@@ -162,6 +168,8 @@ class SharedMeasurement:
 
     def expected_noise(self, query: Query) -> tuple[float | None, float | None, float | None]:
         """σ of the aggregate's count, sum and squares, in the unit of the column."""
+        if query.aggregate.kind == "quantile":
+            return None, None, None
         readout = self._readout(query.aggregate, self._scales)
         count, total, squares = (
             None if weights is None else _deviation(weights, self._scales)
@@ -196,6 +204,12 @@ class SharedMeasurement:
             if query.aggregate.kind == "persons":
                 counted = dataset.totals(query).map(lambda t: t.count)
                 parts[f"persons {self.schema.privacy.unit}"] = counted
+        for query in self.queries:
+            if query.aggregate.kind == "quantile":
+                column = str(query.aggregate.column)
+                name, aggregate, edges = self._bins(column)
+                binned = replace(query, aggregate=aggregate)
+                parts[f"bins {column}"] = dataset.histogram(binned, name, len(edges) - 1)
         for column in self._columns:
             totals = dataset.totals(self._query_of(column))
             parts[f"values {column}"] = totals.map(lambda t: t.count)
@@ -210,12 +224,23 @@ class SharedMeasurement:
                 parts[f"nulls {column}"] = rows.zip(parts[f"values {column}"]).map(lambda p: p[0] - p[1])
         return parts
 
+    def _bins(self, column: str) -> tuple[str, Aggregate, tuple[float, ...]]:
+        """Where a column's bins are read, by which aggregate, and their edges, declared or of the bounds."""
+        declared = self.schema.column(column)
+        if not declared.is_summable:
+            return column, Aggregate("count"), tuple(declared.edges or ())
+        grid, privacy = declared.grid, self.schema.privacy
+        width = -(-(grid.range + 1) // bin_number(self.rho, privacy.max_rows))
+        ends = range(grid.low + width - 1, grid.high, width)
+        edges = (grid.low, *ends, grid.high)
+        return BIN, Histogram("quantile", column, width), tuple(edge * grid.unit for edge in edges)
+
     def _query_of(self, column: str | None) -> Query:
         """The query whose pass counts the column's values and adds them up; one of those asked, if it can."""
         asked = [
             query
             for query in self.queries
-            if query.aggregate.column == column and query.aggregate.kind != "persons"
+            if query.aggregate.column == column and query.aggregate.kind not in ("persons", "quantile")
         ]
         summed = [query for query in asked if query.aggregate.kind in ("sum", "avg")]
         if summed or all(query.aggregate.kind == "count" for query in asked):
@@ -225,6 +250,19 @@ class SharedMeasurement:
     def _release(
         self, query: Query, values: Mapping[str, FloatArray], scales: Mapping[str, float], private: bool
     ) -> AnswerRelease:
+        if query.aggregate.kind == "quantile":
+            name, edges = f"bins {query.aggregate.column}", self._bins(str(query.aggregate.column))[2]
+            return AnswerRelease(
+                rho=self.rho,
+                noisy_count=None,
+                count_scale=None,
+                noisy_sum=None,
+                sum_scale=None,
+                private=private,
+                noisy_bins=tuple(values[name].tolist()),
+                bins_scale=scales[name],
+                bin_edges=edges,
+            )
         readout, several = self._readout(query.aggregate, scales), len(self.queries) > 1
 
         def read(weights: Weights | None) -> tuple[tuple[float, ...] | None, float | None, Noise]:

@@ -18,7 +18,7 @@ from dpxplain.errors import InternalError
 from dpxplain.privacy.calibration import gaussian_scale
 
 Neighbours = Literal["unbounded", "bounded"]
-PartKind = Literal["rows", "values", "nulls", "centred", "total", "squares", "persons"]
+PartKind = Literal["rows", "values", "nulls", "centred", "total", "squares", "persons", "bins"]
 Move = tuple[float, ...]
 
 _LESS = 1.0 - 2.0**-52
@@ -66,6 +66,11 @@ def persons_block(unit: str, groups: int, share: float) -> Block:
     """
     reach = math.sqrt(groups) * (1.0 + 2.0**-50)
     return Block((Part("persons", unit, reach, share),), ((1.0,),), ((math.sqrt(2),),))
+
+
+def bins_block(column: str, share: float) -> Block:
+    """The groups' values by bin: a row adds 1 to one entry; one that replaces it may be in another bin."""
+    return Block((Part("bins", column, 1, share),), ((1.0,),), ((math.sqrt(2),),))
 
 
 def rows_block(share: float) -> Block:

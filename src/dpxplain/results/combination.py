@@ -303,7 +303,7 @@ class ReleasedValues:
             low, high = (0.0 if grid.low >= 0 else -math.inf), (0.0 if grid.high <= 0 else math.inf)
             noise = self._noise(release.sum_noise, group)
             return NoisyPart(release.noisy_sum[group], release.sum_scale, low, high, noise)
-        if aggregate.kind in VARIANCES:
+        if aggregate.kind in (*VARIANCES, "quantile"):
             return self._image(group)
         assert release.noisy_count is not None
         assert release.count_scale is not None

@@ -89,6 +89,8 @@ class QueryPreview(Displayed, Tabular):
             return cls(
                 price, sql, groups, confidence, None, _variance_margins(noise, dataset.schema, confidence)
             )
+        if noise.query.aggregate.kind == "quantile":
+            return cls(price, sql, groups, confidence, None, ())
         if noise.query.aggregate.kind != "avg":
             scale = noise.sum_scale if noise.query.aggregate.kind == "sum" else noise.count_scale
             assert scale is not None

@@ -77,7 +77,7 @@ def footnotes(query: Query, schema: Schema) -> tuple[str, ...]:
 def subject(query: Query, schema: Schema) -> str:
     """What a released value is called where its name alone would promise too much; "" where it would not."""
     aggregate = query.aggregate
-    if aggregate.kind == "persons":
+    if aggregate.kind in ("persons", "quantile"):
         return ""
     clamped = aggregate.kind != "count" and schema.column(aggregate.column or "").is_summable
     if clamped:

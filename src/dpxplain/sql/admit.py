@@ -76,6 +76,9 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
     exp.Stddev: {"this"},
     exp.StddevSamp: {"this"},
     exp.StddevPop: {"this"},
+    exp.Median: {"this"},
+    exp.PercentileCont: {"this", "expression"},
+    exp.ApproxQuantile: {"this", "quantile"},
     exp.Where: {"this"},
     exp.Having: {"this"},
     exp.Group: {"expressions"},
@@ -92,11 +95,12 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
 }
 
 _STARTS = (TokenType.WITH, TokenType.SELECT, TokenType.DISTINCT)
-_FUNCTIONS = {"LN", "EXP"}  # of aggregates
+_FUNCTIONS = {"LN", "EXP", "QUANTILE_CONT", "APPROX_QUANTILE"}  # without a position in the tree
 _CALLS = {"COUNT", "SUM", "AVG", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV", "STDDEV_SAMP", "STDDEV_POP"}
+_CALLS |= {"MEDIAN", "QUANTILE_CONT", "APPROX_QUANTILE"}
 _CALLED = (
     *(exp.Count, exp.Sum, exp.Avg, exp.Variance, exp.VariancePop),
-    *(exp.Stddev, exp.StddevSamp, exp.StddevPop),
+    *(exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Median, exp.PercentileCont, exp.ApproxQuantile),
 )
 # sqlglot would take CASE, and a character it does not know, as names.
 _NAMES = {*DIALECT.parser_class.ID_VAR_TOKENS, TokenType.VAR, TokenType.IDENTIFIER}

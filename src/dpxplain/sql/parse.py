@@ -25,6 +25,7 @@ from dpxplain.model.query import (
     Output,
     Persons,
     Presentation,
+    Quantile,
     Query,
     Statement,
 )
@@ -47,6 +48,9 @@ _AGGREGATES: dict[type[exp.Expr], MeasuredKind] = {
     exp.Stddev: "stddev_samp",
     exp.StddevSamp: "stddev_samp",
     exp.StddevPop: "stddev_pop",
+    exp.Median: "quantile",
+    exp.PercentileCont: "quantile",
+    exp.ApproxQuantile: "quantile",
 }
 
 T = TypeVar("T")
@@ -202,8 +206,28 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
         usage = f"Write {kind.upper()}(column){' or COUNT(*)' if kind == 'count' else ''}."
         raise scope.refuse(f"{kind.upper()} takes one column or expression.", usage, inner or node)
     _refuse_inner_aggregates(inner, scope)
+    if kind == "quantile":
+        return _quantile(node, inner, condition, scope)
     column = column_name(inner, scope) if condition is None else filtered_name(inner, condition, scope)
     return Aggregate(kind, column if kind == "count" else _numeric(kind, column, inner, scope))
+
+
+def _quantile(node: exp.Expr, inner: exp.Expr, condition: exp.Expr | None, scope: Scope) -> Aggregate:
+    """MEDIAN(x), QUANTILE_CONT(x, level) or APPROX_QUANTILE(x, level), of a column with bounds or edges."""
+    share = node.args.get("expression") or node.args.get("quantile")
+    is_number = isinstance(share, exp.Literal) and not share.is_string
+    level = 0.5 if isinstance(node, exp.Median) else number(share.name) if is_number and share else None
+    if level is None or not 0 < level < 1:
+        remedy = "Write QUANTILE_CONT(column, 0.9)."
+        raise scope.refuse("A quantile needs a number between 0 and 1.", remedy, share or node)
+    column = column_name(inner, scope) if condition is None else filtered_name(inner, condition, scope)
+    declared = scope.schema.column(column)
+    if declared.is_temporal or not (declared.is_summable or declared.edges):
+        remedy = f"Declare bounds = [low, high] or edges = [...] for {column} in the schema."
+        raise scope.refuse(
+            f"A quantile needs a column with bounds or edges; {column} has none.", remedy, inner
+        )
+    return Quantile("quantile", column, float(level))
 
 
 def _persons(node: exp.Distinct, condition: exp.Expr | None, scope: Scope) -> Aggregate:

@@ -24,6 +24,7 @@ from dpxplain.model.query import (
     And,
     Comparison,
     Filter,
+    Histogram,
     IsNull,
     Literal_,
     Membership,
@@ -101,7 +102,7 @@ def grouping_parts(attributes: Sequence[T]) -> list[Sequence[T]]:
 
 def fits_condensed(query: Query, schema: Schema) -> bool:
     """Whether the condensed table can answer: numeric columns are only summed or counted, not filtered."""
-    if expressions(query, schema) or query.aggregate.kind in (*VARIANCES, "persons"):  # not kept
+    if expressions(query, schema) or query.aggregate.kind in (*VARIANCES, "persons", "quantile"):  # not kept
         return False
     measured = None if query.aggregate.column is None else schema.column(query.aggregate.column)
     is_kept = measured is None or measured.is_numeric or measured.is_summable
@@ -148,12 +149,18 @@ def grouped_select(
     if query.aggregate.kind == "persons":
         counted = exp.Count(this=exp.Distinct(expressions=[exp.column(PERSON)]))
     outputs.append(exp.alias_(counted, "count", copy=False))
-    if query.aggregate.kind not in ("count", "persons"):
+    if isinstance(query.aggregate, Histogram):
+        outputs.append(exp.alias_(_bin(query.aggregate, schema), "bin", copy=False))
+    if query.aggregate.kind not in ("count", "persons", "quantile"):
         added = _added(query, schema, condensed)
         total = exp.Cast(this=exp.Sum(this=added), to=exp.DataType.build("BIGINT"))
         outputs.append(exp.alias_(total, "total", copy=False))
     select = _select(outputs, query, schema, parameters, condensed=condensed)
-    keys = [[exp.column(code_column(schema, n)) for n in (*query.group_by, *s)] for s in subsets]
+    keys: list[list[exp.Expr]] = [
+        [exp.column(code_column(schema, n)) for n in (*query.group_by, *s)] for s in subsets
+    ]
+    if isinstance(query.aggregate, Histogram):
+        keys[0].append(_bin(query.aggregate, schema))
     if len(subsets) == 1:
         select = select.group_by(*keys[0], copy=False)
     else:
@@ -185,6 +192,14 @@ def row_select(
         added = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)])
         outputs.append(exp.alias_(added, "total", copy=False))
     return Rendered(_select(outputs, query, schema, parameters, condensed=condensed), parameters)
+
+
+def _bin(aggregate: Histogram, schema: Schema) -> exp.Expr:
+    """The number of a value's bin from 1; NULL for none."""
+    assert aggregate.column is not None
+    units = f"units_{_number(schema, aggregate.column)}"
+    low = schema.column(aggregate.column).grid.low
+    return exp.maybe_parse(f"(CAST({units} AS BIGINT) - ({low})) // {aggregate.width} + 1", dialect=DIALECT)
 
 
 def _added(query: Query, schema: Schema, condensed: bool) -> exp.Expr:

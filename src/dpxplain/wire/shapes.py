@@ -89,7 +89,16 @@ class AnswerPart(TypedDict):
     name: str
     expression: str  # the value as SQL writes it, which names it in any request
     aggregate: Literal[
-        "count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "persons", "formula"
+        "count",
+        "sum",
+        "avg",
+        "var_samp",
+        "var_pop",
+        "stddev_samp",
+        "stddev_pop",
+        "persons",
+        "quantile",
+        "formula",
     ]
     column: str | None
     subject: str  # what the values are called where the name promises too much: "clamped averages"; or ""

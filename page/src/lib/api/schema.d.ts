@@ -871,7 +871,7 @@ export interface components {
              * Aggregate
              * @enum {string}
              */
-            aggregate: "count" | "sum" | "avg" | "var_samp" | "var_pop" | "stddev_samp" | "stddev_pop" | "persons" | "formula";
+            aggregate: "count" | "sum" | "avg" | "var_samp" | "var_pop" | "stddev_samp" | "stddev_pop" | "persons" | "quantile" | "formula";
             /** Column */
             column: string | null;
             /** Subject */
