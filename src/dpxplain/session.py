@@ -51,7 +51,10 @@ def connect(
     insecure_seed: int | None = None,
     progress: Progress = silent,
 ) -> Session:
-    """Open a data set: a Parquet or CSV path or glob, a DataFrame or an Arrow table; or one at a server.
+    """Open a data set: files, a DataFrame, an Arrow table, a DuckDB relation or connection; or a server's.
+
+    Files are Parquet, CSV, JSON lines, Feather or Arrow IPC, by path, glob or list of paths; or a DuckDB
+    file, as "flights.duckdb::table" where it has several tables.
 
     `connect("https://host/data-set", token=...)` needs nothing else: schema, budget and history are the
     server's. The token may also stand in the environment as DPXPLAIN_TOKEN.

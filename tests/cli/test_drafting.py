@@ -79,6 +79,7 @@ def test_any_text_makes_valid_toml(name: str, values: set[str]) -> None:
         ("two\nlines_id", [1, 2] * 100, "identifier"),
         ("full name", [f"name {i}" for i in range(200)], "free text"),
         ("street", [f"street {i // 3 % 600}" for i in range(1_800)], "too many"),
+        ("plane", [f"N{i % 150}UA" for i in range(600)], "look like identifiers"),
         ("nothing", pa.array([None] * 200, pa.string()), "no value"),
         ("no number", [math.nan] * 200, "no value"),
         ("at", [datetime.datetime(2020, 1, 1)] * 200, "timestamp"),

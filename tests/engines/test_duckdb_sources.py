@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import gzip
+import json
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
+import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
@@ -82,6 +87,58 @@ def write_with_mark(folder: Path) -> str:
     return str(path)
 
 
+def write_gzip(folder: Path) -> str:
+    path = Path(separated(folder, ",", "data.csv"))
+    (folder / "data.csv.gz").write_bytes(gzip.compress(path.read_bytes()))
+    return str(folder / "data.csv.gz")
+
+
+def write_json_lines(folder: Path) -> str:
+    lines = "".join(f"{json.dumps(row)}\n" for row in TABLE.to_pylist())
+    (folder / "data.jsonl").write_text(lines)
+    return str(folder / "data.jsonl")
+
+
+def write_json_gzip(folder: Path) -> str:
+    (folder / "data.ndjson.gz").write_bytes(gzip.compress(Path(write_json_lines(folder)).read_bytes()))
+    return str(folder / "data.ndjson.gz")
+
+
+def write_feather(folder: Path) -> Path:
+    pyarrow.feather.write_feather(TABLE, folder / "data.feather")
+    return folder / "data.feather"
+
+
+def write_ipc_stream(folder: Path) -> str:
+    with pa.OSFile(str(folder / "data.arrow"), "wb") as file, pa.ipc.new_stream(file, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    return str(folder / "data.arrow")
+
+
+def write_list(folder: Path) -> list[str]:
+    write_parts(folder)
+    return [str(folder / "part-1.parquet"), str(folder / "part-2.parquet")]
+
+
+def write_database(folder: Path) -> str:
+    with duckdb.connect(folder / "data.duckdb") as connection:
+        connection.register("rows", TABLE)
+        connection.execute('CREATE TABLE "the rows" AS FROM rows')
+        connection.execute("CREATE TABLE t AS FROM rows")
+    return str(folder / "data.duckdb")
+
+
+def duckdb_relation(_folder: Path) -> duckdb.DuckDBPyRelation:
+    return duckdb.connect().from_arrow(TABLE).filter("TRUE")
+
+
+def duckdb_connection(_folder: Path) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.register("rows", TABLE)
+    connection.execute("CREATE VIEW t AS FROM rows")
+    return connection
+
+
 def separated(folder: Path, delimiter: str, name: str) -> str:
     pyarrow.csv.write_csv(TABLE, folder / name, pyarrow.csv.WriteOptions(delimiter=delimiter))
     return str(folder / name)
@@ -95,6 +152,16 @@ SOURCES: dict[str, Callable[[Path], object]] = {
     "tsv": write_tsv,
     "csv with semicolons": write_semicolons,
     "csv of a spreadsheet": write_with_mark,
+    "csv, compressed": write_gzip,
+    "json lines": write_json_lines,
+    "json lines, compressed": write_json_gzip,
+    "feather": write_feather,
+    "arrow stream": write_ipc_stream,
+    "list of paths": write_list,
+    "duckdb file": write_database,
+    "duckdb file and table": lambda folder: f"{write_database(folder)}::the rows",
+    "duckdb relation": duckdb_relation,
+    "duckdb connection": duckdb_connection,
     "arrow": lambda _: TABLE,
     "arrow with dictionaries": lambda _: TABLE.set_column(0, "sex", TABLE["sex"].dictionary_encode()),
     "pandas": lambda _: TABLE.to_pandas(),
@@ -159,8 +226,75 @@ def test_a_directory_or_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     refusal(tmp_path / "folder.parquet", SourceError)
     (tmp_path / "folder.csv").mkdir()
     refusal(tmp_path / "folder.csv", SourceError)
-    (tmp_path / "data.xlsx").write_text(CANARY)
-    assert "neither Parquet nor CSV" in refusal(tmp_path / "data.xlsx", SourceError).problem
+    (tmp_path / "data.unknown").write_text(CANARY)
+    assert "not read" in refusal(tmp_path / "data.unknown", SourceError).problem
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("data.xlsx", "Excel"), ("data.sas7bdat", "SAS"), ("data.json", "JSON lines"), ("data.dta", "Stata")],
+)
+def test_a_file_that_is_not_read_is_called_what_it_is(name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(CANARY)
+    error = refusal(tmp_path / name, SourceError)
+    assert words in error.problem
+    assert "DataFrame" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("s3://bucket/flights.parquet", "Object storage"),
+        ("gs://bucket/*.parquet", "Object storage"),
+        ("http://host/flights.csv", "web address"),
+        ("mysql://user:secret@host/db", "database at mysql"),
+        ("snowflake://account/db", "database at snowflake"),
+        ("file:///tmp/flights.csv", "by its path"),
+        (Path("data") / "s3://bucket/flights.parquet", "Object storage"),
+    ],
+)
+def test_an_address_that_is_not_read_is_refused_with_what_to_do_instead(address: Any, words: str) -> None:
+    error = refusal(address, SourceError)
+    assert words in error.problem
+    assert "secret" not in str(error)
+
+
+def test_files_of_different_kinds_make_no_source(tmp_path: Path) -> None:
+    assert "different kinds" in refusal([write_parquet(tmp_path), write_csv(tmp_path)], SourceError).problem
+
+
+def test_a_database_without_the_table_says_which_tables_it_has(tmp_path: Path) -> None:
+    error = refusal(f"{write_database(tmp_path)}::flights", SourceError)
+    assert "no table flights" in error.problem
+    assert "t, the rows" in error.remedy
+    refusal(duckdb.connect(), SourceError)
+
+
+def test_a_database_file_can_be_written_by_others_once_the_engine_is_open(tmp_path: Path) -> None:
+    path = write_database(tmp_path)
+    engine = DuckDBEngine(path, SCHEMA)
+    with duckdb.connect(path) as connection:
+        connection.execute("DELETE FROM t")
+    assert engine.grouped(Query("t", (), Aggregate("count")), ((),)).reveal().count.tolist() == [4]
+    engine.close()
+    with duckdb.connect(path):
+        refusal(path, SourceError)
+
+
+def test_damaged_files_of_every_kind_are_refused(tmp_path: Path) -> None:
+    for name in ("data.jsonl", "data.feather", "data.duckdb", "data.ndjson.gz", "data.csv.gz"):
+        (tmp_path / name).write_text(f'{CANARY} {{"sex": 31337.125\n')
+        refusal(tmp_path / name, SourceError)
+    first = {"sex": "F", "kids": 0, "member": True, "pay": 1}
+    (tmp_path / "data.jsonl").write_text(f"{json.dumps(first)}\n{CANARY}\n")
+    refusal(tmp_path / "data.jsonl", SourceError)
+
+
+def test_the_first_line_of_json_lines_decides_and_no_other(tmp_path: Path) -> None:
+    first = {"sex": "F", "kids": 0, "member": True, "pay": 1.5}
+    odd = [{"kids": "x", "extra": [1]}, {"sex": {"a": 1}, "pay": "2"}, {"sex": None, "pay": True}]
+    (tmp_path / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in (first, *odd)))
+    assert cells(tmp_path / "data.jsonl", "sex") == {1: (1, 3), 0: (1, 4)}
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut short", "noise", "text"])

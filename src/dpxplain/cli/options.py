@@ -25,7 +25,8 @@ Data = Annotated[
     str | None,
     typer.Option(
         "--data", metavar="PATH|URL", envvar="DPXPLAIN_DATA", rich_help_panel=_WHERE,
-        help="Parquet or CSV file or glob, or https://host/data-set; default: the schema's table.source.",
+        help="File or glob (Parquet, CSV, JSON lines, Feather, DuckDB), or https://host/data-set; "
+        "default: the schema's table.source.",
     ),
 ]  # fmt: skip
 SchemaFile = Annotated[

@@ -34,7 +34,7 @@ def schema_root(context: typer.Context) -> None:
 
 @schema_app.command("init")
 def init(
-    data: Annotated[str, typer.Argument(metavar="FILE", help="Parquet or CSV file or glob.")],
+    data: Annotated[str, typer.Argument(metavar="FILE", help="File or glob; or file.duckdb::table.")],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE.toml", help="Where to write; - for stdout.")
     ] = DEFAULT_SCHEMA,

@@ -43,6 +43,7 @@ highest earner. Before you use or share this file, review each of them against p
 _LINE = 100
 _LEAST = 1e-100  # smaller or larger numbers than this and its inverse are no measurements
 _MOST_AGES = 120
+_MOST_CODES = 100
 _SHORT = 30  # a longer list is marked as one to be confirmed
 _ID_NAME = re.compile(r"(^|_)(id|uuid|guid|ssn|email|phone)s?$", re.IGNORECASE)
 
@@ -181,8 +182,20 @@ def _unit_candidates(columns: Sequence[ColumnProfile]) -> list[ColumnProfile]:
         if column.distinct > 1
         and column.most_rows > 1
         and column.kind in ("text", "numbers")
-        and (_ID_NAME.search(column.name) or (column.kind == "text" and not column.values))
+        and (
+            _ID_NAME.search(column.name)
+            or (column.kind == "text" and not column.values)
+            or _is_coded_id(column)
+        )
     ]
+
+
+def _is_coded_id(column: ColumnProfile) -> bool:
+    """Whether there are many values and nearly all are letters with a number, such as tail numbers."""
+    numbered = sum(
+        re.fullmatch(r"[A-Za-z]+[-_ ]?\d+[A-Za-z0-9]*", str(value)) is not None for value in column.values
+    )
+    return column.kind == "text" and column.distinct > _MOST_CODES and numbered > 0.9 * column.distinct
 
 
 def _privacy(rho: float, units: Sequence[ColumnProfile]) -> Table:
@@ -236,6 +249,8 @@ def _reason_to_leave_out(column: ColumnProfile) -> str:
         return ""
     if unique:
         return "nearly every row has a value of its own, so it looks like an identifier or free text."
+    if _is_coded_id(column):
+        return "its values look like identifiers; if they tell people apart, privacy.unit may name it."
     if column.kind == "text" and not column.values:
         return (
             f"about {column.distinct:,} different values are too many to list; if it tells people apart, "
@@ -320,7 +335,8 @@ def _number(value: float) -> int | float:
 
 def _table_name(source: str) -> str:
     """The file's name as an SQL name."""
-    stem = re.sub(r"[^a-z0-9]+", "_", Path(source).name.split(".")[0].lower()).strip("_")
+    name = source.rpartition("::")[2] if "::" in source else Path(source).name.split(".")[0]
+    stem = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     return stem if stem[:1].isalpha() else f"data_{stem}".rstrip("_")
 
 

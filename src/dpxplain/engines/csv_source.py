@@ -7,7 +7,10 @@ them would be missing without a word.
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 from collections.abc import Sequence
+from typing import Any
 
 import duckdb
 
@@ -79,7 +82,7 @@ def check_csv(relation: duckdb.DuckDBPyRelation, files: Sequence[str], delimiter
 
 def _header(file: str) -> tuple[str, tuple[str, ...]]:
     """The delimiter that splits the header line into the most names, and the names."""
-    with open(file, encoding="utf-8-sig", newline="") as text:
+    with io.TextIOWrapper(_opened(file), encoding="utf-8-sig", newline="") as text:
         readings = []
         for delimiter in _DELIMITERS:
             text.seek(0)
@@ -88,5 +91,10 @@ def _header(file: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _has_quotes(file: str) -> bool:
-    with open(file, "rb") as content:
+    with _opened(file) as content:
         return any(b'"' in chunk for chunk in iter(lambda: content.read(_CHUNK), b""))
+
+
+def _opened(file: str) -> Any:
+    """A file of bytes, decompressed where its name says so."""
+    return gzip.open(file) if file.lower().endswith(".gz") else open(file, "rb")

@@ -1,4 +1,4 @@
-"""The embedded engine: DuckDB over Parquet, CSV, DataFrames or Arrow tables.
+"""The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
 
 Opening encodes the declared columns once, so that every later pass groups small integers. Errors of
 DuckDB can quote values, so none of their text is passed on.
@@ -24,6 +24,7 @@ from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file
 from dpxplain.engines.engine import Grouped, Recognised
 from dpxplain.engines.source_files import FileSource
+from dpxplain.engines.source_kinds import is_path
 from dpxplain.engines.source_table import TableSource, table_digest
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
@@ -78,7 +79,7 @@ class DuckDBEngine:
         self.schema = schema
         self._source, self._memory = Confidential(source), memory
         self.source: FileSource | TableSource = (
-            FileSource(source) if isinstance(source, str | Path) else TableSource(source)
+            FileSource(source) if is_path(source) else TableSource(source)  # type: ignore[arg-type]
         )
         self._connection = open_connection(memory)
         self._condensed = False
@@ -117,7 +118,7 @@ class DuckDBEngine:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
         connection = open_connection(self._memory)
         with closing(connection), interruptible(connection.interrupt):
-            opened = open_source(connection, source)
+            opened = open_source(connection, source, self.schema.table.name)
             opened.check_rows()
             opened.relation.create_view("source")
             rows = self._encoded_rows(encoding(self.schema, connection), fit_columns(self.schema))
@@ -178,7 +179,7 @@ class DuckDBEngine:
         return f"WITH {DERIVED} AS NOT MATERIALIZED ({rows}) {sql}", [*further, *parameters]
 
     def _encode(self, source: object, cache_folder: Path | None, recognised: Recognised) -> None:
-        opened = open_source(self._connection, source)
+        opened = open_source(self._connection, source, self.schema.table.name)
         check_columns(self.schema, opened.types, opened.untyped)
         derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
         rows, parameters = with_derived(
@@ -198,6 +199,7 @@ class DuckDBEngine:
                 self._connection.execute("DROP VIEW source")
                 if cache is not None:
                     cache.store(self._connection, identity)
+            opened.release()
             self._condensed = self._condense()
             self._connection.execute("SET enable_external_access = false")
 

@@ -25,7 +25,7 @@ def source_figures(source: object, schema: Schema, *, memory: str | None = None)
     """The figures of a source; refuses one whose columns contradict the schema."""
     connection = open_connection(memory)
     try:
-        opened = open_source(connection, source)
+        opened = open_source(connection, source, schema.table.name)
         check_columns(schema, opened.types, opened.untyped)
         unreadable = SourceError(
             f"The source of {schema.table.name} could not be read to its end.",

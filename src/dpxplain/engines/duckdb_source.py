@@ -1,4 +1,4 @@
-"""Opens a curator's source in DuckDB: files, globs, DataFrames, Arrow tables. Reads no values by itself.
+"""Opens a curator's source in DuckDB: files, databases, DataFrames, Arrow tables. Reads no values by itself.
 
 Errors of DuckDB, Arrow and pandas can quote values, so none of their text is passed on.
 """
@@ -6,7 +6,6 @@ Errors of DuckDB, Arrow and pandas can quote values, so none of their text is pa
 from __future__ import annotations
 
 import contextlib
-import glob
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,17 @@ from typing import Any
 import duckdb
 
 from dpxplain.engines.csv_source import check_csv, open_csv
+from dpxplain.engines.other_sources import open_json_lines, read_arrow
+from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
 from dpxplain.errors import DPXPlainError, InternalError, SourceError
+
+_FILE_NAMES = {
+    "parquet": "Parquet",
+    "csv": "CSV",
+    "json lines": "JSON lines",
+    "arrow": "Arrow",
+    "duckdb": "DuckDB",
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,7 @@ class OpenedSource:
     files: tuple[str, ...] = ()  # none for what lives in memory
     untyped: frozenset[str] = frozenset()  # columns that have no type of their own
     check_rows: Callable[[], None] = lambda: None  # refuses rows that would be misread; may read them all
+    release: Callable[[], None] = lambda: None  # lets go of a database that others may want to write
 
     @property
     def types(self) -> dict[str, str]:
@@ -44,42 +54,115 @@ def open_connection(memory: str | None = None) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def open_source(connection: duckdb.DuckDBPyConnection, source: object) -> OpenedSource:
-    """The source, opened by what it is: a path or glob of files, or a table in memory."""
-    if isinstance(source, str | Path):
-        return _open_files(connection, str(source))
+def open_source(
+    connection: duckdb.DuckDBPyConnection, source: object, table: str | None = None
+) -> OpenedSource:
+    """The source, opened by what it is: files, a DuckDB relation or connection, or a table in memory.
+
+    `table` is the data set's name, by which a database's table is found where the source names none.
+    """
+    if is_path(source):
+        return _open_files(connection, source_files(source), table)  # type: ignore[arg-type]
+    if isinstance(source, duckdb.DuckDBPyConnection):
+        return _open_connected(connection, source, table)
     with quiet(
         SourceError(
             f"A source of type {type(source).__name__} cannot be opened.",
-            remedy="Pass a path, a pandas or polars DataFrame, or an Arrow table.",
+            remedy="Pass a path, a pandas or polars DataFrame, an Arrow table, or a DuckDB relation.",
         )
     ):
+        if isinstance(source, duckdb.DuckDBPyRelation):
+            source = source.to_arrow_table()  # it belongs to another database
         untyped = _untyped_columns(source)
         connection.register("given", _with_text(source, untyped) if untyped else source)
         return OpenedSource(connection.table("given"), untyped=untyped)
 
 
-def _open_files(connection: duckdb.DuckDBPyConnection, path: str) -> OpenedSource:
-    files = sorted(glob.glob(path))
-    if not files:
-        raise SourceError(
-            f"There is no file {path}.", remedy="Check the path; globs such as data/*.parquet work."
-        )
-    suffixes = {Path(file).suffix.lower() for file in files}
-    with quiet(SourceError(f"{path} cannot be read.", remedy="Is it a whole Parquet or CSV file?")):
-        if suffixes <= {".parquet", ".pq"}:
-            return OpenedSource(connection.read_parquet(files), tuple(files))
-        if suffixes <= {".csv", ".tsv"}:
-            relation, delimiter = open_csv(connection, files)
+def _open_files(connection: duckdb.DuckDBPyConnection, found: SourceFiles, table: str | None) -> OpenedSource:
+    name = found.files[0] if len(found.files) == 1 else f"One of {len(found.files)} files"
+    unreadable = SourceError(
+        f"{name} cannot be read.", remedy=f"Is it a whole {_FILE_NAMES[found.kind]} file?"
+    )
+    with quiet(unreadable):
+        if found.kind == "parquet":
+            return OpenedSource(connection.read_parquet(list(found.files)), found.files)
+        if found.kind == "csv":
+            relation, delimiter = open_csv(connection, found.files)
             return OpenedSource(
                 relation,
-                tuple(files),
+                found.files,
                 untyped=frozenset(relation.columns),
-                check_rows=lambda: check_csv(relation, files, delimiter),
+                check_rows=lambda: check_csv(relation, found.files, delimiter),
             )
-    raise SourceError(
-        f"{path} is neither Parquet nor CSV.", remedy="Use a .parquet or .csv file, or a DataFrame."
+        if found.kind == "json lines":
+            relation = open_json_lines(connection, found.files)
+            return OpenedSource(relation, found.files, untyped=frozenset(relation.columns))
+        if found.kind == "arrow":
+            connection.register("given", read_arrow(found.files))
+            return OpenedSource(connection.table("given"), found.files)
+        return _open_database(connection, found, table)
+
+
+def _open_database(
+    connection: duckdb.DuckDBPyConnection, found: SourceFiles, table: str | None
+) -> OpenedSource:
+    """A table of a DuckDB file, attached read-only until the source is released."""
+    path = found.files[0].replace("'", "''")
+    in_use = SourceError(
+        f"{found.files[0]} is not a DuckDB file that can be opened now.",
+        remedy="If this program has it open, pass its connection or relation; another program must close it.",
     )
+    with quiet(in_use):
+        connection.execute(f"ATTACH '{path}' AS attached (READ_ONLY)")
+    tables = connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'attached' UNION ALL "
+        "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'attached' AND NOT internal"
+    ).fetchall()
+    schema, name = _chosen_table(found.files[0], [(str(a), str(b)) for a, b in tables], found.table, table)
+    qualified = ".".join('"' + part.replace('"', '""') + '"' for part in ("attached", schema, name))
+
+    def detach() -> None:
+        connection.execute("DETACH attached")
+
+    return OpenedSource(
+        connection.sql(f"FROM {qualified}"),
+        found.files,
+        release=detach,
+    )
+
+
+def _chosen_table(
+    file: str, tables: list[tuple[str, str]], named: str | None, declared: str | None
+) -> tuple[str, str]:
+    """The table that was named with ::, or else the one of the data set's name, or else the only one."""
+    wanted = named if named is not None else declared
+    matching = [pair for pair in tables if wanted in (pair[1], ".".join(pair))]
+    if len(matching) == 1:
+        return matching[0]
+    if named is None and len(tables) == 1:
+        return tables[0]
+    names = ", ".join(sorted(table for _, table in tables)) or "none"
+    raise SourceError(
+        f"{file} has no table {wanted}." if wanted is not None else f"{file} has {len(tables)} tables.",
+        remedy=f"Name one as {Path(file).name}::TABLE; its tables are: {names}.",
+    )
+
+
+def _open_connected(
+    connection: duckdb.DuckDBPyConnection, source: duckdb.DuckDBPyConnection, table: str | None
+) -> OpenedSource:
+    """The table of the data set's name at somebody's own connection."""
+    missing = SourceError(
+        f"The DuckDB connection has no table or view {table}."
+        if table
+        else "A DuckDB connection has many tables.",
+        remedy='Pass one of them, as connection.table("flights"), or name it as the schema names its table.',
+    )
+    if table is None:
+        raise missing
+    with quiet(missing):
+        connection.register("given", source.table('"' + table.replace('"', '""') + '"').to_arrow_table())
+        return OpenedSource(connection.table("given"))
 
 
 def _untyped_columns(source: object) -> frozenset[str]:

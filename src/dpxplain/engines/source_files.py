@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpxplain.engines.engine import Recognised
+from dpxplain.engines.source_kinds import find_files
 from dpxplain.errors import SourceError
 from dpxplain.model.content_digest import ContentDigest
 
@@ -115,7 +115,7 @@ def file_states(patterns: Sequence[str]) -> FileStates:
     states: list[tuple[str | int, ...]] = []
     for pattern in patterns:
         try:
-            names = sorted(glob.glob(pattern))
+            names = find_files(pattern)
             stats = [os.stat(name) for name in names]
         except OSError:
             return ()

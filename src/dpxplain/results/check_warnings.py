@@ -157,7 +157,15 @@ def _proposed(
 
 
 def _number_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
-    assert figures.numbers is not None
+    if figures.numbers is None:  # of dates and timestamps only the rows that fit no declaration are counted
+        if figures.odd:
+            texts = [text for text, _ in figures.odd_texts]
+            yield _warning(
+                name, "dates", figures.odd, figures,
+                f"{_of(figures.odd, figures)} hold no date, or one outside the edges: {_several(texts)}.",
+                "Write ISO dates in the source, or add edges.", "", texts[:_TO_DECLARE],
+            )  # fmt: skip
+        return
     if figures.odd:
         yield _not_numbers(name, figures)
     if column.bounds is not None and column.is_summable:

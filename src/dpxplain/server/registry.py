@@ -6,7 +6,6 @@ data. A file that became invalid is not taken over: the data set stays open unde
 
 from __future__ import annotations
 
-import glob
 import logging
 import os
 import re
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_check import source_figures
+from dpxplain.engines.source_kinds import find_files
 from dpxplain.errors import BadRequest, DataChanged, DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
@@ -360,7 +360,7 @@ def _write_atomically(file: Path, text: str) -> None:
 def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
     """Refuses sources outside `home`, after links and globs are followed."""
     source = _source(schema, folder)
-    paths = [Path(match) for match in glob.glob(str(source))] or [source]
+    paths = [Path(match) for match in find_files(source)] or [source]
     if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
         raise SourceError(
             "table.source: lies outside the server's data folder.",
@@ -383,7 +383,7 @@ def _source(schema: Schema, folder: Path) -> Path:
 
 def _identities(schema: Schema, folder: Path) -> frozenset[tuple[int, int]]:
     """Device and inode of the source's files, whatever names and links lead to them."""
-    paths = (Path(match) for match in glob.glob(str(_source(schema, folder))))
+    paths = (Path(match) for match in find_files(_source(schema, folder)))
     return frozenset((status.st_dev, status.st_ino) for status in (path.stat() for path in paths))
 
 

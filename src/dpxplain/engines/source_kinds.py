@@ -1,0 +1,150 @@
+"""What kind of source a path names, and which files belong to it. Opens none of them.
+
+The one place that knows kinds of files, and the sentences for those that are not read.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dpxplain.errors import SourceError
+
+FileKind = Literal["parquet", "csv", "json lines", "arrow", "duckdb"]
+
+_KINDS: dict[str, FileKind] = {
+    ".parquet": "parquet", ".pq": "parquet",
+    ".csv": "csv", ".tsv": "csv", ".csv.gz": "csv", ".tsv.gz": "csv",
+    ".jsonl": "json lines", ".ndjson": "json lines", ".jsonl.gz": "json lines", ".ndjson.gz": "json lines",
+    ".feather": "arrow", ".arrow": "arrow", ".ipc": "arrow",
+    ".duckdb": "duckdb", ".ddb": "duckdb",
+}  # fmt: skip
+_TABLE_MARK = "::"  # file.duckdb::table
+_SCHEME = re.compile(r"(?:^|/)([A-Za-z][A-Za-z0-9+.-]+):/{1,2}")  # paths join to folder/s3:/bucket
+_HANDED_OVER = "Read it with pandas, Polars or DuckDB and pass the DataFrame or relation."
+_READ = "Use Parquet, CSV, JSON lines, Feather or a DuckDB file; or pass a DataFrame."
+_STORES = {
+    "s3",
+    "s3a",
+    "gs",
+    "gcs",
+    "az",
+    "azure",
+    "abfs",
+    "abfss",
+    "wasbs",
+    "hdfs",
+    "hf",
+    "r2",
+    "ftp",
+    "sftp",
+}
+_OTHER_FILES = {
+    ".xlsx": "an Excel workbook", ".xls": "an Excel workbook", ".ods": "a spreadsheet",
+    ".sas7bdat": "a SAS table", ".xpt": "a SAS file", ".sav": "an SPSS file", ".dta": "a Stata file",
+    ".rds": "an R object", ".rdata": "an R workspace", ".json": "a JSON document, not JSON lines",
+    ".orc": "an ORC file", ".avro": "an Avro file", ".db": "a database file", ".sqlite": "an SQLite database",
+    ".zip": "an archive", ".gz": "a compressed file", ".pkl": "a Python pickle",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The files of one source, all of one kind; `table` is the one named in a DuckDB file."""
+
+    kind: FileKind
+    files: tuple[str, ...]
+    table: str | None = None
+
+
+def is_path(source: object) -> bool:
+    """Whether a source is a path, or a list of paths."""
+    if isinstance(source, list | tuple):
+        return bool(source) and all(isinstance(part, str | Path) for part in source)
+    return isinstance(source, str | Path)
+
+
+def find_files(source: str | Path) -> list[str]:
+    """The files that a path, glob or file::table names, without looking at their kind."""
+    return sorted(glob.glob(_split(str(source))[0]))
+
+
+def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
+    """The files of a source; refuses what is not there, not of one kind, or not read at all."""
+    if isinstance(source, str | Path):
+        return _files_of(str(source))
+    if not all(map(find_files, source)):
+        # A list of texts may well be data by mistake, so it is not repeated.
+        raise SourceError("A path of the list names no file.", remedy="Check each path of the list.")
+    parts = [_files_of(str(path)) for path in source]
+    kinds = {part.kind for part in parts}
+    if len(kinds) > 1:
+        raise SourceError(
+            f"The paths name files of different kinds: {', '.join(sorted(kinds))}.",
+            remedy="Give files of one kind and with the same columns.",
+        )
+    files = tuple(dict.fromkeys(file for part in parts for file in part.files))
+    if parts[0].kind == "duckdb" and len(files) > 1:
+        raise SourceError("Several DuckDB files were named.", remedy="Name one; join its tables in a view.")
+    return SourceFiles(parts[0].kind, files, parts[0].table)
+
+
+def _files_of(path: str) -> SourceFiles:
+    name, table = _split(path)
+    files = find_files(path)
+    scheme = _SCHEME.search(path)
+    if not files and scheme is not None:
+        raise _unsupported_scheme(scheme[1].lower())
+    if not files:
+        raise SourceError(
+            f"There is no file {name}.", remedy="Check the path; globs such as data/*.parquet work."
+        )
+    suffixes = {_suffix(file) for file in files}
+    kinds = {_KINDS.get(suffix) for suffix in suffixes}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None:
+        raise _unread(name, suffixes)
+    return SourceFiles(kind, tuple(files), table)
+
+
+def _split(path: str) -> tuple[str, str | None]:
+    """The file and the table of file.duckdb::table."""
+    name, mark, table = path.rpartition(_TABLE_MARK)
+    return (name, table) if mark and _KINDS.get(_suffix(name)) == "duckdb" else (path, None)
+
+
+def _suffix(file: str) -> str:
+    """The ending that tells the kind, .csv.gz rather than .gz."""
+    suffixes = Path(file).suffixes[-2:]
+    return next(
+        (s for s in ("".join(suffixes).lower(), *reversed(suffixes)) if s.lower() in _KINDS), ""
+    ).lower() or (suffixes[-1].lower() if suffixes else "")
+
+
+def _unread(path: str, suffixes: set[str]) -> SourceError:
+    suffix = next(iter(suffixes)) if len(suffixes) == 1 else None
+    if suffix is None:
+        return SourceError(f"{path} names files of different kinds.", remedy="Name files of one kind.")
+    if suffix in _OTHER_FILES:
+        return SourceError(f"{path} is {_OTHER_FILES[suffix]}, which is not read.", remedy=_HANDED_OVER)
+    return SourceError(f"{path} is of a kind that is not read.", remedy=_READ)
+
+
+def _unsupported_scheme(scheme: str) -> SourceError:
+    if scheme in ("http", "https"):
+        return SourceError(
+            "A file at a web address is not opened.",
+            remedy="Download it first; https://host/data-set is how a DPXPlain server is named.",
+        )
+    if scheme in _STORES:
+        return SourceError(
+            f"Object storage ({scheme}://) is not read.",
+            remedy=f"Copy the files to this computer. {_HANDED_OVER}",
+        )
+    if scheme == "file":
+        return SourceError("A file is named by its path, without file://.", remedy="Leave file:// out.")
+    return SourceError(f"A database at {scheme}:// is not read.", remedy=_HANDED_OVER)
