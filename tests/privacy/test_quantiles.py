@@ -63,6 +63,7 @@ def test_with_much_budget_it_is_the_quantile_within_a_bin(owner: Session, sql: s
     assert gap.interval[0] <= gap.estimate <= gap.interval[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["many", "few"])
 @pytest.mark.parametrize("rho", [0.02, 1.0])
 @pytest.mark.parametrize("level", [0.1, 0.5])

@@ -201,8 +201,8 @@ def test_the_truth_of_an_answer_is_what_duckdb_says(
 ) -> None:
     expected = engine.execute(sql).fetchall()
     rows = truths(owner.query(sql, rho=RHO))
-    if "ORDER BY" not in sql:
-        rows, expected = sorted(rows, key=str), sorted(expected, key=str)
+    # Groups whose true values are nearly equal may stand in another order: it is that of the released values.
+    rows, expected = sorted(rows, key=str), sorted(expected, key=str)
     assert len(rows) == len(expected)
     assert all(same(row, other) for row, other in zip(rows, expected, strict=True)), (rows, expected)
 
@@ -210,7 +210,7 @@ def test_the_truth_of_an_answer_is_what_duckdb_says(
 @pytest.mark.parametrize("sql", ANSWERED)
 def test_every_interval_holds_its_estimate_and_the_terminal_shows_it(sql: str, owner: Session) -> None:
     answer = owner.query(sql, rho=RHO)
-    assert answer.free
+    assert owner.query(sql, rho=RHO).free
     for part in answer.answers if isinstance(answer, Answers) else [answer]:
         for row in part:
             assert row.interval[0] <= row.estimate <= row.interval[1]
@@ -219,10 +219,13 @@ def test_every_interval_holds_its_estimate_and_the_terminal_shows_it(sql: str, o
 
 # The offending characters stand between » and «; then a word of the remedy.
 REFUSED = [
-    ("SELECT carrier, »MIN«(arr_delay) FROM flights GROUP BY carrier", "COUNT, SUM and AVG"),
-    ("SELECT carrier, »MAX«(arr_delay) - MIN(arr_delay) FROM flights GROUP BY carrier", "declared bounds"),
+    ("SELECT carrier, »MIN«(arr_delay) FROM flights GROUP BY carrier", "QUANTILE_CONT"),
+    ("SELECT carrier, »MAX«(arr_delay) - MIN(arr_delay) FROM flights GROUP BY carrier", "QUANTILE_CONT"),
     ("SELECT carrier, COUNT(*) »OVER« (PARTITION BY carrier) FROM flights", "GROUP BY"),
-    ("SELECT carrier, »RANK«() OVER (ORDER BY AVG(arr_delay)) FROM flights GROUP BY carrier", "Only COUNT"),
+    (
+        "SELECT carrier, »RANK«() OVER (ORDER BY AVG(arr_delay)) FROM flights GROUP BY carrier",
+        "Answered are COUNT",
+    ),
     ("SELECT COUNT(*) FROM flights f »JOIN« airlines a ON f.carrier = a.carrier", "one table"),
     ("SELECT COUNT(*) FROM flights LEFT »JOIN« flights AS g USING (carrier)", "one table"),
     ("SELECT COUNT(*) FROM flights »UNION« ALL SELECT COUNT(*) FROM flights", "combine the released"),

@@ -123,9 +123,9 @@ def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
 
 # Functions people try, and the way round each.
 FUNCTIONS: dict[str, str] = {
-    "MIN": "Only COUNT, SUM and AVG are answered; the declared bounds or edges say where values lie.",
-    "MAX": "Only COUNT, SUM and AVG are answered; the declared bounds or edges say where values lie.",
-    "MEDIAN": "Only COUNT, SUM and AVG are answered; ask COUNT(*) grouped by a binned column.",
+    "MIN": "One row decides it, so noise would drown it; ask for QUANTILE_CONT(column, 0.05).",
+    "MAX": "One row decides it, so noise would drown it; ask for QUANTILE_CONT(column, 0.95).",
+    "PERCENTILE_CONT": "Write QUANTILE_CONT(column, level).",
     "MEAN": "Write AVG(column).",
     "IIF": "Write CASE WHEN condition THEN a ELSE b END.",
     "COUNT_IF": "Write COUNT(*) FILTER (WHERE condition).",
@@ -133,5 +133,6 @@ FUNCTIONS: dict[str, str] = {
     "NOW": "Write the value itself.",
 }
 FUNCTION = (
-    "Only COUNT, SUM and AVG are answered, and CASE, COALESCE, CAST, EXTRACT, ROUND and the like in them."
+    "Answered are COUNT, SUM, AVG, VARIANCE, STDDEV and MEDIAN, and CASE, COALESCE, CAST, EXTRACT, ROUND "
+    "and the like in them."
 )

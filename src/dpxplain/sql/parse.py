@@ -68,8 +68,8 @@ def parse(sql: str, schema: Schema) -> Statement:
     >>> parse("SELECT sex, MAX(pay) FROM people GROUP BY sex", schema)
     Traceback (most recent call last):
     ...
-    dpxplain.errors.QueryRefused: line 1, column 13: The function MAX is not answered. Only COUNT, SUM and \
-AVG are answered; the declared bounds or edges say where values lie.
+    dpxplain.errors.QueryRefused: line 1, column 13: The function MAX is not answered. One row decides \
+it, so noise would drown it; ask for QUANTILE_CONT(column, 0.95).
     """
     text = plain(sql)  # a str subclass could equal another text's cache key
     if type(text) is not str:
