@@ -113,12 +113,12 @@ def test_a_preparation_under_an_older_schema_stands_in_nobodys_way(tmp_path: Pat
         columns = {"g": {"values": ["A", "B"]}, name: {"edges": [0, 40, 80]}, "size": {"edges": [0, 40, 80]}}
         return {"table": {"name": "t"}, "privacy": {"rho": 10.0}, "columns": columns}
 
-    sql, rows = "SELECT g, COUNT(*) FROM t GROUP BY g", {"g": ["A", "B"] * 50, "size": [10, 50] * 50}
-    with dpx.connect(pa.table(rows | {"age": [30, 50] * 50}), declared("age"), workspace=tmp_path) as session:
+    sql, ages = "SELECT g, COUNT(*) FROM t GROUP BY g", [30, 50] * 50
+    rows = pa.table({"g": ["A", "B"] * 50, "size": [10, 50] * 50, "age": ages, "years": ages})
+    with dpx.connect(rows, declared("age"), workspace=tmp_path) as session:
         family = {"predicates": [read(predicate, session.schema)]}
         session.query(sql, rho=0.1).prepare(rho=0.1, **family)
-    renamed = pa.table(rows | {"years": [30, 50] * 50})
-    with dpx.connect(renamed, declared("years"), workspace=tmp_path) as session:
+    with dpx.connect(rows, declared("years"), workspace=tmp_path) as session:
         question = session.query(sql, rho=0.1).why("A", "B")
         # The second is dearer: `auto` may choose marginals too, and what they cost once is free afterwards.
         for mechanism, rho in (("auto", 0.1), ("marginals", 0.2)):

@@ -99,20 +99,22 @@ class DuckDBEngine:
         return Confidential(self._scan(query, subsets))
 
     def fit(self) -> Confidential[FitCounts]:
-        counts = self._source.map(self._fit)
-        if not self._holds_same():
+        is_same = False
+
+        def fit_and_compare(source: object) -> FitCounts:
+            nonlocal is_same
+            counts = self._fit(source)
+            is_same = self.source.holds_same(source, self._digest)
+            return counts
+
+        counts = self._source.map(fit_and_compare)
+        if not is_same:
             raise DataChanged.of(self.schema.table.name, charged=True)
         return counts
 
-    @sealed
-    def _holds_same(self) -> bool:
-        """Whether the source, read again, is what was encoded."""
-
-        def digest(table: object) -> ContentDigest:
-            with closing(open_connection(self._memory)) as connection:
-                return table_digest(open_source(connection, table).relation.to_arrow_reader())
-
-        return self.source.holds_same(digest)
+    def _digest(self, table: object) -> ContentDigest:
+        with closing(open_connection(self._memory)) as connection:
+            return table_digest(open_source(connection, table).relation.to_arrow_reader())
 
     def _fit(self, source: object) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""

@@ -92,7 +92,7 @@ class FileSource:
         if file_states(self._patterns) != self._states:
             raise _changed_meanwhile()
 
-    def holds_same(self, _digest: Callable[[object], ContentDigest]) -> bool:
+    def holds_same(self, _files: object, _digest: Callable[[object], ContentDigest]) -> bool:
         """Whether the files are still those that were read; to be asked after they were read once more."""
         if file_states(self._patterns) != self._states:
             return False

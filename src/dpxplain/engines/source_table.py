@@ -21,7 +21,7 @@ class TableSource:
     """A table in memory. What the engine holds is a copy, which later changes of the table do not reach."""
 
     def __init__(self, table: object) -> None:
-        self._given, self._table = table, _arrow_table(table)
+        self._table = _arrow_table(table)  # until it was read
         self._digest: ContentDigest | None = None
 
     def state(self) -> None:
@@ -36,10 +36,10 @@ class TableSource:
     def present_state(self) -> None:
         return None
 
-    def holds_same(self, digest: Callable[[object], ContentDigest]) -> bool:
+    def holds_same(self, table: object, digest: Callable[[object], ContentDigest]) -> bool:
         """Whether the table has still the content that was read; by `digest`, if it is no Arrow table."""
-        arrow = _arrow_table(self._given)
-        return (digest(self._given) if arrow is None else table_digest(arrow)) == self._digest
+        arrow = _arrow_table(table)
+        return (digest(table) if arrow is None else table_digest(arrow)) == self._digest
 
     @contextmanager
     def reading(self, digest: Callable[[], ContentDigest]) -> Iterator[None]:
