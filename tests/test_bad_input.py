@@ -85,7 +85,7 @@ def explain(**options: Any) -> Callable[[Desk], object]:
 
 
 BAD_RHOS = [0, -1, -0.0, math.nan, math.inf, -math.inf, 1e-15, 1e9, 10**400, "0.1", None, True, [0.1]]
-NO_CONFIDENCE = [0, 1, -1, 2, 95, math.nan, "0.95", [0.95]]
+NO_CONFIDENCE = [0, 1, -1, 2, 95, math.nan, 1e-17, 1 - 2**-53, "0.95", [0.95]]
 CASES: list[tuple[str, Callable[[Desk], object], type[DPXPlainError], tuple[str, ...]]] = [
     *[(f"rho={r!r:.9}", ask(COUNT, r), dpx.BadRequest, ("rho", "0.1")) for r in BAD_RHOS],
     *[(f"preview rho={r!r:.9}", look(COUNT, r), dpx.BadRequest, ("rho",)) for r in BAD_RHOS],

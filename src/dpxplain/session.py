@@ -23,7 +23,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
 from dpxplain.phases.releaser import LocalReleaser
-from dpxplain.privacy.intervals import check_confidence
+from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
@@ -186,7 +186,7 @@ class Session:
     def plan(self, sql: str, rho: float, *, confidence: float = 0.95) -> PlannedQuery:
         """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
         statement = parse(plain(sql), self._dataset.schema)
-        return PlannedQuery.of(statement, plain(rho), check_confidence(confidence), self._dataset)
+        return PlannedQuery.of(statement, plain(rho), check_asked_confidence(confidence), self._dataset)
 
     def quality(self, rho: float, *, confidence: float = 0.95) -> Quality:
         """How well the data fit the declarations: what is clamped, left out, or beyond max_rows, for `rho`.

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
-from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, quote, with_derived
+from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, unit_identity, with_derived
 from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file
@@ -76,6 +76,8 @@ class DuckDBEngine:
         """
         if isinstance(source, pa.RecordBatchReader):  # could be read only once
             source = source.read_all()
+        elif isinstance(source, duckdb.DuckDBPyRelation):  # its rows may come in another order each time
+            source = source.to_arrow_table()
         self.schema = schema
         self._source, self._memory = Confidential(source), memory
         self.source: FileSource | TableSource = (
@@ -252,7 +254,6 @@ class DuckDBEngine:
         encoded = ", ".join(f"{expression} AS {name}" for name, expression in {**columns, **fit}.items())
         if privacy.unit == "row":
             return f"SELECT {encoded} FROM source"
-        unit = quote(privacy.unit)
         content = ", ".join(
             f"CAST({name} AS {'DOUBLE' if name.startswith('value_') else 'BIGINT'})" for name in columns
         )
@@ -260,10 +261,11 @@ class DuckDBEngine:
         place = (
             f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {', '.join([content, *fit])})"
         )
-        rows = f"SELECT {encoded}, {unit} AS person FROM source WHERE {known_unit(privacy.unit)}"
-        # As text, so that equal ids are equal whatever the source's type; COUNT(DISTINCT unit) needs no more.
-        person = f"* EXCLUDE (person), hash(CAST(person AS VARCHAR)) AS {PERSON}"
-        return f"SELECT {person} FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
+        person = unit_identity(privacy.unit)
+        rows = f"SELECT {encoded}, {person} AS person FROM source WHERE {known_unit(privacy.unit)}"
+        # COUNT(DISTINCT unit) needs no more of a person than a hash.
+        kept = f"* EXCLUDE (person), hash(person) AS {PERSON}"
+        return f"SELECT {kept} FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
 
 
 def _subset_numbers(

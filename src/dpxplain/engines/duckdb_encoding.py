@@ -148,6 +148,15 @@ def raw_number(name: str) -> str:
     return f"CAST(TRY_CAST({quote(name)} AS DOUBLE) AS DOUBLE)"
 
 
+def unit_identity(unit: str) -> str:
+    """What makes two rows those of one person: the bytes of the unit's text.
+
+    Equality of the column's own type would be another notion than that of the count of persons: texts may
+    have a collation, and 0.0 equals -0.0.
+    """
+    return f"encode(CAST({quote(unit)} AS VARCHAR))"
+
+
 def known_unit(name: str) -> str:
     """Whether a row names its privacy unit. Several rows that do not may belong to one person."""
     unit = quote(name)

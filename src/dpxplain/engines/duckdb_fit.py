@@ -5,7 +5,14 @@ from __future__ import annotations
 import duckdb
 import numpy as np
 
-from dpxplain.engines.duckdb_encoding import known_unit, moment_of, position_of, quote, raw_number
+from dpxplain.engines.duckdb_encoding import (
+    known_unit,
+    moment_of,
+    position_of,
+    quote,
+    raw_number,
+    unit_identity,
+)
 from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
 from dpxplain.model.moments import position
 from dpxplain.model.schema import Schema
@@ -20,7 +27,7 @@ def fit_columns(schema: Schema) -> dict[str, str]:
 def fit_counts(connection: duckdb.DuckDBPyConnection, schema: Schema, kept_rows: str) -> FitCounts:
     """Reads the view `source`; `kept_rows` selects the rows that answers are of, with their `fit_columns`."""
     counted = [
-        f"count_if(fit_{number} = {category})"
+        f"count(*) FILTER (WHERE fit_{number} = {category})"
         for number, part in enumerate(partitions(schema))
         for category in range(len(part.categories))
     ]
@@ -49,9 +56,12 @@ def _category(schema: Schema, part: Partition) -> str:
 
 def _units(connection: duckdb.DuckDBPyConnection, unit: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Units with at most as many rows as each size and more than the one before; the last bin has no end."""
-    bins = [f"count_if(n > {low} AND n <= {high})" for low, high in zip((0, *sizes[:-1]), sizes, strict=True)]
-    rows = f"SELECT count(*) AS n FROM source WHERE {known_unit(unit)} GROUP BY {quote(unit)}"
-    counted = connection.execute(f"SELECT {', '.join(bins)}, count_if(n > {sizes[-1]}) FROM ({rows})")
+    ends = zip((0, *sizes[:-1]), sizes, strict=True)
+    bins = [f"n > {low} AND n <= {high}" for low, high in ends] + [f"n > {sizes[-1]}"]
+    # Not count_if, which is NULL where there is no row at all.
+    counts = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition in bins)
+    rows = f"SELECT count(*) AS n FROM source WHERE {known_unit(unit)} GROUP BY {unit_identity(unit)}"
+    counted = connection.execute(f"SELECT {counts} FROM ({rows})")
     return tuple(counted.fetchall()[0])
 
 

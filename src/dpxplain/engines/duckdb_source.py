@@ -107,6 +107,12 @@ def _open_database(
     connection: duckdb.DuckDBPyConnection, found: SourceFiles, table: str | None
 ) -> OpenedSource:
     """A table of a DuckDB file, attached read-only until the source is released."""
+    if Path(f"{found.files[0]}.wal").exists():
+        # It holds rows that neither size nor content of the file itself shows.
+        raise SourceError(
+            f"{found.files[0]} has changes that are not written into the file yet.",
+            remedy="Close the program that writes to it, or run CHECKPOINT there.",
+        )
     path = found.files[0].replace("'", "''")
     in_use = SourceError(
         f"{found.files[0]} is not a DuckDB file that can be opened now.",

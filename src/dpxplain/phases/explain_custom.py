@@ -27,7 +27,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import plain_contrast, plain_k
-from dpxplain.privacy.intervals import check_confidence
+from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.privacy.mechanisms.stable_rank import (
@@ -200,7 +200,7 @@ def plan_custom(
     confidence: float,
 ) -> CustomPlan:
     """Check the request, try the influence on made-up tables, and share ρ out; reads no data."""
-    rho, confidence = check_rho(plain(rho)), check_confidence(plain(confidence))
+    rho, confidence = check_rho(plain(rho)), check_asked_confidence(plain(confidence))
     k, contrast = plain_k(k, family), plain_contrast(contrast, family)
     if is_our_own(influence):
         # Never the caller's object, whose attributes may be anything: ours, with their plain thresholds.

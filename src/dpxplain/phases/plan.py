@@ -17,7 +17,7 @@ from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.privacy.intervals import check_confidence
+from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.sensitivity import Neighbours
 
 LARGEST_LAYOUT = 400_000_000  # groups × predicates, whatever the data: running out of memory would tell
@@ -89,7 +89,7 @@ def check_terms(
     sensitivity: SensitivityChoice = "tight",
 ) -> ExplanationTerms:
     """Check what every mechanism needs; reads no data."""
-    rho, confidence = check_rho(plain(rho)), check_confidence(plain(confidence))
+    rho, confidence = check_rho(plain(rho)), check_asked_confidence(plain(confidence))
     k, contrast, sensitivity = plain_k(k, family), plain_contrast(contrast, family), plain(sensitivity)
     if sensitivity not in ("tight", "paper"):
         raise ExplanationError(

@@ -214,7 +214,7 @@ class SharedMeasurement:
             totals = dataset.totals(self._query_of(column))
             parts[f"values {column}"] = totals.map(lambda t: t.count)
             parts[f"total {column}"] = totals.map(lambda t: t.total)
-            if self._kinds(column) - {"count"}:
+            if self._kinds(column) - {"count", "quantile"}:
                 parts[f"centred {column}"] = centred_sums(totals, self.schema.column(column).grid)
             if self._kinds(column) & {*VARIANCES}:
                 squared = dataset.totals(replace(self.queries[0], aggregate=Aggregate("var_pop", column)))

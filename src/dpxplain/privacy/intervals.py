@@ -94,6 +94,9 @@ class NoisyMeans:
         return np.where(self.noisy_count > 0.0, np.clip(self.mid + ratio, self.low, self.high), self.mid)
 
 
+LEAST_CONFIDENCE, MOST_CONFIDENCE = 1e-6, 1.0 - 1e-9
+
+
 def check_confidence(confidence: float) -> float:
     """The confidence level, or BadRequest unless it lies strictly between 0 and 1.
 
@@ -104,6 +107,17 @@ def check_confidence(confidence: float) -> float:
     if not 0.0 < level < 1.0:
         raise BadRequest(
             "The confidence level must lie strictly between 0 and 1.", remedy="Use, for instance, 0.95."
+        )
+    return level
+
+
+def check_asked_confidence(confidence: float) -> float:
+    """The confidence level that somebody asked for: not so extreme that parts of it round to 0 or 1."""
+    level = check_confidence(confidence)
+    if not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
+        raise BadRequest(
+            f"The confidence level must lie between {LEAST_CONFIDENCE:g} and 1 - 1e-9.",
+            remedy="Use, for instance, 0.95.",
         )
     return level
 

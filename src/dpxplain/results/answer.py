@@ -20,7 +20,7 @@ from dpxplain.model.schema import DomainValue, Schema, label
 from dpxplain.phases.assess_question import Assessment, assess, group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import plan_preparation
-from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_confidence
+from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
 from dpxplain.results.computed_values import arrangement, selection
@@ -84,7 +84,7 @@ class Answer(Frozen, Charted, Tabular):
         self.entry = released.entry  # its line in the history
         self.id = released.entry.id
         self.free = released.free
-        self.confidence = check_confidence(confidence)
+        self.confidence = check_asked_confidence(confidence)
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
         self._every: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()

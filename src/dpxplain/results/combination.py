@@ -33,7 +33,7 @@ from dpxplain.privacy.formulas import (
     fold,
     leaves,
 )
-from dpxplain.privacy.intervals import Interval, Loadings, check_confidence
+from dpxplain.privacy.intervals import Interval, Loadings, check_asked_confidence
 from dpxplain.results import formats
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
 from dpxplain.results.shaping import shaped_by
@@ -118,7 +118,7 @@ class Combination(Arithmetic):
 
     def __init__(self, expression: Expression, confidence: float) -> None:
         self._expression = expression
-        self.confidence = check_confidence(confidence)
+        self.confidence = check_asked_confidence(confidence)
 
     @property
     def _operand(self) -> Combination:

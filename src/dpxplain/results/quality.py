@@ -16,7 +16,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.measure_quality import QualityPlan, find_quality, plan_quality
 from dpxplain.privacy.calibration import two_sided_quantile
-from dpxplain.privacy.intervals import Interval, check_confidence
+from dpxplain.privacy.intervals import Interval, check_asked_confidence
 from dpxplain.privacy.share_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
 from dpxplain.results.displayed import Record, Tabular
 from dpxplain.results.preview import Price
@@ -50,7 +50,7 @@ class Quality(Frozen, Displayed, Tabular):
         self.entry = released.entry  # its line in the history
         self.id = released.entry.id
         self.free = released.free
-        self.confidence = check_confidence(confidence)
+        self.confidence = check_asked_confidence(confidence)
         self._counts = _by_category(plan.schema, self.release)
         self._total = pooled_total([list(counts.values()) for counts in self._counts.values()])
         self.rows: tuple[QualityRow, ...] = tuple(self._rows())
@@ -186,7 +186,7 @@ class PlannedQuality(Frozen):
     def __init__(self, rho: float, confidence: float, dataset: OpenDataset) -> None:
         self.plan = plan_quality(dataset.schema, rho)
         self.request = Request(f"quality of {dataset.name}", {"rho": rho})
-        self.confidence = check_confidence(confidence)
+        self.confidence = check_asked_confidence(confidence)
         self._dataset = dataset
         self.freeze()
 

@@ -71,10 +71,14 @@ def value_column(schema: Schema, name: str) -> str:
 
 
 def _number(schema: Schema, name: str) -> str:
-    """The position of a declared column, or a hash that stands for the column of a query's expression."""
+    """The position of a declared column, or a hash that stands for the column of a query's expression.
+
+    The whole hash: an analyst who found two expressions with one name would have the sensitivity of one
+    charged for the other.
+    """
     if name in schema.columns:
         return str(list(schema.columns).index(name))
-    return "x" + hashlib.sha256(name.encode()).hexdigest()[:16]
+    return "x" + hashlib.sha256(name.encode()).hexdigest()
 
 
 def expressions(query: Query, schema: Schema) -> list[str]:
