@@ -17,7 +17,7 @@ from dpxplain.phases.explain_scored import Split
 from dpxplain.phases.plan import ExplanationTerms, SensitivityChoice, check_terms
 from dpxplain.phases.prepare_answer import find_prepared
 from dpxplain.phases.price_search import best_split, rho_for_margin, rho_for_ranks
-from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval
+from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by, plan_by
@@ -52,7 +52,7 @@ class Question(Frozen, Charted):
         confidence: float,
         method: str = DEFAULT_METHOD,
     ) -> None:
-        assessment = answer.assess(contrast, confidence, method)
+        assessment = answer.assess(contrast, check_asked_confidence(confidence), method)
         self._contrast = contrast
         self.answer = answer
         self.confidence = confidence
