@@ -55,7 +55,8 @@ test-fast: setup
 # Statistical grids, long searches and rounds of kills.
 test-slow: setup page
 	@tools/machine
-	$(PYTEST) -m slow
+	$(PYTEST_IN_MEMORY) -m slow --ignore=tests/page
+	$(PYTEST) -m slow tests/page
 
 test-all: test test-slow
 

@@ -49,7 +49,9 @@ def open_connection(memory: str | None = None) -> duckdb.DuckDBPyConnection:
     """A database in memory. What runs out of memory fails instead of writing rows to a temporary file."""
     settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
     connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
-    connection.execute("SET enable_progress_bar = false")  # it would be drawn into results on stdout
+    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
+    if shown and shown[0]:  # elsewhere it cannot even be set: a notebook without ipywidgets refuses
+        connection.execute("SET enable_progress_bar = false")  # it would be drawn into results on stdout
     connection.execute("SET TimeZone = 'UTC'")  # not the computer's: answers must not depend on it
     return connection
 
