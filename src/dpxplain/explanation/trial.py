@@ -19,7 +19,7 @@ Bounds = tuple[FloatArray, FloatArray]
 
 def audit(influence: CustomInfluence, groups: int, low: int, high: int) -> str:
     """The first mistake found, as a sentence, or an empty text; values of rows lie in [low, high]."""
-    random = np.random.default_rng(1)  # makes up the trial's tables, the same every time; no data, no noise
+    random = np.random.default_rng(1)  # seeded: made-up tables to try influences on, no noise
     for table in range(_TABLES):
         rows = 1 + table % _MOST_ROWS
         group = random.integers(groups, size=rows)
