@@ -22,8 +22,8 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.results.answers import Answers
+from dpxplain.results.computed_values import judge_having
 from dpxplain.results.formula_answer import FormulaAnswer
-from dpxplain.results.having import judge_having
 from dpxplain.session import Session
 from dpxplain.wire.payloads import answer_payload, question_payload
 

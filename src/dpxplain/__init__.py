@@ -19,8 +19,8 @@ from dpxplain.errors import (
     SourceError,
     Unavailable,
 )
-from dpxplain.model import expression_reader
 from dpxplain.model.contrast import Verdict
+from dpxplain.model.expression import plug_in_parser
 
 if TYPE_CHECKING:
     from dpxplain.explanation.custom import CustomInfluence, FormulaInfluence, RatioInfluence
@@ -101,7 +101,7 @@ def _read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
     return read_expression(text, columns)
 
 
-expression_reader.plug_in(_read_expression)
+plug_in_parser(_read_expression)
 
 
 def __getattr__(name: str) -> object:

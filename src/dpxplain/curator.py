@@ -15,6 +15,7 @@ from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, of_question, values_without
 from dpxplain.model.computed import evaluate
+from dpxplain.model.display import Record
 from dpxplain.model.grouped import BIN
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Quantile, Query
@@ -23,7 +24,6 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_scored import true_influences
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, unused
-from dpxplain.results.displayed import Record
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import QuestionLike

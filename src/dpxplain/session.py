@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Any
 
 from dpxplain.datasets import path as bundled
+from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
-from dpxplain.model.addresses import is_address
 from dpxplain.model.budget import Budget
+from dpxplain.model.charge import History
 from dpxplain.model.hardening import plain
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
@@ -28,7 +29,6 @@ from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.arguments import checked_arguments
-from dpxplain.results.history import History
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview

@@ -17,8 +17,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_expressions import ExpressionSQL
 from dpxplain.errors import BadRequest
 from dpxplain.model.derivation import infer
-from dpxplain.model.expression import columns_of, sql_of
-from dpxplain.model.expression_reader import read_expression
+from dpxplain.model.expression import columns_of, read_expression, sql_of
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 

@@ -15,7 +15,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.standing import Standing
 from dpxplain.ledger.tables import APPEND_ONLY
-from dpxplain.model.content_digest import ContentDigest
+from dpxplain.model.confidential import ContentDigest
 
 WHY = {"reason": "study 7", "by": "carol"}
 

@@ -12,7 +12,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
 from dpxplain.render.charts import PHONE, WIDE, chart
-from dpxplain.results.shaping import shaped_by
+from dpxplain.results.sentences import shaped_by
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse
 from dpxplain.wire.payloads import (

@@ -26,7 +26,8 @@ from dpxplain.ledger.place import LEDGER_FILE
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
     from dpxplain.ledger.protocol import DataVersion
-    from dpxplain.model.content_digest import ContentDigest
+    from dpxplain.model.confidential import ContentDigest
+
 
 data_app = typer.Typer(rich_markup_mode="rich")
 

@@ -126,7 +126,7 @@ def preview_explanation(question: Question, rho: float | None, **arguments: Any)
 
 def check_writable(path: Path) -> None:
     """Refuses a report that could not be written, before anything is spent."""
-    from dpxplain.results.displayed import check_report_name
+    from dpxplain.model.display import check_report_name
 
     check_report_name(path)
     folder = path.absolute().parent

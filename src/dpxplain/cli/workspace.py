@@ -15,9 +15,9 @@ from dpxplain.cli import options as o
 from dpxplain.cli.completion import DEFAULT_SCHEMA
 from dpxplain.cli.screen import Progress
 from dpxplain.datasets import path as bundled
+from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.place import WORKSPACE
-from dpxplain.model.addresses import is_address
 
 if TYPE_CHECKING:
     from dpxplain.cli.workspace_ledger import WorkspaceLedger

@@ -28,8 +28,7 @@ from dpxplain.engines.source_kinds import is_path
 from dpxplain.engines.source_table import TableSource, table_digest
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
-from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.content_digest import ContentDigest
+from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import BIN
 from dpxplain.model.query import Query

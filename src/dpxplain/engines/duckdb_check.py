@@ -14,8 +14,8 @@ from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import interruptible
+from dpxplain.model.fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.model.schema import Column, Schema
-from dpxplain.model.source_figures import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.sql.render import code_column
 
 _MOST_TEXTS = 500  # undeclared values that are looked at, the most frequent first

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
+from dpxplain.model.casts import SUBDAY_UNITS
 from dpxplain.model.column import Column
 from dpxplain.model.derivation import infer
 from dpxplain.model.expression import (
@@ -33,7 +34,6 @@ from dpxplain.model.expression import (
 )
 from dpxplain.model.moments import position
 from dpxplain.model.schema import Schema
-from dpxplain.model.time_parts import SUBDAY_UNITS
 from dpxplain.sql.render import code_column, units_column, value_column
 
 

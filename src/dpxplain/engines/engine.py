@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from dpxplain.model.confidential import Confidential
-from dpxplain.model.content_digest import ContentDigest
+from dpxplain.model.confidential import Confidential, ContentDigest
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import Grouped
 from dpxplain.model.query import Query

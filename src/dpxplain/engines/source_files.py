@@ -15,7 +15,7 @@ from pathlib import Path
 from dpxplain.engines.engine import Recognised
 from dpxplain.engines.source_kinds import find_files
 from dpxplain.errors import SourceError
-from dpxplain.model.content_digest import ContentDigest
+from dpxplain.model.confidential import ContentDigest
 
 _SETTLED_NS = 2_000_000_000  # a file changed so recently may change again within one tick of its clock
 DIGESTING = "dpxplain-digest"

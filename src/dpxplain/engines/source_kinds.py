@@ -68,6 +68,15 @@ def is_path(source: object) -> bool:
     return isinstance(source, str | Path)
 
 
+def is_address(source: object) -> bool:
+    """Whether the data are at a server.
+
+    >>> is_address("https://host/adult"), is_address("adult.parquet")
+    (True, False)
+    """
+    return isinstance(source, str) and source.lower().startswith(("https://", "http://"))
+
+
 def find_files(source: str | Path) -> list[str]:
     """The files that a path, glob or file::table names, without looking at their kind."""
     return sorted(glob.glob(_split(str(source))[0]))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpxplain.engines.source_files import DIGESTING
-from dpxplain.model.content_digest import ContentDigest
+from dpxplain.model.confidential import ContentDigest
 
 _ROWS_AT_ONCE = 1 << 20
 

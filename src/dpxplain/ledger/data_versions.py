@@ -13,7 +13,8 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.protocol import DataVersion
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FILE_STATES, VERSIONS
-from dpxplain.model.content_digest import ContentDigest, DataState
+from dpxplain.model.charge import DataState
+from dpxplain.model.confidential import ContentDigest
 
 _BY_NAME = sa.select(VERSIONS).where(
     VERSIONS.c.dataset == sa.bindparam("dataset"), VERSIONS.c.version == sa.bindparam("version")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Charge, Entry
-from dpxplain.model.content_digest import ContentDigest
+from dpxplain.model.confidential import ContentDigest
 
 EVERYONE = "*"
 """The reader with whom something is shared when it is shared with all."""

@@ -8,7 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from dpxplain.model.content_digest import DataState
+from dpxplain.model.confidential import ContentDigest
+from dpxplain.model.display import Displayed
 
 
 class Event(StrEnum):
@@ -125,6 +126,16 @@ class Request:
 
 
 @dataclass(frozen=True)
+class DataState:
+    """The data that a charge is about to be measured on."""
+
+    version: str
+    """As the curator declares it."""
+    digest: ContentDigest | None
+    """None: recognised as the version's data without being read again."""
+
+
+@dataclass(frozen=True)
 class Charge:
     """What the ledger reserves: `rho` for good, shared by the events of `spends`."""
 
@@ -163,3 +174,7 @@ class Entry:
     """What was asked, as public JSON, so that it can be asked again."""
     version: str | None = None
     """The declared version of the data that it was measured on; None if that was not recorded."""
+
+
+class History(list[Entry], Displayed):
+    """A list of the ledger's entries, the oldest first, that prints as a table."""

@@ -1,12 +1,15 @@
-"""A wrapper around a true value on its way from an engine to a mechanism.
+"""Wrappers around what must not leave by accident: true values, and digests of the data.
 
-It cannot be printed, compared, pickled or turned into text by accident. `map` computes on it without
-opening it; only `privacy/mechanisms` and the curator's view call `reveal` (tests/test_architecture.py).
+A `Confidential` true value cannot be printed, compared, pickled or turned into text. `map` computes on it
+without opening it; only `privacy/mechanisms` and the curator's view call `reveal`, which
+tests/test_architecture.py checks.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import hmac
 from collections.abc import Callable
 from typing import Generic, NoReturn, ParamSpec, TypeVar
 
@@ -93,3 +96,44 @@ class Confidential(Generic[T]):
         _refuse
     )
     __hash__ = _refuse
+
+
+class ContentDigest:
+    """SHA-256 of a data set's content, to tell whether two readings are of the same data.
+
+    It could be compared with digests of guessed data, so it cannot be printed or pickled; a ledger stores
+    only its HMAC under a secret.
+
+    >>> ContentDigest.of(b"rows"), ContentDigest.of(b"rows") == ContentDigest.of(b"rows")
+    (<ContentDigest>, True)
+    """
+
+    __slots__ = ("_sha256",)
+
+    def __init__(self, sha256: bytes) -> None:
+        self._sha256 = sha256
+
+    @classmethod
+    def of(cls, content: bytes) -> ContentDigest:
+        return cls(hashlib.sha256(content).digest())
+
+    @classmethod
+    def of_parts(cls, parts: list[bytes]) -> ContentDigest:
+        """The digest of several digests of one length, in any order."""
+        return cls.of(b"".join(sorted(parts)))
+
+    def keyed(self, secret: str) -> str:
+        """The fingerprint that a ledger stores."""
+        return hmac.new(secret.encode(), self._sha256, hashlib.sha256).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ContentDigest) and hmac.compare_digest(self._sha256, other._sha256)
+
+    def __hash__(self) -> int:
+        return hash(self._sha256)
+
+    def __repr__(self) -> str:
+        return "<ContentDigest>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a digest of the data is neither copied nor written")

@@ -14,7 +14,7 @@ from datetime import date
 from fractions import Fraction
 from operator import add, mul, sub
 
-from dpxplain.model.casts import cast_domain
+from dpxplain.model.casts import cast_domain, part_domain, truncated_domain
 from dpxplain.model.column import LARGEST_BOUND, Column
 from dpxplain.model.expression import (
     Among,
@@ -33,11 +33,10 @@ from dpxplain.model.expression import (
     Opposite,
     Reference,
     Some,
+    sql_literal,
     sql_of,
 )
 from dpxplain.model.moments import midnight
-from dpxplain.model.sql_text import sql_literal
-from dpxplain.model.time_parts import part_domain, truncated_domain
 from dpxplain.model.value_domain import (
     Kind,
     ValueDomain,

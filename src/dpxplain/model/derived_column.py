@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.model.column import LARGEST_UNITS, Column
 from dpxplain.model.derivation import UnknownDomain, infer
-from dpxplain.model.expression import Among, Case, Constant, Expression
-from dpxplain.model.expression_reader import read_expression
+from dpxplain.model.expression import Among, Case, Constant, Expression, read_expression
 from dpxplain.model.value_domain import Kind, ValueDomain
 
 

@@ -1,9 +1,22 @@
-"""Base of everything that prints well and renders in a notebook."""
+"""What every result can do with itself: print, render in a notebook, draw a chart, export its rows."""
 
 from __future__ import annotations
 
+import csv
 import importlib
+import io
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from dpxplain.errors import BadRequest
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 
 def renderer(name: str) -> ModuleType:
@@ -29,3 +42,91 @@ class Displayed:
 
     def _repr_html_(self) -> str:
         return str(renderer("notebook").as_html(self))
+
+
+Record = dict[str, Any]
+
+
+class Charted(Displayed):
+    """A displayed result that also has a chart."""
+
+    def chart(self) -> Any:
+        """An Altair chart of the released values with their intervals. Spends nothing."""
+        return renderer("altair_charts").altair_chart(self)
+
+
+class Tabular(ABC):
+    """Anything that is a table of records with the same keys.
+
+    What leaves as a table says what its numbers are of: in the metadata of pandas and Arrow, as a key of the
+    JSON, as the last column of the CSV, which every reader understands. Polars has no place for it.
+    """
+
+    @abstractmethod
+    def records(self) -> list[Record]:
+        """One plain dict per row, in the order shown."""
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return ()
+
+    def to_arrow(self) -> pyarrow.Table:
+        import pyarrow
+
+        table = pyarrow.Table.from_pylist(self.records())
+        return table.replace_schema_metadata(
+            {"shaped_by": json.dumps(self.shaped_by, ensure_ascii=False)} if self.shaped_by else None
+        )
+
+    def to_pandas(self) -> pandas.DataFrame:
+        try:
+            import pandas
+        except ModuleNotFoundError as missing:
+            raise _not_installed("pandas", missing) from None
+
+        frame = pandas.DataFrame.from_records(self.records())
+        if self.shaped_by:
+            frame.attrs["shaped_by"] = list(self.shaped_by)
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        try:
+            import polars
+        except ModuleNotFoundError as missing:
+            raise _not_installed("polars", missing) from None
+
+        return polars.DataFrame(self.records(), infer_schema_length=None)
+
+    def to_json(self) -> str:
+        content = {"shaped_by": self.shaped_by, "rows": self.records()}
+        return json.dumps(content, ensure_ascii=False, indent=2)
+
+    def to_csv(self) -> str:
+        rows = self.records()
+        if self.shaped_by:
+            sentences = " ".join(self.shaped_by)
+            rows = [row | {"shaped_by": sentences} for row in rows]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
+
+
+def _not_installed(package: str, missing: ModuleNotFoundError) -> BadRequest:
+    return BadRequest(
+        f"to_{package}() needs {missing.name or package}, which is not installed.",
+        remedy=f"Install it with: pip install {package}. Without it there are records(), to_arrow(), "
+        "to_csv() and to_json().",
+    )
+
+
+def check_report_name(path: Path) -> None:
+    """Refuses a report under a name that promises another format."""
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise BadRequest(
+            f"A report is written as HTML, not as {path.suffix}.",
+            remedy=f"Name it {path.stem}.html, which word processors open too; the table alone comes from "
+            "to_csv(), to_json(), to_pandas(), to_polars() or to_arrow().",
+        )

@@ -6,12 +6,47 @@ text, `derivation` infers their domains, an engine evaluates them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Literal
+from typing import Any, Literal
 
-from dpxplain.model.sql_text import sql_literal, sql_name
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_RESERVED = re.compile(
+    "(?:and|as|between|by|case|cast|distinct|end|else|extract|false|from|group|having|ilike|in|interval|is|join"
+    r"|like|limit|not|null|on|or|order|select|then|true|union|when|where|with)\Z"
+)
+
+
+def sql_name(name: str) -> str:
+    """An identifier as SQL, quoted only where it must be.
+
+    >>> sql_name("native_country"), sql_name("hours per week")
+    ('native_country', '"hours per week"')
+    >>> sql_name("order")
+    '"order"'
+    """
+    is_plain = _PLAIN_NAME.match(name) and not _RESERVED.match(name)
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+def sql_literal(value: str | int | float | bool | date) -> str:
+    """A value as SQL.
+
+    >>> sql_literal("it's"), sql_literal(0.5), sql_literal(date(2025, 7, 1))
+    ("'it''s'", '0.5', "DATE '2025-07-01'")
+    """
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{value}'"
+    if isinstance(value, date):
+        return f"DATE '{value}'"
+    return str(value) if isinstance(value, int) else f"{value:.15g}"
+
 
 Value = str | int | float | bool | date | datetime
 ArithmeticOperator = Literal["+", "-", "*", "/", "%"]
@@ -264,3 +299,19 @@ def _inside(node: Expression, level: int) -> str:
 
 def _listed(nodes: tuple[Expression, ...]) -> str:
     return ", ".join(_print(node)[0] for node in nodes)
+
+
+# Takes the text and the columns that it may read, by name; raises QueryRefused.
+ExpressionParser = Callable[[str, Mapping[str, Any]], "Expression"]
+
+_parser: list[ExpressionParser] = []
+
+
+def plug_in_parser(parser: ExpressionParser) -> None:
+    """Sets the parser of `read_expression`: the package plugs it in, because `sql/` is above this room."""
+    _parser[:] = [parser]
+
+
+def read_expression(text: str, columns: Mapping[str, Any]) -> Expression:
+    """The expression that a SQL text stands for."""
+    return _parser[0](text, columns)

@@ -1,14 +1,19 @@
-"""How rows fit the declarations: the kinds of misfit of each column, and noisy counts of them."""
+"""How rows fit the declarations: the kinds of misfit of each column, noisy counts of them for analysts, and
+exact figures for the curator.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from dpxplain.model.schema import Schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _DOUBLINGS = 10
 
@@ -77,3 +82,44 @@ class QualityRelease:
     def from_json(cls, text: str) -> QualityRelease:
         raw = json.loads(text)
         return cls(**(raw | {name: tuple(raw[name]) for name in ("noisy_rows", "noisy_units")}))
+
+
+@dataclass(frozen=True)
+class ColumnFigures:
+    """How one declared column's rows fit, exactly: for the curator, NOT private."""
+
+    rows: int
+    nulls: int  # NULL, or NaN in a numeric column
+    codes: Mapping[int, int]  # rows by position in the declared domain, from 1; 0: undeclared
+    odd: int  # filled rows that are no declared value, or no number where one is declared
+    odd_texts: tuple[tuple[str, int], ...]  # the most frequent of them, with their rows
+    numbers: NumberFigures | None = None
+
+    @property
+    def filled(self) -> int:
+        return self.rows - self.nulls
+
+
+@dataclass(frozen=True)
+class NumberFigures:
+    """The numbers of one numeric column against its bounds and edges."""
+
+    low: float | None
+    high: float | None
+    mean: float | None
+    below: int  # rows below the bounds, clamped to the lower one
+    above: int
+    clamped_mean: float | None
+    under_edges: int  # rows at or below the lowest edge, outside every bin
+    at_lowest_edge: int  # of these, exactly on it
+    over_edges: int
+
+
+@dataclass(frozen=True)
+class SourceFigures:
+    """How a source fits a schema, exactly: for the curator, NOT private."""
+
+    rows: int
+    without_unit: int  # rows that name no privacy unit
+    rows_per_unit: Mapping[int, int]  # number of units by their number of rows; empty where a row is the unit
+    columns: Mapping[str, ColumnFigures]

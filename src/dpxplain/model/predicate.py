@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpxplain.model.expression import sql_literal, sql_name
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Not, Or
 from dpxplain.model.schema import Bin, DomainValue, label
-from dpxplain.model.sql_text import sql_literal, sql_name
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,9 @@ from dpxplain.errors import SchemaError
 from dpxplain.model.column import Bin, Column, DomainValue, Grid, label
 from dpxplain.model.derived_column import derive, with_derived
 from dpxplain.model.display import Displayed
-from dpxplain.model.expression import columns_of
-from dpxplain.model.expression_reader import read_expression
+from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
-from dpxplain.model.unknown_keys import unknown_key
+from dpxplain.model.spelling import unknown_key
 
 __all__ = [
     "AggregateKind",

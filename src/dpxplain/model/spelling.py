@@ -1,9 +1,12 @@
-"""What a mistyped word may have meant, for the remedies of errors."""
+"""Words that a declaration, a configuration or a request does not know, and what they may have meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
 
 _LONGEST = 200  # comparing takes the square of the length, and what is typed may be of any length
 
@@ -28,3 +31,59 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """
     near = similar(word, candidates)
     return f"Did you mean {near[0]!r}?" if near else ""
+
+
+# Words of other tools, where no known key is spelt like them.
+_OTHER_WORDS = {
+    "epsilon": "rho",
+    "budget": "rho",
+    "categories": "values",
+    "domain": "values",
+    "bins": "edges",
+    "range": "bounds",
+    "lower": "bounds",
+    "upper": "bounds",
+    "min": "bounds",
+    "max": "bounds",
+    "path": "source",
+    "file": "source",
+}
+
+
+def unknown_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
+    """The sentence about the last key of `place`, within the model that the others lead to.
+
+    >>> from dpxplain.model.schema import Schema
+    >>> unknown_key(Schema, ("privacy", "neighbors"))
+    "is not a known key (did you mean 'neighbours'?)"
+    >>> unknown_key(Schema, ("columns", "age", "bins"))
+    "is not a known key (did you mean 'edges'?)"
+    """
+    *path, last = map(str, place)
+    keys = _known(model, path)
+    other = _OTHER_WORDS.get(last.casefold())
+    if near := [other] if other in keys else similar(last, keys):
+        return f"is not a known key (did you mean {near[0]!r}?)"
+    return f"is not a known key (known are {', '.join(keys)})" if keys else "is not a known key"
+
+
+def _known(model: type[BaseModel], path: Iterable[str]) -> list[str]:
+    """The keys of the model at the end of the path; none if the path leaves the models."""
+    current: type[BaseModel] | None = model
+    names = iter(path)
+    for name in names:
+        field = None if current is None else current.model_fields.get(name)
+        if field is None:
+            return []
+        if get_origin(field.annotation) is dict:
+            next(names, None)  # the dict's own key
+        current = next(_models(field.annotation), None)
+    return [] if current is None else [n for n, f in current.model_fields.items() if not f.exclude]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type, such as the Column of dict[str, Column]."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)

@@ -8,8 +8,8 @@ from dpxplain.engines.engine import Recognised, Source
 from dpxplain.errors import DataChanged
 from dpxplain.ledger.protocol import DataVersion, DataVersions, LedgerView
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Entry
-from dpxplain.model.content_digest import ContentDigest, DataState
+from dpxplain.model.charge import DataState, Entry
+from dpxplain.model.confidential import ContentDigest
 
 
 class DataGuard:

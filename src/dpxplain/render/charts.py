@@ -20,7 +20,7 @@ from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.links import AnswerLike
 from dpxplain.results.question import Question
-from dpxplain.results.shaping import footnotes
+from dpxplain.results.sentences import footnotes
 
 MOST_GROUPS = 40
 WIDE, PHONE = 500, 320  # plot widths; on a phone the labels stand above their rows

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from dpxplain.model.display import Record
 from dpxplain.model.schema import label
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, aligned, nice, span, view
@@ -14,11 +15,9 @@ from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.combination import Combination
 from dpxplain.results.custom_explanation import CustomExplanation
-from dpxplain.results.displayed import Record
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
-from dpxplain.results.shaping import subject
+from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, subject
 from dpxplain.results.truth import Truth
 
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."

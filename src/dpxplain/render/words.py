@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
 from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
-from dpxplain.results.shaping import rows_counted
+from dpxplain.results.sentences import rows_counted
 
 if TYPE_CHECKING:  # slow to import, and here only for annotations
     from dpxplain.results.answer import Answer

@@ -12,6 +12,7 @@ from dpxplain.explanation.choice import FamilyChoice, Predicates
 from dpxplain.model.charge import Spend
 from dpxplain.model.computed import rounded
 from dpxplain.model.contrast import Contrast
+from dpxplain.model.display import Charted, Record, Tabular
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
@@ -23,14 +24,12 @@ from dpxplain.phases.prepare_answer import plan_preparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
-from dpxplain.results.computed_values import arrangement, selection
-from dpxplain.results.displayed import Charted, Record, Tabular
-from dpxplain.results.having import Having
+from dpxplain.results.computed_values import Having, arrangement, selection
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.requests import prepare_request
-from dpxplain.results.shaping import shaped_by
+from dpxplain.results.sentences import shaped_by
 from dpxplain.results.truth import Truth, require_curator
 
 

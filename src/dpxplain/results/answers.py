@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.charge import Spend
+from dpxplain.model.display import Charted, Record, Tabular
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
@@ -18,12 +19,10 @@ from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.answer import Answer, AnswerRow, plain_value
 from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.computed_values import arrangement, selection
-from dpxplain.results.displayed import Charted, Record, Tabular
 from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import unselected_note
-from dpxplain.results.shaping import shaped_by
+from dpxplain.results.sentences import shaped_by, unselected_note
 from dpxplain.results.truth import Truth, require_curator
 
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from dpxplain.model.fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.model.schema import Column, Privacy, label
-from dpxplain.model.source_figures import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.results.formats import number
 from dpxplain.results.near_misses import NearMiss, near_misses
 

@@ -35,8 +35,7 @@ from dpxplain.privacy.formulas import (
 )
 from dpxplain.privacy.intervals import Interval, Loadings, check_asked_confidence
 from dpxplain.results import formats
-from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
-from dpxplain.results.shaping import shaped_by
+from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, shaped_by
 
 _LONGEST = 400  # letters of a formula
 

@@ -10,15 +10,14 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.display import Displayed
+from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
 from dpxplain.privacy.intervals import Interval
-from dpxplain.results.displayed import Record, Tabular
 from dpxplain.results.links import QuestionLike
-from dpxplain.results.shaping import UNMATCHED
+from dpxplain.results.sentences import UNMATCHED
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,16 @@ from typing import Any
 
 from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.display import renderer
+from dpxplain.model.display import Charted, Record, Tabular, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import ExplanationRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
-from dpxplain.results.displayed import Charted, Record, Tabular, check_report_name
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import ExplanationPreview
-from dpxplain.results.shaping import UNMATCHED
+from dpxplain.results.sentences import UNMATCHED
 from dpxplain.results.truth import Truth, require_curator
 
 

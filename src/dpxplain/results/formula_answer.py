@@ -23,7 +23,7 @@ from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.computed_values import FormulaValues, finite
 from dpxplain.results.prepared import PlannedPreparation
 from dpxplain.results.quality import bought_quality
-from dpxplain.results.shaping import shaped_by
+from dpxplain.results.sentences import shaped_by
 from dpxplain.sql.parse import parse, quoted_name
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.display import Displayed
+from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import PreparedRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import Preparation
-from dpxplain.results.displayed import Record, Tabular
 from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import Price
-from dpxplain.results.shaping import UNMATCHED
+from dpxplain.results.sentences import UNMATCHED
 
 
 @dataclass(frozen=True)

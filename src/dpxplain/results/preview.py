@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Spend
-from dpxplain.model.display import Displayed
+from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.query import VARIANCES
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
@@ -17,9 +17,8 @@ from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
-from dpxplain.results.displayed import Record, Tabular
 from dpxplain.results.links import QuestionLike
-from dpxplain.results.shaping import shaped_by
+from dpxplain.results.sentences import shaped_by
 
 _EXAMPLE_SIZES = (100, 1_000, 10_000)
 

@@ -10,6 +10,7 @@ from dpxplain.explanation.choice import FamilyChoice, Predicates
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.display import Charted
 from dpxplain.model.hardening import Frozen
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import plan_explanation
@@ -21,14 +22,12 @@ from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_con
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by, plan_by
-from dpxplain.results.displayed import Charted
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formats import number
 from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request
-from dpxplain.results.sentences import finding, measured, question_text
-from dpxplain.results.shaping import subject
+from dpxplain.results.sentences import finding, measured, question_text, subject
 from dpxplain.results.truth import Truth, require_curator
 
 

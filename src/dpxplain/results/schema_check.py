@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpxplain.model.display import Displayed
+from dpxplain.model.display import Displayed, Record, Tabular
+from dpxplain.model.fit import ColumnFigures, SourceFigures
 from dpxplain.model.schema import Column, Schema
-from dpxplain.model.source_figures import ColumnFigures, SourceFigures
 from dpxplain.results.check_warnings import SchemaWarning, column_warnings, unit_warnings
-from dpxplain.results.displayed import Record, Tabular
 
 NOT_PRIVATE = (
     "NOT PRIVATE: these figures and examples were computed from the rows, without noise. They are for the "

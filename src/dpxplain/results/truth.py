@@ -7,8 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from dpxplain.errors import CuratorOnly
 from dpxplain.explanation.choice import FamilyChoice
-from dpxplain.model.display import Displayed
-from dpxplain.results.displayed import Record, Tabular
+from dpxplain.model.display import Displayed, Record, Tabular
 
 
 @dataclass(frozen=True)

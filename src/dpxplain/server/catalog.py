@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dpxplain.model.budget import Budget
+from dpxplain.model.expression import sql_literal, sql_name
 from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
-from dpxplain.model.sql_text import sql_literal, sql_name
 from dpxplain.results.formats import number
 from dpxplain.server.response_shapes import ColumnPayload, DatasetPayload, Example, Summary
 from dpxplain.sql.parse import parse

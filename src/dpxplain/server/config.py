@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from dpxplain.errors import SchemaError
 from dpxplain.ledger.place import DEFAULT_LEDGER, LEDGER_FILE
-from dpxplain.model.unknown_keys import unknown_key
+from dpxplain.model.spelling import unknown_key
 
 LEDGER_VARIABLE = "DPXPLAIN_LEDGER"
 DEFAULT_PORT = 8765

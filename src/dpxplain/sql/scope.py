@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
 from dpxplain.model.column import Column
+from dpxplain.model.expression import sql_literal
 from dpxplain.model.moments import midnight, moments
 from dpxplain.model.query import Literal_, Operator
 from dpxplain.model.schema import Schema
 from dpxplain.model.spelling import similar
-from dpxplain.model.sql_text import sql_literal
 from dpxplain.sql.source import Place, Source
 
 _LISTED = 5  # declared values listed in a refusal

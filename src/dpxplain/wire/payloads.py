@@ -26,7 +26,7 @@ from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.quality import QualityPreview
 from dpxplain.results.requests import group_request
-from dpxplain.results.shaping import rows_counted, subject
+from dpxplain.results.sentences import rows_counted, subject
 from dpxplain.results.truth import Truth
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowed
