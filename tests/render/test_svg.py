@@ -12,8 +12,7 @@ import pytest
 import vl_convert
 
 from dpxplain.render import charts
-from dpxplain.render.axis_ticks import tick_labels, ticks
-from dpxplain.render.svg import text_width, to_svg
+from dpxplain.render.svg import text_width, tick_labels, ticks, to_svg
 
 
 def texts(svg: str) -> list[str]:

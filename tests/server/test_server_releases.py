@@ -12,7 +12,7 @@ import pytest
 
 from dpxplain.results.question import Question
 from dpxplain.session import Session
-from dpxplain.wire.protocol_version import PROTOCOL, PROTOCOL_HEADER
+from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
 from server_fixture import SQL, WEIGHTS, RunningServer, config_of, running_server
 
 AT = "/datasets/people"

@@ -1,18 +1,17 @@
 """The command line: commands over Session, with results on stdout and everything else on stderr.
 
 command_line      all commands; runs one and turns whatever it raises into one sentence and an exit code
-ask_commands      query, why, preview, prepare
+ask_commands      query, why, preview, prepare, compute
 explain_commands  explain, ratio
-compute_commands  compute
-account_commands  budget, history
-demo              the guided tour
-sample_command    sample
+account_commands  budget, history, quality
+demo              demo, sample
 schema_commands   schema init, schema check; schema_draft writes the drafted TOML, check_report prints a check
+data_commands     data
 serve_command     serve
-admin_commands    token, allow, audit; admin_options has what those three share
+admin_commands    token, allow, audit; admin_options has what those and data share
 completion        what the shell offers after a Tab
 options           names, meaning and grouping of the options
-workspace         from options to a session; read_only opens one that cannot spend
+workspace         from options to a session; read_only opens one without the data
 group_names       from words on the command line to a question
 screen            printed results, prices, progress
 exits             errors as sentences, JSON and exit codes

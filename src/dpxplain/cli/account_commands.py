@@ -1,9 +1,9 @@
-"""`dpxplain budget` and `history`: what is left, and what was spent on what."""
+"""`dpxplain budget`, `history` and `quality`: what is left, what was spent on what, and how the data fit."""
 
 from __future__ import annotations
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import OUT, note, show, show_json
+from dpxplain.cli.screen import OUT, Progress, approve, note, present, show, show_json
 from dpxplain.cli.workspace import Place
 
 
@@ -46,3 +46,33 @@ def history(place: Place, as_json: o.Json = False) -> None:
 
     OUT.print(history_table(entries))
     show(current)
+
+
+def quality(
+    rho: o.Rho,
+    confidence: o.Confidence = 0.95,
+    dry_run: o.DryRun = False,
+    yes: o.Yes = False,
+    *,
+    place: Place,
+    output: o.Output,
+) -> None:
+    """How much of the data is clamped or left out; afterwards every answer says so.
+
+    \b
+    Example:
+      [cyan]dpxplain quality --rho 0.05[/cyan]
+    """
+    from dpxplain.wire.payloads import preview_payload, quality_payload
+
+    progress = Progress()
+    with place.read_only_session() as session:
+        preview = session.preview_quality(rho, confidence=confidence)
+        if dry_run:
+            present(preview, lambda: preview_payload(preview), output.form)
+            return
+    approve(preview.price, yes=yes, format=output.form)
+    with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
+        with progress.running("Counting"):
+            measured = session.quality(rho, confidence=confidence)
+        present(measured, lambda: quality_payload(measured, session.budget), output.form)

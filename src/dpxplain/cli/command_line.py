@@ -17,17 +17,14 @@ from typing import Annotated, NoReturn
 import typer
 from typer.main import get_command
 
-from dpxplain.cli.account_commands import budget, history
+from dpxplain.cli.account_commands import budget, history, quality
 from dpxplain.cli.admin_commands import allow_app, audit_app, token_app
-from dpxplain.cli.ask_commands import prepare, preview, query, why
-from dpxplain.cli.compute_commands import compute
+from dpxplain.cli.ask_commands import compute, prepare, preview, query, why
 from dpxplain.cli.data_commands import data_app
-from dpxplain.cli.demo import demo
+from dpxplain.cli.demo import demo, sample
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
 from dpxplain.cli.explain_commands import explain, ratio
 from dpxplain.cli.options import flat
-from dpxplain.cli.quality_command import quality
-from dpxplain.cli.sample_command import sample
 from dpxplain.cli.schema_commands import schema_app
 from dpxplain.cli.screen import PipeClosed, json_streams, show_json
 from dpxplain.cli.serve_command import serve

@@ -1,4 +1,4 @@
-"""The guided tour: the paper's own example on bundled data, in a few seconds."""
+"""`dpxplain demo`, the guided tour on bundled data, and `sample`, made-up flights to try everything on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import OUT, Progress, amount, price_in_words, program, show, show_json
+from dpxplain.cli.screen import OUT, Progress, amount, note, price_in_words, program, show, show_json, suggest
 
 if TYPE_CHECKING:
     from dpxplain.model.budget import Budget
@@ -172,3 +172,26 @@ class _Tour:
     def _rule(self, title: str) -> None:
         if not self._silent:
             OUT.print(Rule(Text(title, style="bold"), align="left", style="cyan"))
+
+
+def sample(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where to write: a name that ends in .csv or .parquet.")
+    ] = Path("flights.csv"),
+    rows: Annotated[int, typer.Option("--rows", min=1, max=10_000_000, help="How many flights.")] = 50_000,
+    as_json: o.Json = False,
+) -> None:
+    """Write a file of made-up flights, the same each time, to try DPXPlain on.
+
+    \b
+    Example:
+      [cyan]dpxplain sample flights.csv[/cyan]
+    """
+    from dpxplain.datasets.flights import write
+
+    write(file, rows)
+    if as_json:
+        show_json({"kind": "sample", "written": str(file), "rows": rows})
+        return
+    note(f"Wrote {rows:,} made-up flights to {file}.")
+    suggest("Next, declare what is public about them:", "schema", "init", str(file))

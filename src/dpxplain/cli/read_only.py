@@ -1,25 +1,50 @@
-"""A read-only session on a workspace: budget, history, stored answers and prices.
+"""A workspace without its data: budget, history, stored answers and prices.
 
-It reads no data, so it opens at once however large they are, and it measures nothing.
+Opens no data, so it is quick however large they are, and it measures nothing.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dpxplain.cli.workspace_ledger import open_workspace_ledger
-from dpxplain.engines.source_files import FileSource
 from dpxplain.errors import BadRequest
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
+from dpxplain.ledger.place import LEDGER_FILE
+from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Entry
 from dpxplain.model.schema import Schema
-from dpxplain.phases.data_guard import DataGuard
-from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.releaser import StoredReleaser
-from dpxplain.privacy.mechanisms.noise import OpenDPNoise
-from dpxplain.session import Session
+
+if TYPE_CHECKING:
+    from dpxplain.session import Session
 
 
-def _not_open() -> BadRequest:
-    return BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")
+@dataclass(frozen=True)
+class WorkspaceLedger:
+    """The part of a session that only the ledger is needed for."""
+
+    ledger: SQLLedger
+    name: str
+
+    @property
+    def budget(self) -> Budget:
+        return self.ledger.budget(self.name)
+
+    @property
+    def history(self) -> list[Entry]:
+        return self.ledger.history(self.name)
+
+
+def open_workspace_ledger(schema: Schema, workspace: str | Path) -> WorkspaceLedger:
+    """The ledger in the workspace, with the data set entered if it is new there."""
+    ledger = open_ledger(Path(workspace) / LEDGER_FILE)
+    try:
+        ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
+    except BaseException:
+        ledger.close()
+        raise
+    return WorkspaceLedger(ledger, schema.table.name)
 
 
 def read_only_session(schema: Schema, workspace: str | Path, source: str | Path | None = None) -> Session:
@@ -28,9 +53,21 @@ def read_only_session(schema: Schema, workspace: str | Path, source: str | Path 
     If the files of `source` are there, they must be those that were answered from; they are read only if
     their size and times cannot tell.
     """
+    # Only here: the budget and the history do not wait for the parts of the library that explain.
+    from dpxplain.engines.source_files import FileSource
+    from dpxplain.phases.data_guard import DataGuard
+    from dpxplain.phases.dataset import OpenDataset
+    from dpxplain.phases.releaser import StoredReleaser
+    from dpxplain.privacy.mechanisms.noise import OpenDPNoise
+    from dpxplain.session import Session
+
     table, ledger = schema.table, open_workspace_ledger(schema, workspace).ledger
     files = None if source is None else FileSource(source)
     guard = None
     if files is not None and files.exists:
         guard = DataGuard(ledger.versions, table.name, table.version, files)
     return Session(OpenDataset(schema, None, ledger, StoredReleaser(_not_open), OpenDPNoise(), guard=guard))
+
+
+def _not_open() -> BadRequest:
+    return BadRequest("The data are not open, so nothing can be measured.", remedy="Pass --data PATH.")

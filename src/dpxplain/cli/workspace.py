@@ -20,7 +20,7 @@ from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger.place import WORKSPACE
 
 if TYPE_CHECKING:
-    from dpxplain.cli.workspace_ledger import WorkspaceLedger
+    from dpxplain.cli.read_only import WorkspaceLedger
     from dpxplain.model.schema import Schema
     from dpxplain.session import Session
 
@@ -125,7 +125,7 @@ class Place:
     @contextmanager
     def ledger(self) -> Iterator[Session | WorkspaceLedger]:
         """Budget and history only, of the workspace or of the server."""
-        from dpxplain.cli.workspace_ledger import open_workspace_ledger
+        from dpxplain.cli.read_only import open_workspace_ledger
 
         if self.server is not None:
             with self.read_only_session() as session:

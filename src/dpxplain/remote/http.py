@@ -17,7 +17,7 @@ import httpx
 
 from dpxplain.errors import BadRequest, Denied, DPXPlainError, InternalError, QueryRefused, Unavailable
 from dpxplain.phases.dataset import Progress
-from dpxplain.wire.protocol_version import PROTOCOL, PROTOCOL_HEADER
+from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
 
 MOST_BYTES = 500_000_000  # a preparation of two million cells is a tenth of it
 LONGEST_PATIENCE = 60.0  # seconds spent waiting for a busy server

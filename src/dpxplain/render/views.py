@@ -1,20 +1,114 @@
-"""The view of any result, by its type."""
+"""The view of any result, by its type. Those of a budget, the history and a schema are here: they import no
+results, so that looking at the account is quick.
+"""
 
 from __future__ import annotations
 
-from dpxplain.model.budget import Budget
-from dpxplain.model.schema import Schema
-from dpxplain.render.layout import View, view
+from itertools import accumulate
+
+from dpxplain.model.budget import Budget, rho_of_units, spend_units
+from dpxplain.model.charge import Entry
+from dpxplain.model.moments import edge_text
+from dpxplain.model.schema import Column as DeclaredColumn
+from dpxplain.model.schema import Schema, label
+from dpxplain.privacy.accounting import epsilon
+from dpxplain.render import words
+from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
+from dpxplain.results import formats
+
+_MOST_VALUES = 12
 
 
 def view_of(result: object) -> View:
     """What a result shows.
 
-    The modules imported here register their views; those of results take longer to import than a budget
-    takes to print.
+    The modules imported here register their views; they take longer to import than a budget takes to print.
     """
-    if isinstance(result, Budget | list | Schema):
-        from dpxplain.render import views_account  # noqa: F401
-    else:
-        from dpxplain.render import views_check, views_prices, views_quality, views_results  # noqa: F401
+    if not isinstance(result, Budget | list | Schema):
+        from dpxplain.render import views_check, views_prices, views_results  # noqa: F401
     return view(result)
+
+
+@view.register
+def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
+    amounts = (("spent", budget.spent), ("left", budget.remaining), ("limit", budget.limit))
+    rows = tuple(
+        (name, f"{amount:.6g}", formats.number(epsilon(amount, budget.delta))) for name, amount in amounts
+    )
+    share = budget.spent / budget.limit if budget.limit else 1.0
+    return View(
+        title="Privacy budget",
+        lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
+        grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
+        notes=("ρ adds up over requests; ε does not, and each is converted by itself.",),
+    )
+
+
+@view.register(list)
+def of_history(entries: list[Entry], most: int = 1_000) -> View:
+    totals = accumulate(spend_units(e.rho) if e.rho else 0 for e in entries)
+    latest = list(zip(entries, totals, strict=True))[-most:]
+    rows = tuple(
+        (
+            str(e.id),
+            f"{e.time:%Y-%m-%d %H:%M}",
+            e.kind,
+            formats.clean(e.description),
+            f"{e.rho:.6g}",
+            f"{rho_of_units(total):.6g}",
+            "interrupted or running" if e.state == "reserved" else e.state,
+        )
+        for e, total in latest
+    )
+    columns = (
+        Column("no.", "right"),
+        Column("time (UTC)"),
+        Column("kind"),
+        Column("asked", wrap=True),
+        Column("ρ", "right"),
+        Column("total", "right"),
+        Column("state"),
+    )
+    more = words.more(len(entries) - len(latest), "earlier entry")
+    return View(
+        title="History",
+        lead=() if rows else ("Nothing was asked yet.",),
+        grid=Grid(columns, rows, more=more) if rows else None,
+    )
+
+
+@view.register
+def of_schema(schema: Schema, most: int = 1_000) -> View:
+    declared = list(schema.columns.items())
+    rows = tuple((formats.clean(name), _domain(column), _range(column)) for name, column in declared[:most])
+    columns = (Column("column"), Column("values or bins", wrap=True), Column("numbers"))
+    privacy = schema.privacy
+    person = f"all rows of one {formats.clean(privacy.unit)}, of which {privacy.max_rows} are used"
+    protected = "one row" if privacy.unit == "row" else person
+    return View(
+        title=f"Schema of {formats.clean(schema.table.name)}",
+        lead=("What the curator declared; all of it is public.",),
+        grid=Grid(columns, rows, more=words.more(len(declared) - len(rows), "further column")),
+        notes=(
+            f"Budget: {formats.rho(privacy.rho)}, which is ε = {epsilon(privacy.rho, privacy.delta):.3g} at "
+            f"δ = {privacy.delta:g}. Protected: {protected} ({privacy.neighbours} neighbours).",
+        ),
+    )
+
+
+def _domain(column: DeclaredColumn) -> str:
+    """The declared values, as many as fit into two lines or so."""
+    domain = column.domain
+    if domain is None:
+        return "" if column.expression is None else formats.clean(column.expression)
+    text = ", ".join(formats.clean(label(value)) for value in domain[:_MOST_VALUES])
+    hidden = len(domain) - _MOST_VALUES
+    return f"{text} and {hidden:,} more" if hidden > 0 else text
+
+
+def _range(column: DeclaredColumn) -> str:
+    if column.bounds is None:
+        return ""
+    return " to ".join(map(edge_text, column.bounds)) + (
+        "" if column.step is None else f" by {column.step:.15g}"
+    )

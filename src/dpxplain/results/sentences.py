@@ -14,10 +14,10 @@ from dpxplain.model.column import Column
 from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, label
-from dpxplain.privacy.intervals import Interval
 from dpxplain.results.formats import clean, interval, level, number, percent
 
 if TYPE_CHECKING:
+    from dpxplain.privacy.intervals import Interval
     from dpxplain.results.links import QualityLike
 
 _LISTED = 5  # values of a derived column that are named

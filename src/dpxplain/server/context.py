@@ -30,7 +30,7 @@ from dpxplain.server.problems import busy, other_version
 from dpxplain.server.registry import Registry
 from dpxplain.server.size_limits import FailureLimit, Sizes
 from dpxplain.session import Session
-from dpxplain.wire.protocol_version import PROTOCOL, PROTOCOL_HEADER
+from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
 
 if TYPE_CHECKING:
     from dpxplain.ledger.account import Account

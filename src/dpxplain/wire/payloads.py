@@ -24,7 +24,7 @@ from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.quality import QualityPreview
+from dpxplain.results.quality import Quality, QualityPreview
 from dpxplain.results.requests import group_request
 from dpxplain.results.sentences import rows_counted, subject
 from dpxplain.results.truth import Truth
@@ -39,10 +39,13 @@ from dpxplain.wire.shapes import (
     GroupPayload,
     PreparedPayload,
     PreviewPayload,
+    QualityLine,
+    QualityPayload,
     QuestionPayload,
     Record,
     TrueValue,
     TruthPayload,
+    UnitsPayload,
     WeightPayload,
 )
 
@@ -278,3 +281,45 @@ def _number(value: float) -> float | None:
 
 def _finite(record: dict[str, Any]) -> Record:
     return {name: _number(value) if isinstance(value, float) else value for name, value in record.items()}
+
+
+def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
+    return QualityPayload(
+        kind="quality",
+        id=quality.id,
+        rho=quality.rho,
+        free=quality.free,
+        private=quality.private,
+        confidence=quality.confidence,
+        rows=[
+            QualityLine(
+                column=row.column,
+                misfit=row.misfit,
+                share=row.estimate,
+                low=row.interval[0],
+                high=row.interval[1],
+                interval_text=formats.percent(*row.interval),
+                rows_low=row.rows[0],
+                rows_high=row.rows[1],
+            )
+            for row in quality
+        ],
+        units=_units(quality),
+        spends=spend_payloads(quality.spends),
+        budget=budget_figures(budget),
+    )
+
+
+def _units(quality: Quality) -> UnitsPayload | None:
+    privacy = quality.schema.privacy
+    if privacy.unit == "row":
+        return None
+    (low, high), (least, most) = quality.units_above, quality.rows_lost
+    return UnitsPayload(
+        unit=privacy.unit,
+        max_rows=privacy.max_rows,
+        low=low,
+        high=high,
+        rows_lost_low=least,
+        rows_lost_high=most if math.isfinite(most) else None,
+    )

@@ -16,8 +16,7 @@ from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers
 from dpxplain.server.problems import other_plan
 from dpxplain.server.response_shapes import ClientRelease
-from dpxplain.wire.payloads import preview_payload
-from dpxplain.wire.quality_payload import quality_payload
+from dpxplain.wire.payloads import preview_payload, quality_payload
 from dpxplain.wire.shapes import PreviewPayload, QualityPayload
 
 router = APIRouter(tags=["Asking"], prefix=PREFIX)
