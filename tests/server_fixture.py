@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,14 @@ def soon(hours: float = 1.0) -> datetime:
     return datetime.now(UTC) + timedelta(hours=hours)
 
 
+class LaterDatetime(datetime):
+    """Patched into a module in place of `datetime`: there it is two hours later."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.now(tz) + timedelta(hours=2)
+
+
 @dataclass
 class RunningServer:
     url: str
@@ -142,14 +150,23 @@ class RunningServer:
         assert signed_in.status_code == 200, signed_in.text
         return client
 
-    def stop_refilling(self) -> None:
-        """Stop the clock of the rate limits, which would refill while a busy machine runs the test."""
+    def stop_refilling(self) -> Callable[[float], None]:
+        """Stop the clock of the rate limits, which would refill while a busy machine runs the test.
+
+        Returns what moves that clock on by some seconds.
+        """
         middleware: Any = self.app.middleware_stack
         while not isinstance(middleware, Authentication):
             middleware = getattr(middleware, "app", None) or middleware._app
         now = time.monotonic()
         for buckets in (middleware._caller_limits, middleware._anonymous_limits):
             buckets._clock = lambda: now
+
+        def advance(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+
+        return advance
 
     def padded(self) -> list[float]:
         """Filled with the start of each task whose time was padded."""

@@ -6,13 +6,17 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dpxplain as dpx
-from dpxplain.cli import run
+from dpxplain.cli import command_line, run
+
+# Typer builds the same tree of commands anew at every run, which takes longer than most commands.
+command_line.get_command = cache(command_line.get_command)
 
 BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
 

@@ -145,7 +145,7 @@ def _queries(draw: st.DrawFn) -> tuple[Query, tuple[tuple[str, ...], ...]]:
 
 
 @every_engine
-@examples(60)
+@examples(40)
 @given(rows=ROWS, asked=st.lists(_queries(), min_size=3, max_size=3))
 def test_counts_and_sums_equal_those_of_an_exact_oracle(opener: Opener, rows: list[Row], asked: Any) -> None:
     engine = opener(table_of(rows), SCHEMA)
@@ -156,6 +156,7 @@ def test_counts_and_sums_equal_those_of_an_exact_oracle(opener: Opener, rows: li
     engine.close()
 
 
+@pytest.mark.slow
 @every_engine
 @examples(40)
 @given(rows=ROWS, filters=st.lists(FILTERS, min_size=6, max_size=6))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -57,29 +58,36 @@ def _true_influence(frame: pd.DataFrame, aggregate: str, weights: dict[str, floa
     return sum(w * (value(groups[g]) - value(groups[g] & ~p)) for g, w in weights.items()) * norm
 
 
-@pytest.mark.parametrize("weights", [{"A": 1, "B": -1}, {"A": 2, "B": -1, "C": 0.5}, {"C": -3}])
+@pytest.fixture(scope="module", params=[0, 7, 60, 2000])
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[pd.DataFrame, dpx.Session]]:
+    """A table of so many rows, and its curator's session."""
+    frame, workspace = _table(request.param, seed=request.param + 1), tmp_path_factory.mktemp("influence")
+    table = pa.Table.from_pandas(frame)
+    with dpx.connect(table, schema=_schema(), workspace=workspace, curator=True) as session:
+        yield frame, session
+
+
 @pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(x)", "AVG(x)"])
 @pytest.mark.parametrize("conjuncts", [1, 2, 3])
-@pytest.mark.parametrize("rows", [0, 7, 60, 2000])
 def test_one_pass_gives_the_influence_of_every_predicate(
-    rows: int, conjuncts: int, aggregate: str, weights: dict[str, float], tmp_path: Any
+    conjuncts: int, aggregate: str, opened: tuple[pd.DataFrame, dpx.Session]
 ) -> None:
-    frame = _table(rows, seed=rows + conjuncts)
-    owner = dpx.connect(pa.Table.from_pandas(frame), schema=_schema(), workspace=tmp_path, curator=True)
+    frame, owner = opened
     answer = owner.query(f"SELECT g, {aggregate} FROM t GROUP BY g", rho=1.0)
-    truth = answer.why(weights).truth(conjuncts=conjuncts).to_pandas().set_index("predicate")["influence"]
-    owner.close()
-    expected = {}
+    matches = {}
     for names in itertools.combinations(VALUES, conjuncts):
         for values in itertools.product(*(VALUES[name] for name in names)):
             p = pd.Series(True, index=frame.index)
             for name, value in zip(names, values, strict=True):
                 p &= frame[name] == value
-            text = " AND ".join(f"{n} = '{v}'" for n, v in zip(names, values, strict=True))
-            expected[text] = _true_influence(frame, aggregate, weights, p)
-    assert set(truth.index) == set(expected)
-    for text, influence in expected.items():
-        assert truth[text] == pytest.approx(influence, rel=1e-9, abs=1e-9), text
+            matches[" AND ".join(f"{n} = '{v}'" for n, v in zip(names, values, strict=True))] = p
+    for weights in ({"A": 1, "B": -1}, {"A": 2, "B": -1, "C": 0.5}, {"C": -3}):
+        table = answer.why(weights).truth(conjuncts=conjuncts).to_pandas()
+        truth = dict(zip(table["predicate"], table["influence"], strict=True))
+        expected = {text: _true_influence(frame, aggregate, weights, p) for text, p in matches.items()}
+        assert truth == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_ranks_are_positions_by_descending_influence(tmp_path: Any) -> None:

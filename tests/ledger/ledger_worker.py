@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 
 from dpxplain.errors import BudgetExhausted
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
@@ -70,16 +71,27 @@ def nurse() -> None:
         say("dead")
 
 
-def run_attempt(address: str) -> None:
-    say("ready")
-    sys.stdin.readline()
-    ledger = open_ledger(address)
-    attempt(ledger)
-    ledger.close()
+def run_attempts(address: str) -> None:
+    """Let four processes make, open and charge the same ledger from nothing, together."""
+    if address.startswith("postgresql:"):
+        import dpxplain.ledger.postgres  # noqa: F401  # once, before the processes part
+    start, stop = os.pipe()
+    children = []
+    for _ in range(4):
+        children.append(os.fork())
+        if children[-1] == 0:
+            os.close(stop)
+            os.read(start, 1)  # returns when the parent closes the other end
+            with closing(open_ledger(address)) as ledger:
+                attempt(ledger)
+            os._exit(0)
+    os.close(stop)
+    if any(os.waitpid(child, 0)[1] for child in children):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "nursery":
         nurse()
     else:
-        run_attempt(sys.argv[2])
+        run_attempts(sys.argv[2])

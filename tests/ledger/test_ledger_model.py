@@ -165,11 +165,17 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         assert self.ledger.verify_audit().problems == []
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_ledger_agrees_with_its_model(database, request):
+@pytest.mark.parametrize(
+    ("database", "examples", "steps"),
+    [
+        ("sqlite", 10, 20),
+        pytest.param("sqlite", 30, 25, marks=pytest.mark.slow),
+        pytest.param("postgres", 8, 15, marks=pytest.mark.slow),
+    ],
+)
+def test_ledger_agrees_with_its_model(database, examples, steps, request):
     place = request.getfixturevalue("postgres_address") if database == "postgres" else None
     LedgerAgainstModel.ledger = open_ledger(place)
-    examples, steps = (20, 25) if database == "sqlite" else (5, 15)
     few = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     try:
         run_state_machine_as_test(LedgerAgainstModel, settings=few)

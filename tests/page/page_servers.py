@@ -35,7 +35,7 @@ def asked(client: httpx.Client, sql: str = EXAMPLE, rho: float = 0.1, dataset: s
 
 def prepared(client: httpx.Client, answer: int, dataset: str = "adult") -> None:
     body = {"answer": answer, "rho": 0.02}
-    job = done(client.post(f"/datasets/{dataset}/prepare", params={"wait": 20}, json=body))
+    job = done(client.post(f"/datasets/{dataset}/prepare", params={"wait": 60}, json=body))
     assert job["state"] == "done", job
 
 

@@ -105,7 +105,12 @@ def _softmax_sequence(scores: list[float], chosen: tuple[int, ...], scale: float
 @pytest.mark.parametrize("few", [256, 0], ids=["one by one", "in buckets"])
 @pytest.mark.parametrize(
     ("listed", "size"),
-    [pytest.param([300, 0, 150, 100], 4, marks=pytest.mark.slow), ([300, 150], 5), ([-100], 5), ([], 4)],
+    [
+        pytest.param([300, 0, 150, 100], 4, marks=pytest.mark.slow),
+        ([300, 150], 5),
+        pytest.param([-100], 5, marks=pytest.mark.slow),
+        pytest.param([], 4, marks=pytest.mark.slow),
+    ],
     ids=[
         "no idle predicate",
         "three idle predicates",

@@ -241,7 +241,9 @@ def test_the_sensitivity_of_one_influence_holds_in_large_tables_and_would_not_if
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("weights", WEIGHTS, ids=str)
+@pytest.mark.parametrize(
+    "weights", [*WEIGHTS[:2], *(pytest.param(w, marks=pytest.mark.slow) for w in WEIGHTS[2:])], ids=str
+)
 @pytest.mark.parametrize(("aggregate", "low", "high"), COLUMNS)
 def test_the_sensitivity_of_a_family_holds_in_large_tables_and_would_not_if_lowered_by_5_percent(
     aggregate: Aggregate, low: float, high: float, weights: tuple[float, ...], family: str

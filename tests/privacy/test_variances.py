@@ -70,20 +70,28 @@ def test_with_much_budget_it_is_what_sql_says(owner: Session, name: str, column:
     assert truth["none"] is None
 
 
-@pytest.mark.parametrize("group", ["many", "few"])
-@pytest.mark.parametrize("rho", [0.01, 1.0])
-@pytest.mark.parametrize("name", ["VAR_SAMP", "STDDEV_POP"])
-def test_intervals_cover_at_every_size_of_group(owner: Session, name: str, rho: float, group: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "rho"),
+    [
+        ("VAR_SAMP", 0.01),
+        pytest.param("VAR_SAMP", 1.0, marks=pytest.mark.slow),
+        pytest.param("STDDEV_POP", 0.01, marks=pytest.mark.slow),
+        pytest.param("STDDEV_POP", 1.0, marks=pytest.mark.slow),
+    ],
+)
+def test_intervals_cover_at_every_size_of_group(owner: Session, name: str, rho: float) -> None:
     answer = asked(owner, f"{name}(x)", rho)
-    true = {row["g"]: row["true"] for row in answer.truth().records()}[group]
+    truth = {row["g"]: row["true"] for row in answer.truth().records()}
     dataset, query = owner._dataset, answer.statement.query
-    plan, place, runs, level = plan_query(query, dataset.schema, rho), answer.groups.find(group), 200, 0.9
-    covered = 0
+    plan, runs, level = plan_query(query, dataset.schema, rho), 200, 0.9
+    covered = {"many": 0, "few": 0}
     for _ in range(runs):
-        value, (low, high), _ = group_estimates(plan.measure(dataset), query, dataset.schema, level)[place]
-        assert 0.0 <= low <= value <= high
-        covered += low <= true <= high
-    assert covered / runs >= level - 4.9 * math.sqrt(level * (1 - level) / runs)
+        estimates = group_estimates(plan.measure(dataset), query, dataset.schema, level)
+        for group in covered:
+            value, (low, high), _ = estimates[answer.groups.find(group)]
+            assert 0.0 <= low <= value <= high
+            covered[group] += low <= truth[group] <= high
+    assert min(covered.values()) / runs >= level - 4.9 * math.sqrt(level * (1 - level) / runs)
 
 
 def test_an_interval_is_informative_where_the_group_is_large(owner: Session) -> None:

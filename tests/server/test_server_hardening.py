@@ -66,7 +66,7 @@ def test_a_padded_job_shows_nowhere_before_its_step_ends(tmp_path: Path) -> None
         while [entry["state"] for entry in entries(client)] != ["released", "released"]:
             time.sleep(0.02)
         assert time.monotonic() - started >= step
-        assert client.get(f"/jobs/{job}?wait=20").json()["state"] == "done"
+        assert client.get(f"/jobs/{job}?wait=60").json()["state"] == "done"
 
 
 def test_one_caller_takes_half_of_the_places_and_never_all_threads(tmp_path: Path) -> None:

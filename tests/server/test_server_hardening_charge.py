@@ -116,9 +116,9 @@ def test_what_may_not_fit_into_memory_is_refused_before_the_charge(tmp_path: Pat
         large = {"answer": answer, "rho": 0.1, "family": {"conjuncts": 3}}
         why = large | {"weights": weights, "k": 2, "mechanism": "one-shot"}
         for path, body in (
-            ("explain?wait=20", why),
+            ("explain?wait=60", why),
             ("explain/preview", why),
-            ("prepare?wait=20", large),
+            ("prepare?wait=60", large),
             ("prepare/preview", large),
         ):
             refused = client.post(f"{AT}/{path}", json=body)
@@ -126,7 +126,7 @@ def test_what_may_not_fit_into_memory_is_refused_before_the_charge(tmp_path: Pat
             assert "memory" in refused.json()["message"]
         assert spent(client) == pytest.approx(0.1)
         small = why | {"family": {"conjuncts": 1}}
-        assert client.post(f"{AT}/explain?wait=20", json=small).json()["state"] == "done"
+        assert client.post(f"{AT}/explain?wait=60", json=small).json()["state"] == "done"
 
 
 def test_no_pass_counts_more_cells_than_was_reckoned_with_before_the_charge() -> None:

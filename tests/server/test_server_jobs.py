@@ -189,7 +189,7 @@ def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) 
         engine.fail = False
         job = begun(client)
         assert job["stage"] in ("", "Working")
-        ended = client.get(f"/jobs/{job['id']}", params={"wait": 5}).json()
+        ended = client.get(f"/jobs/{job['id']}", params={"wait": 60}).json()
         assert (ended["state"], ended["stage"]) == ("done", "")
 
 

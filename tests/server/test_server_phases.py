@@ -82,11 +82,11 @@ def test_the_whole_story_from_query_to_report(server: RunningServer) -> None:
 
     prepare = {"answer": answer["id"], "rho": 0.05}
     assert client.post(f"{AT}/prepare/preview", json=prepare).json()["rho"] == 0.05
-    job = client.post(f"{AT}/prepare", params={"wait": 20}, json=prepare).json()
+    job = client.post(f"{AT}/prepare", params={"wait": 60}, json=prepare).json()
     assert (job["state"], job["rho"], job["result"]["kind"]) == ("done", 0.05, "prepared")
 
     assert client.post(f"{AT}/explain/preview", json=why).json()["free"]
-    done = client.post(f"{AT}/explain", params={"wait": 20}, json=why | {"k": 2, "chart_width": 400})
+    done = client.post(f"{AT}/explain", params={"wait": 60}, json=why | {"k": 2, "chart_width": 400})
     table = done.json()
     assert (done.status_code, table["state"], table["rho"]) == (200, "done", 0)
     assert len(table["result"]["rows"]) == 2
@@ -111,9 +111,9 @@ def test_a_history_line_can_be_asked_again_and_is_free(server: RunningServer) ->
     client = server.client("repeater")
     answer = asked(client)
     why = {"answer": answer["id"], "weights": WEIGHTS, "k": 2, "rho": 0.3}
-    assert client.post(f"{AT}/explain", params={"wait": 20}, json=why).json()["rho"] == 0.3
+    assert client.post(f"{AT}/explain", params={"wait": 60}, json=why).json()["rho"] == 0.3
     for line in client.get(f"{AT}/history").json()["entries"]:
-        again = client.post(f"{AT}/{line['kind']}", params={"wait": 20}, json=line["request"]).json()
+        again = client.post(f"{AT}/{line['kind']}", params={"wait": 60}, json=line["request"]).json()
         told = again.get("result", again)
         assert (told["free"], told["id"]) == (True, line["id"])
     assert client.get(f"{AT}/budget").json()["rho"]["spent"] == pytest.approx(0.4)
@@ -146,7 +146,7 @@ def test_what_is_more_than_the_allowance_is_refused_with_409(server: RunningServ
     assert (response.status_code, response.json()["code"]) == (409, "budget_exhausted")
     answer = asked(client)
     why = {"answer": answer["id"], "weights": WEIGHTS, "k": 2, "rho": 6}
-    response = client.post(f"{AT}/explain", params={"wait": 20}, json=why)
+    response = client.post(f"{AT}/explain", params={"wait": 60}, json=why)
     assert (response.status_code, response.json()["code"]) == (409, "budget_exhausted")
 
 

@@ -26,8 +26,8 @@ def test_two_servers_share_budgets_answers_jobs_and_tokens(tmp_path: Path, postg
         assert (again["id"], again["free"]) == (answer["id"], True)
 
         why = {"answer": answer["id"], "weights": WEIGHTS, "k": 2, "rho": 0.25}
-        job = first.post(f"{AT}/explain", params={"wait": 20}, json=why).json()
-        told = second.get(f"/jobs/{job['id']}", params={"wait": 20}).json()
+        job = first.post(f"{AT}/explain", params={"wait": 60}, json=why).json()
+        told = second.get(f"/jobs/{job['id']}", params={"wait": 60}).json()
         assert (told["state"], told["rho"]) == ("done", 0.25)
         assert told["result"]["rows"] == job["result"]["rows"]
 

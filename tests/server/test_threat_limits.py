@@ -48,7 +48,7 @@ def test_t22_with_padding_every_pass_takes_whole_steps(tmp_path: Path) -> None:
         why = {"answer": answer, "weights": WEIGHTS, "k": 2, "rho": 0.1}
         passes = [
             seconds("POST", f"{AT}/query", {"sql": COUNT, "rho": 0.1}),
-            seconds("POST", f"{AT}/explain?wait=30", why),
+            seconds("POST", f"{AT}/explain?wait=60", why),
             seconds("POST", f"{AT}/query", {"sql": SQL, "rho": 50}),  # refused for its price
         ]
         engine = slow_down(server)
@@ -96,7 +96,7 @@ def test_t23_sizes_follow_from_declarations_not_from_data(tmp_path: Path) -> Non
             answer = ask(client).json()
             why = {"answer": answer["id"], "weights": WEIGHTS, "k": 4, "rho": 0.1}
             tables = [
-                client.post(f"{AT}/explain?wait=30", json=why | {"mechanism": one}).json()["result"]["rows"]
+                client.post(f"{AT}/explain?wait=60", json=why | {"mechanism": one}).json()["result"]["rows"]
                 for one in ("one-shot", "vector", "marginals")
             ]
             shapes.append(([row["region"] for row in answer["rows"]], [len(table) for table in tables]))
@@ -178,7 +178,7 @@ def test_t26_what_is_too_large_is_refused_before_it_is_charged(tmp_path: Path) -
             why | {"family": {"predicates": ["age > 1 AND " * 500 + "age > 2"]}},
         ]
         for body in too_large:
-            assert client.post(f"{AT}/explain?wait=20", json=body).status_code == 400
+            assert client.post(f"{AT}/explain?wait=60", json=body).status_code == 400
         assert (
             ask(client, "SELECT region, " + "COUNT(*), " * 2_000 + "SUM(pay) FROM people").status_code == 400
         )

@@ -108,13 +108,13 @@ def visited(visit: Visit) -> list[dict[str, Any]]:
             for mechanism in MECHANISMS:
                 explain = why | {"k": 3, "rho": 2e-6, "mechanism": mechanism}
                 visit("POST", f"{AT}/explain/preview", explain)
-                assert visit("POST", f"{AT}/explain?wait=30", explain).json()["state"] == "done"
+                assert visit("POST", f"{AT}/explain?wait=60", explain).json()["state"] == "done"
                 visit("POST", f"{AT}/explain/truth", explain)
             visit("POST", f"{AT}/report", explain)
             prepare = {"answer": answer["id"], "of": part["name"], "rho": 3e-6}
             visit("POST", f"{AT}/prepare/preview", prepare)
-            visit("POST", f"{AT}/prepare?wait=30", prepare)
-            visit("POST", f"{AT}/explain?wait=30", why | {"k": 4})
+            visit("POST", f"{AT}/prepare?wait=60", prepare)
+            visit("POST", f"{AT}/explain?wait=60", why | {"k": 4})
     for wrong in (
         "SELECT pay FROM people",
         "SELECT region, AVG(wage) FROM people GROUP BY region",
@@ -124,7 +124,7 @@ def visited(visit: Visit) -> list[dict[str, Any]]:
     visit("POST", f"{AT}/query", {"sql": SQL, "rho": 100})
     visit("POST", f"{AT}/query", {"sql": SQL, "rho": "much"})
     visit("POST", f"{AT}/why", {"answer": 1, "weights": [{"group": ["East"], "weight": 1}]})
-    visit("POST", f"{AT}/explain?wait=9", {"answer": 1, "weights": WEIGHTS, "rho": 1e-6, "k": 500})
+    visit("POST", f"{AT}/explain?wait=60", {"answer": 1, "weights": WEIGHTS, "rho": 1e-6, "k": 500})
     visit("GET", f"{AT}/answers/999")
     visit("GET", "/nowhere")
     for line in visit("GET", f"{AT}/history").json()["entries"]:
@@ -268,7 +268,7 @@ def answers_on(folder: Path, rows: dict[str, list[Any]]) -> list[tuple[int, Any]
             question = client.post(f"{AT}/why", json={name: why[name] for name in ("answer", "weights")})
             told.append((question.status_code, sorted(question.json())))
             for mechanism in MECHANISMS:
-                done = client.post(f"{AT}/explain?wait=30", json=why | {"mechanism": mechanism})
+                done = client.post(f"{AT}/explain?wait=60", json=why | {"mechanism": mechanism})
                 result = done.json()["result"]
                 told.append(
                     (done.status_code, (len(result["rows"]), [sorted(row) for row in result["rows"]]))
@@ -290,7 +290,7 @@ def test_t04_the_truth_is_for_curators_marked_never_cached_and_audited(server: R
     answer = analyst.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["id"]
     why = {"answer": answer, "weights": WEIGHTS}
     explain = why | {"k": 2, "rho": 0.1, "mechanism": "one-shot"}
-    assert analyst.post(f"{AT}/explain?wait=20", json=explain).json()["state"] == "done"
+    assert analyst.post(f"{AT}/explain?wait=60", json=explain).json()["state"] == "done"
     doors: list[tuple[str, str, Any]] = [
         ("GET", f"{AT}/answers/{answer}/truth", None),
         ("POST", f"{AT}/why/truth", why),

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import dpxplain as dpx
+from dpxplain.cli import run as run_command
 from dpxplain.remote import http as wire
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
@@ -100,12 +98,19 @@ def _look(session: dpx.Session, times: int) -> None:
         assert session.budget.limit == 5.0
 
 
-def test_a_server_asked_too_often_is_asked_again_when_it_says(tmp_path: Path) -> None:
+def test_a_server_asked_too_often_is_asked_again_when_it_says(tmp_path: Path, monkeypatch: Any) -> None:
     config = config_of(tmp_path / "data", limits={"requests_per_minute": 60})
     with running_server(config) as server, connected(server) as session:
-        started = time.monotonic()
+        advance, pauses = server.stop_refilling(), []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            advance(seconds)
+
+        monkeypatch.setattr(wire, "time", SimpleNamespace(sleep=pause))
         _look(session, 63)
-        assert time.monotonic() - started > 1
+        assert len(pauses) >= 3
+        assert set(pauses) == {1.0}
 
 
 def test_patience_with_a_busy_server_ends(tmp_path: Path, monkeypatch: Any) -> None:
@@ -138,18 +143,18 @@ def test_long_work_tells_its_progress(server: RunningServer) -> None:
     assert all(isinstance(stage, str) for stage in stages)
 
 
-@pytest.mark.process
-def test_the_command_line_asks_a_server(server: RunningServer, tmp_path: Path) -> None:
-    environment = os.environ | {
-        "DPXPLAIN_TOKEN": server.token("alice"),
-        "DPXPLAIN_DATA": f"{server.url}people",
-    }
+def test_the_command_line_asks_a_server(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DPXPLAIN_TOKEN", server.token("alice"))
+    monkeypatch.setenv("DPXPLAIN_DATA", f"{server.url}people")
+    monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> dict[str, Any]:
-        command = [sys.executable, "-c", "from dpxplain.cli import main; main()", *words, "--json"]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        result: dict[str, Any] = json.loads(done.stdout)
+        code = run_command([*words, "--json"])
+        output = capfd.readouterr()
+        assert code == 0, output.err
+        result: dict[str, Any] = json.loads(output.out)
         return result
 
     answer = run("query", SQL, "--rho", "0.5", "--yes")

@@ -37,7 +37,7 @@ def bin_number(rho: float, rows: int) -> int:
     spread evenly; they are equal where bins^1.5 = 2·5000/(z·σ).
 
     >>> bin_number(0.1, 1), bin_number(10.0, 1), bin_number(0.001, 1)
-    (128, 512, 64)
+    (128, 1024, 64)
     """
     balanced = (2 * _TYPICAL_GROUP / (2.0 * gaussian_scale(rows, rho))) ** (2 / 3)
     return int(min(max(2 ** round(math.log2(balanced)), _FEWEST), _MOST))
