@@ -157,21 +157,66 @@ def test_idle_predicates_are_numbered_around_the_active_ones() -> None:
     assert [family.nth_idle(n, {2, 6}) for n in range(3)] == [1, 5, 7]
 
 
-@pytest.mark.parametrize("size", range(1, 70))
-def test_rank_search_ends_within_its_probes_and_finds_the_rank_when_there_is_no_noise(size: int) -> None:
-    ranks, steps = np.arange(1, size + 1), []
+@pytest.mark.parametrize("sizes", [range(1, 101), range(101, 201), range(201, 301)])
+def test_rank_search_makes_its_probes_and_finds_every_rank_when_there_is_no_noise(sizes: range) -> None:
+    for size in sizes:
+        ranks, probed = np.arange(1, size + 1), []
+        low, high = rank_bounds._search(_exact(ranks, probed), size, size)
+        assert len(probed) == rank_probes(size) == math.floor(math.log2(size))
+        assert all((t >= 2).all() and (t <= size).all() for t in probed), "t and t − 1 are ranks"
+        assert ((low <= ranks) & (ranks <= high)).all(), "the rank is inside"
+        alone = 2 ** (rank_probes(size) + 1) - size
+        assert (low[:alone] == high[:alone]).all(), "the ranks near the top are told apart"
+        assert (high - low <= 1).all(), "the others up to one"
 
-    def beats(step: int, t: np.ndarray) -> np.ndarray:
-        steps.append(step)
+
+def _exact(ranks: np.ndarray, probed: list[np.ndarray]) -> Any:
+    def precedes(_step: int, t: np.ndarray) -> np.ndarray:
+        probed.append(t)
         return ranks < t
 
-    _, high = rank_bounds._search(beats, size, size)
-    assert steps == list(range(rank_probes(size)))
-    assert (high >= ranks).all(), "the upper bound holds"
-    assert (high <= ranks + 1).all(), "and is tight"
-    low, _ = rank_bounds._search(lambda _step, t: ranks <= t, size, size)
-    assert (low <= ranks).all(), "the lower bound holds"
-    assert (low >= ranks - 1).all(), "and is tight"
+    return precedes
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 16, 33])
+def test_one_sided_errors_never_put_the_rank_outside(size: int) -> None:
+    ranks = np.repeat(np.arange(1, size + 1), 200)
+    rng = np.random.default_rng(size)
+
+    def erring(towards: bool) -> Any:
+        def precedes(_step: int, t: np.ndarray) -> np.ndarray:
+            wrong = rng.random(len(ranks)) < 0.5
+            return (ranks < t) | wrong if towards else (ranks < t) & ~wrong
+
+        return precedes
+
+    _, high = rank_bounds._search(erring(False), len(ranks), size)
+    low, _ = rank_bounds._search(erring(True), len(ranks), size)
+    assert ((low <= ranks) & (ranks <= high)).all()
+
+
+@pytest.mark.parametrize("size", [2, 3, 37, 64, 103])
+def test_rank_intervals_cover_ranks_of_every_family_size(size: int) -> None:
+    """Neighbouring scores are half a σ apart, so that both errors and ties matter; γ = 0.8."""
+    probes, searches, sensitivity, runs = rank_probes(size), size, 1000, 40
+    sigma = gaussian_scale(2.0 * sensitivity, 0.9 * 0.5 / searches / probes)
+    scores = np.arange(size)[::-1] // 2 * round(sigma)  # pairs of equal scores
+    first, last = np.searchsorted(-scores, -scores) + 1, np.searchsorted(-scores, -scores, side="right")
+    family = Confidential(FamilyScores(np.arange(size), scores, size))
+    inside = 0
+    for seed in range(runs):
+        bounds = rank_bounds.bound_ranks(
+            family,
+            list(range(size)),
+            sensitivity=sensitivity,
+            rho=0.5,
+            confidence=0.8,
+            noise=noise.SeededNoise(seed),
+        )
+        low, high = np.array(bounds).T
+        inside += int(np.count_nonzero((low <= first) & (last <= high)))
+    # Predicates are searched with noise of their own: independent trials.
+    assert stats.binom.cdf(inside, runs * size, 0.8) > FALSE_ALARM
 
 
 @pytest.mark.draws

@@ -52,6 +52,20 @@ def test_the_quantile_of_a_range_has_its_probability_by_adaptive_integration(con
     assert probability == pytest.approx(confidence, abs=1e-9)
 
 
+@pytest.mark.parametrize("number", [103, 1_000_000])
+@pytest.mark.parametrize("failure", [1e-6, 1e-9])
+def test_the_quantile_of_a_range_of_a_million_fails_as_rarely_as_it_says(failure, number):
+    q = range_quantile(1.0 - failure, number)
+
+    def density(x: float) -> float:
+        above, beyond = special.ndtr(-x), special.ndtr(-x - q)
+        both = -math.expm1((number - 1) * math.log1p(-beyond / above))
+        return number * math.exp(-(x**2) / 2 + (number - 1) * special.log_ndtr(-x)) * both
+
+    total, _ = quad(density, -14.0, 6.0, epsabs=0.0, epsrel=1e-10, limit=2000, points=[-8, -6, -5, -4, -2])
+    assert total / math.sqrt(2 * math.pi) == pytest.approx(failure, rel=1e-5)
+
+
 def test_the_quantile_of_a_range_is_the_studentized_one_with_a_known_scale():
     assert range_quantile(0.95, 10) == pytest.approx(studentized_range.ppf(0.95, 10, np.inf), rel=1e-6)
 

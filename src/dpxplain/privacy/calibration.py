@@ -37,12 +37,12 @@ def top_k_scale(sensitivity: float, k: int, rho: float) -> float:
 
 
 def rank_probes(family_size: int) -> int:
-    """N = ⌈log2 |P|⌉: the most probes one binary search over the ranks may make.
+    """N = ⌊log2 |P|⌋: the probes of one binary search over the ranks (docs/proofs/rank-bounds.md).
 
     >>> rank_probes(103), rank_probes(1)
-    (7, 0)
+    (6, 0)
     """
-    return (family_size - 1).bit_length()
+    return family_size.bit_length() - 1
 
 
 def rank_slack(scale: float, probes: int, confidence: float) -> float:
@@ -66,24 +66,27 @@ def two_sided_quantile(confidence: float) -> float:
 def range_quantile(confidence: float, number: int) -> float:
     """q such that `number` independent standard Gaussians all lie within q of each other.
 
-    P(range ≤ q) = n·∫ φ(x)·(Φ(x + q) − Φ(x))^(n−1) dx, solved for q.
+    With x the least of them, P(range > q) = n·∫ φ(x)·(A^(n−1) − (A − T)^(n−1)) dx, where A = Φ(−x) and
+    T = Φ(−x − q), solved for q. The difference is written as a product: near a confidence of 1 a probability
+    that is taken from 1 would have lost its digits.
 
     >>> round(range_quantile(0.95, 2), 3), round(range_quantile(0.95, 103), 2)
     (2.772, 6.1)
     """
     if number < 2:
         return 0.0
-    x = np.linspace(-10.0, 10.0, 801)  # the trapezoid rule is exact to the last digits from 200 points on
-    below = normal_cdfs(x)
+    x = np.linspace(-12.0, 12.0, 961)  # the trapezoid rule is exact to the last digits from 200 points on
+    above = normal_cdfs(-x)
+    least = number * np.exp((number - 1) * np.log(above) - x**2 / 2) / math.sqrt(2 * math.pi)
 
-    def probability(q: float) -> float:
-        # In logarithms: with many Gaussians the power underflows long before the sum does.
-        inside = np.log(np.maximum(normal_cdfs(x + q) - below, 1e-300))
-        density = np.exp(-(x**2) / 2 + (number - 1) * inside) / math.sqrt(2 * math.pi)
-        return float(number * np.trapezoid(density, x))
+    def failure(q: float) -> float:
+        beyond = normal_cdfs(-x - q) / above
+        with np.errstate(divide="ignore"):  # where all is beyond, it fails for certain: −expm1(−∞) = 1
+            fails = -np.expm1((number - 1) * np.log1p(-beyond))
+        return float(np.trapezoid(least * fails, x))
 
     low, high = 0.0, 40.0
     while high - low > 1e-10:
         middle = (low + high) / 2.0
-        low, high = (middle, high) if probability(middle) < confidence else (low, middle)
+        low, high = (middle, high) if failure(middle) > 1.0 - confidence else (low, middle)
     return high

@@ -122,6 +122,15 @@ def check_asked_confidence(confidence: float) -> float:
     return level
 
 
+def failure_of_each(failure: float, number: int) -> float:
+    """How often each of `number` independent intervals may fail so that one of them does with `failure`.
+
+    >>> [f"{failure_of_each(*case):.6g}" for case in ((0.05, 103), (1e-9, 1_000_000))]
+    ['0.000497869', '1e-15']
+    """
+    return -math.expm1(math.log1p(-failure) / number)
+
+
 def gaussian_interval(estimate: float, scale: float, confidence: float) -> Interval:
     """The interval of a value released with Gaussian noise of the given scale.
 
@@ -196,10 +205,17 @@ def weighted_means_intervals(
     means: NoisyMeans, weights: FloatArray, confidence: float, method: str = DEFAULT_METHOD
 ) -> _Ends:
     """`weighted_means_interval` for many releases at once; no weight may be zero."""
-    level, rule = check_confidence(confidence), _rule(method)
+    return weighted_means_intervals_failing(means, weights, 1.0 - check_confidence(confidence), method)
+
+
+def weighted_means_intervals_failing(
+    means: NoisyMeans, weights: FloatArray, failure: float, method: str = DEFAULT_METHOD
+) -> _Ends:
+    """`weighted_means_intervals` that fail with a probability so small that 1 − failure may round to 1."""
+    rule = _rule(method)
     # Extreme but finite releases may overflow in between; the clip to the bounds at the end undoes it.
     with np.errstate(all="ignore"):
-        low, high = rule(means, weights, level)
+        low, high = rule(means, weights, failure)
         estimate = np.sum(weights * means.estimates, axis=-1)
         least, most = _weighted(means.low, means.high, weights)
         # Clamping each mean to its bounds can move the estimate past an end of the interval: include it.
@@ -229,12 +245,12 @@ def _weighted(low: FloatArray, high: FloatArray, weights: FloatArray) -> _Ends:
     return np.minimum(at_low, at_high).sum(axis=-1), np.maximum(at_low, at_high).sum(axis=-1)
 
 
-def _image(means: NoisyMeans, weights: FloatArray, confidence: float) -> _Ends:
+def _image(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
     """The paper's: a Gaussian interval for every sum and count by the union bound, divided end by end.
 
     A count whose interval reaches zero says nothing about its mean, which may be anything the bounds allow.
     """
-    z = _quantile((1.0 - confidence) / (2 * len(weights)))
+    z = _quantile(failure / (2 * len(weights)))
     sum_reach, count_reach = z * means.sum_scale, z * means.count_scale
     least, most = means.noisy_sum - sum_reach, means.noisy_sum + sum_reach
     fewest, fullest = means.noisy_count - count_reach, means.noisy_count + count_reach
@@ -283,20 +299,19 @@ def _fieller_means(means: NoisyMeans, failure: float) -> _Ends:
     return np.where(open_below, means.low, low), np.where(open_above, means.high, high)
 
 
-def _fieller(means: NoisyMeans, weights: FloatArray, confidence: float) -> _Ends:
+def _fieller(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
     """Each mean at level γ^(1/groups): the noise of groups is independent, so all hold together at γ."""
-    failure = -math.expm1(math.log(confidence) / len(weights))
-    return _weighted(*_fieller_means(means, failure), weights)
+    return _weighted(*_fieller_means(means, failure_of_each(failure, len(weights))), weights)
 
 
-def _mover(means: NoisyMeans, weights: FloatArray, confidence: float) -> _Ends:
+def _mover(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
     """Each mean at level γ, the distances from estimate to end added as squares (MOVER).
 
     The bounds of x enter only afterwards: cut intervals would make the distances too short. The provable
     interval takes over where a noisy count is too near zero (_MOVER_CLEARANCE) or where it is clearly the
     narrower one (_MOVER_MARGIN).
     """
-    z = _quantile(1.0 - confidence)
+    z = _quantile(failure)
     angle, spread = _directions(means, z)
     centre = _slope(means, angle)
     below, above = _weighted_reach(
@@ -304,7 +319,7 @@ def _mover(means: NoisyMeans, weights: FloatArray, confidence: float) -> _Ends:
     )
     estimate = np.sum(weights * centre, axis=-1)
     clear = np.all(means.noisy_count > _MOVER_CLEARANCE * z * means.count_scale, axis=-1)
-    low, high = _fieller(means, weights, confidence)
+    low, high = _fieller(means, weights, failure)
     least, most = _weighted(means.low, means.high, weights)
     lower, upper = np.clip(estimate - below, least, most), np.clip(estimate + above, least, most)
     trusted = clear & (high - low >= _MOVER_MARGIN * (upper - lower))
@@ -319,7 +334,7 @@ def _weighted_reach(centre: FloatArray, low: FloatArray, high: FloatArray, weigh
     return np.sqrt(np.sum(below**2, axis=-1)), np.sqrt(np.sum(above**2, axis=-1))
 
 
-def _bootstrap(means: NoisyMeans, weights: FloatArray, confidence: float) -> _Ends:
+def _bootstrap(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
     """The paper's appendix: add the noise a second time, many times over; bias-corrected percentiles.
 
     Approximate, and short of its level for small groups. A noisy count that is not positive leaves all open.
@@ -333,7 +348,7 @@ def _bootstrap(means: NoisyMeans, weights: FloatArray, confidence: float) -> _En
 
     share = np.mean(resampled < estimate[..., None], axis=-1)
     bias = normal_quantiles(np.clip(share, 1.0 / _RESAMPLES, 1.0 - 1.0 / _RESAMPLES))
-    z = _quantile(1.0 - confidence)
+    z = _quantile(failure)
     first = np.ceil(_RESAMPLES * normal_cdfs(2.0 * bias - z)) - 1.0
     last = np.floor(_RESAMPLES * normal_cdfs(2.0 * bias + z))
 

@@ -14,7 +14,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpxplain.privacy.intervals import Interval, NoisyMeans, check_confidence, weighted_means_intervals
+from dpxplain.privacy.intervals import (
+    Interval,
+    NoisyMeans,
+    check_confidence,
+    failure_of_each,
+    weighted_means_intervals_failing,
+)
 from dpxplain.privacy.marginals.boxes import (
     Ends,
     boxes,
@@ -261,7 +267,7 @@ def _gap_without(
     count, count_scale = _remaining(e.count, selected)
     rest, count = np.swapaxes(rest, -1, -2), np.swapaxes(count, -1, -2)
     means = _means(e, rest, count, scale[..., None], count_scale[..., None])
-    return _weighted_means(means, weights, confidence ** (1.0 / size))
+    return _weighted_means(means, weights, failure_of_each(1.0 - confidence, size))
 
 
 def _gap(e: Estimates, weights: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -272,7 +278,7 @@ def _gap(e: Estimates, weights: FloatArray, confidence: float) -> tuple[FloatArr
         reach = simultaneous_quantile(confidence, 1) * math.hypot(*weights) * part.total_scale
         return value, value - reach, value + reach
     means = _means(e, part.total, e.count.total, np.array(part.total_scale), np.array(e.count.total_scale))
-    return _weighted_means(means, weights, confidence)
+    return _weighted_means(means, weights, 1.0 - confidence)
 
 
 def _remaining(part: Measured, selected: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -295,9 +301,9 @@ def _means(
 
 
 def _weighted_means(
-    means: NoisyMeans, weights: FloatArray, confidence: float
+    means: NoisyMeans, weights: FloatArray, failure: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     weighted = weights != 0.0  # a group of weight 0 counts in m and M only
     kept = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
-    low, high = weighted_means_intervals(kept, weights[weighted], confidence)
+    low, high = weighted_means_intervals_failing(kept, weights[weighted], failure)
     return np.asarray(means.estimates @ weights), low, high

@@ -1,8 +1,8 @@
 """Private bounds of a predicate's rank by noisy binary search (paper, RankBound; SPEC section 2).
 
 Each probe compares the predicate's score with the t-th highest one; both move by at most Δ when one
-row is added or removed, so their difference moves by at most 2Δ. At most N = ⌈log2 |P|⌉ probes are made and
-all N are paid for (docs/proofs/rank-bounds.md).
+row is added or removed, so their difference moves by at most 2Δ. Each search makes N = ⌊log2 |P|⌋ probes
+(docs/proofs/rank-bounds.md).
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def search_positions(
     per_search = rho / searches
     below = _Probes(change, per_search * lower_share, probes, one_sided, noise, searches)
     above = _Probes(change, per_search * (1.0 - lower_share), probes, one_sided, noise, searches)
-    low, _ = _search(lambda step, t: below.probe(step, behind(t)) >= -below.slack, searches, size)
+    # "Before t" is "at t − 1 or before": the lower search asks it of t − 1, where a tie counts as yes.
+    low, _ = _search(lambda step, t: below.probe(step, behind(t - 1)) >= -below.slack, searches, size)
     _, high = _search(lambda step, t: above.probe(step, ahead(t)) >= above.slack, searches, size)
     ends = np.minimum(low, high).tolist(), np.maximum(low, high).tolist()
     return list(zip(*ends, strict=True))
@@ -114,19 +115,25 @@ class _Probes:
 
 
 def _search(
-    beats: Callable[[int, IntArray], NDArray[np.bool_]], searches: int, size: int
+    precedes: Callable[[int, IntArray], NDArray[np.bool_]], searches: int, size: int
 ) -> tuple[IntArray, IntArray]:
-    """The ends of binary searches over ranks, step by step for all of them at once.
+    """The ends of binary searches over positions 1..size, step by step for all of them at once.
 
-    `beats(step, t)` is the noisy decision that each predicate beats its t. When it errs only towards no,
-    `high` stays an upper bound of the rank; when it errs only towards yes, `low` stays a lower bound. All end
-    within ⌈log2 size⌉ probes: each leaves at most half.
+    `precedes(step, t)` is the noisy decision that each position is below its t. When it errs only towards no,
+    `high` stays an upper bound of the position; when it errs only towards yes, `low` stays a lower bound.
+
+    N = ⌊log2 size⌋ probes tell 2^N blocks apart: the first of one position each, the last of two, since ranks
+    near the top are those that a table shows.
     """
-    low: IntArray = np.ones(searches, dtype=np.int64)
-    high: IntArray = np.full(searches, size, dtype=np.int64)
-    for step in range(rank_probes(size)):
-        t = (low + high) // 2
-        searching, beaten = high > low, beats(step, t)
-        high = np.where(searching & beaten, np.maximum(t - 1, 1), high)
-        low = np.where(searching & ~beaten, np.minimum(t + 1, size), low)
-    return low, high
+    probes = rank_probes(size)
+    single = 2 ** (probes + 1) - size  # 1 to 2^N
+
+    def first(block: IntArray) -> IntArray:
+        rank: IntArray = 1 + block + np.maximum(block - single, 0)
+        return rank
+
+    block: IntArray = np.zeros(searches, dtype=np.int64)
+    for step in range(probes):
+        middle = block + 2 ** (probes - 1 - step)
+        block = np.where(precedes(step, first(middle)), block, middle)
+    return first(block), first(block + 1) - 1
