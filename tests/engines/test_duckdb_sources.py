@@ -270,6 +270,22 @@ def test_a_database_without_the_table_says_which_tables_it_has(tmp_path: Path) -
     refusal(duckdb.connect(), SourceError)
 
 
+@pytest.mark.parametrize("rows", ["t", "read_parquet('data.parquet')", "(SELECT *, random() FROM t)"])
+def test_a_view_in_a_database_file_is_refused_and_its_snapshot_taken_from_python(
+    rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it shows can change without the file, by which data are recognised."""
+    monkeypatch.chdir(tmp_path)
+    write_parquet(tmp_path)
+    with duckdb.connect(path := write_database(tmp_path)) as connection:
+        connection.execute(f"CREATE VIEW seen AS FROM {rows}")
+    error = refusal(f"{path}::seen", SourceError)
+    assert "is a view" in error.problem
+    assert "CREATE TABLE seen_rows AS FROM seen" in error.remedy
+    with duckdb.connect(path) as connection:
+        DuckDBEngine(connection.table("seen"), SCHEMA).close()
+
+
 def test_a_database_file_can_be_written_by_others_once_the_engine_is_open(tmp_path: Path) -> None:
     path = write_database(tmp_path)
     engine = DuckDBEngine(path, SCHEMA)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.engines import duckdb as engine_module
+from dpxplain.engines import source_files
 from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.engines.encoded_cache import cache_file
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 
@@ -35,6 +39,12 @@ def _write(path: Path, x: list[float]) -> Path:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return _write(tmp_path / "t.parquet", [1.0, 2.0, 3.0])
+
+
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files count as settled at once; the time of a file's last change cannot be set back."""
+    monkeypatch.setattr(source_files, "_SETTLED_NS", 0)
 
 
 @pytest.fixture
@@ -128,10 +138,51 @@ def test_a_damaged_cache_is_ignored_and_written_anew(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_file_that_changed_just_now_is_not_kept(source: Path, folder: Path) -> None:
-    os.utime(source)
+def test_a_file_that_changed_just_now_is_not_kept(
+    source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time of modification is long ago, as that of a copy can be."""
+    monkeypatch.setattr(source_files, "_SETTLED_NS", 3600 * 10**9)
     _sums(source, folder, _schema())
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770])
+def test_a_folder_that_others_may_enter_is_neither_read_nor_written(
+    mode: int, source: Path, folder: Path, encoded: list[str]
+) -> None:
+    right = _sums(source, folder, _schema())
+    folder.chmod(mode)
+    [file] = folder.iterdir()
+    before = file.stat()
+    assert _sums(source, folder, _schema()) == right
+    assert len(encoded) == 2
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_folder_of_somebody_else_is_not_used(
+    source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir(parents=True, mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    _sums(source, folder, _schema())
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("cache", [True, False])
+def test_what_a_killed_process_left_is_deleted_at_the_next_opening(
+    source: Path, folder: Path, cache: bool
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    folder.mkdir(parents=True, mode=0o700)
+    stem = cache_file(folder, _schema()).stem
+    (folder / f"{stem}.{ended.pid}.17.part").write_bytes(b"rows")
+    running = folder / f"{stem}.{os.getpid()}.18.part"
+    running.write_bytes(b"rows of a session that is writing now")
+    _sums(source, folder, _schema(cache=cache))
+    assert set(folder.iterdir()) == {running} | ({cache_file(folder, _schema())} if cache else set())
 
 
 def test_a_workspace_that_cannot_be_written_opens_all_the_same(source: Path, tmp_path: Path) -> None:

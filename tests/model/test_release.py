@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpxplain.model.release import AnswerRelease, AnswersRelease, ExplanationLine, ExplanationRelease
+from dpxplain.errors import BadRequest
+from dpxplain.model import release
+from dpxplain.model.release import (
+    AnswerRelease,
+    AnswersRelease,
+    ExplanationLine,
+    ExplanationRelease,
+    PreparedRelease,
+)
 
 NUMBERS = np.random.default_rng(3).normal(0.0, 1e6, 3000)
 
@@ -59,3 +69,24 @@ def test_releases_stored_as_lists_are_still_read(size: int) -> None:
 def test_long_releases_take_less_room_than_lists_would() -> None:
     assert len(_answer(3000).to_json()) < 0.8 * len(json.dumps(asdict(_answer(3000))))
     assert len(_table(3000, told=True).to_json()) < 0.5 * len(json.dumps(asdict(_table(3000, told=True))))
+
+
+WHOLE = release._pack(NUMBERS)
+BOMB = base64.b64encode(zlib.compress(bytes(2**24))).decode()
+
+
+@pytest.mark.parametrize("packed", ["not base64!", "AAAA", "", None, 7, WHOLE[:-8], WHOLE + "AAAA", BOMB])
+def test_damaged_packed_numbers_are_refused_with_a_sentence(
+    packed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release, "_MOST_BYTES", 2**20)
+    stored = {"rho": 1.0, "cells": [2], "count_scale": 1.0, "noisy_total": None, "total_scale": None}
+    with pytest.raises(BadRequest, match="damaged"):
+        PreparedRelease.from_json(json.dumps(stored | {"noisy_count": packed}))
+
+
+def test_a_table_whose_packed_lines_are_cut_is_refused() -> None:
+    stored = json.loads(_table(1000, told=True).to_json())
+    (name,) = [key for key, value in stored.items() if isinstance(value, str) and len(value) > 1000]
+    with pytest.raises(BadRequest, match="damaged"):
+        ExplanationRelease.from_json(json.dumps(stored | {name: release._pack(NUMBERS[:1001])}))

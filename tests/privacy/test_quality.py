@@ -49,6 +49,16 @@ def true_counts(rows: list[tuple[str, str | None, float | None]], schema: Schema
         engine.close()
 
 
+def test_a_column_of_the_source_with_the_name_of_an_encoded_one_changes_no_count() -> None:
+    schema = Schema.load(
+        {"table": {"name": "t"}, "privacy": {"rho": 1.0}, "columns": {"a": {"values": ["x", "y"]}}}
+    )
+    rows = {"a": ["x", "z", None, "y"], "code_0": [0, 1, 1, 0], "fit_0": [9, 9, 9, 9]}
+    engine = DuckDBEngine(pa.table(rows), schema)
+    assert engine.fit().reveal().rows.tolist() == [2, 1, 1]
+    engine.close()
+
+
 def test_adding_or_replacing_a_person_moves_the_counts_by_no_more_than_is_proved() -> None:
     """Every person of up to three rows out of all kinds of rows, beside others, at max_rows = 2."""
     schema = small_schema(unit="id", max_rows=2)

@@ -201,8 +201,9 @@ def test_files_of_a_glob_may_move_but_not_change_in_number_or_content(tmp_path, 
         session.query(SQL, rho=1)
 
 
-def test_a_file_whose_times_were_set_back_is_noticed(tmp_path, connect):
+def test_a_file_whose_times_were_set_back_is_noticed(tmp_path, connect, monkeypatch):
     """Size and time of modification are as before; only content and change time differ."""
+    monkeypatch.setattr(source_files, "_SETTLED_NS", 0)
     file = write(tmp_path / "flights.csv", 2000, 1000)
     os.utime(file, ns=(LONG_AGO, LONG_AGO))
     with connect(file) as session:
@@ -225,8 +226,8 @@ def test_an_unchanged_file_is_read_for_its_digest_once(tmp_path, connect, monkey
         return digest_of(states)
 
     monkeypatch.setattr(source_files, "_digest_of", noted)
+    monkeypatch.setattr(source_files, "_SETTLED_NS", 0)
     file = write(tmp_path / "flights.csv", 2000, 1000)
-    os.utime(file, ns=(LONG_AGO, LONG_AGO))
     for _ in range(4):
         with connect(file) as session:
             session.query(SQL, rho=1)
@@ -249,9 +250,9 @@ def test_a_file_that_changes_while_it_is_read_is_not_opened(tmp_path, connect, m
         connect(file)
 
 
-def test_a_cached_encoded_table_is_of_the_data_that_are_checked(tmp_path, workspace):
+def test_a_cached_encoded_table_is_of_the_data_that_are_checked(tmp_path, workspace, monkeypatch):
+    monkeypatch.setattr(source_files, "_SETTLED_NS", 0)
     file = write(tmp_path / "flights.parquet", 2000, 1000)
-    os.utime(file, ns=(LONG_AGO, LONG_AGO))
     for _ in range(2):
         with dpx.connect(file, schema(cache=True), workspace=workspace) as session:
             session.query(SQL, rho=1)

@@ -21,7 +21,7 @@ from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, unit_identity, with_derived
 from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
-from dpxplain.engines.encoded_cache import EncodedCache, cache_file
+from dpxplain.engines.encoded_cache import EncodedCache, cache_file, discard
 from dpxplain.engines.engine import Grouped, Recognised
 from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import is_path
@@ -124,7 +124,8 @@ class DuckDBEngine:
             opened = open_source(connection, source, self.schema.table.name)
             opened.check_rows()
             opened.relation.create_view("source")
-            rows = self._encoded_rows(encoding(self.schema, connection), fit_columns(self.schema))
+            columns = encoding(self.schema, connection)
+            rows = self._encoded_rows(columns, fit_columns(self.schema, columns))
             return fit_counts(connection, self.schema, rows)
 
     @sealed
@@ -220,7 +221,7 @@ class DuckDBEngine:
             return None
         file = cache_file(folder, self.schema)
         if not self.schema.table.cache:
-            file.unlink(missing_ok=True)
+            discard(file)
             return None
         is_file = isinstance(source, str | Path)
         return EncodedCache(file, str(source), self.schema, rows) if is_file else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import duckdb
 import numpy as np
 
@@ -19,9 +21,15 @@ from dpxplain.model.schema import Schema
 from dpxplain.sql.render import code_column
 
 
-def fit_columns(schema: Schema) -> dict[str, str]:
-    """Per partition, the SQL expression of a row's category; it may name the encoded columns beside it."""
-    return {f"fit_{number}": _category(schema, part) for number, part in enumerate(partitions(schema))}
+def fit_columns(schema: Schema, encoded: Mapping[str, str]) -> dict[str, str]:
+    """Per partition, the SQL expression of a row's category.
+
+    `encoded` has the expressions of the encoded columns. They are repeated, not named: a column of the source
+    may have the name of any of them.
+    """
+    return {
+        f"fit_{number}": _category(schema, part, encoded) for number, part in enumerate(partitions(schema))
+    }
 
 
 def fit_counts(connection: duckdb.DuckDBPyConnection, schema: Schema, kept_rows: str) -> FitCounts:
@@ -37,11 +45,11 @@ def fit_counts(connection: duckdb.DuckDBPyConnection, schema: Schema, kept_rows:
     return FitCounts(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int64))
 
 
-def _category(schema: Schema, part: Partition) -> str:
+def _category(schema: Schema, part: Partition, encoded: Mapping[str, str]) -> str:
     column = schema.column(part.column)
     if part.domain == "values":
-        code = code_column(schema, part.column)
-        return f"CASE WHEN {code} > 0 THEN 0 WHEN {quote(part.column)} IS NULL THEN 2 ELSE 1 END"
+        code = encoded[code_column(schema, part.column)]
+        return f"CASE WHEN ({code}) > 0 THEN 0 WHEN {quote(part.column)} IS NULL THEN 2 ELSE 1 END"
     number = position_of(moment_of(part.column, column)) if column.is_temporal else raw_number(part.column)
     ends = column.edges if part.domain == "edges" else column.bounds
     assert ends is not None

@@ -123,10 +123,16 @@ def _open_database(
     with quiet(in_use):
         connection.execute(f"ATTACH '{path}' AS attached (READ_ONLY)")
     tables = connection.execute(
-        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'attached' UNION ALL "
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'attached'"
+    ).fetchall()
+    views = connection.execute(
         "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'attached' AND NOT internal"
     ).fetchall()
-    schema, name = _chosen_table(found.files[0], [(str(a), str(b)) for a, b in tables], found.table, table)
+    schema, name = _chosen_table(
+        found.files[0], [*map(_pair, tables), *map(_pair, views)], found.table, table
+    )
+    if (schema, name) in map(_pair, views):
+        raise _view(found.files[0], name)
     qualified = ".".join('"' + part.replace('"', '""') + '"' for part in ("attached", schema, name))
 
     def detach() -> None:
@@ -136,6 +142,20 @@ def _open_database(
         connection.sql(f"FROM {qualified}"),
         found.files,
         release=detach,
+    )
+
+
+def _pair(row: tuple[object, ...]) -> tuple[str, str]:
+    schema, name = row
+    return str(schema), str(name)
+
+
+def _view(file: str, name: str) -> SourceError:
+    """A view may read other files, the time or random numbers, which nothing about its own file shows."""
+    return SourceError(
+        f"{name} in {file} is a view: its rows can change while the file stays the same.",
+        remedy=f"Store them once, CREATE TABLE {name}_rows AS FROM {name}, and name that table; or pass the "
+        f'view from Python, as duckdb.connect("{Path(file).name}").table("{name}"), which takes a snapshot.',
     )
 
 

@@ -131,7 +131,8 @@ def file_states(patterns: Sequence[str]) -> FileStates:
 def settled_state(states: FileStates) -> str | None:
     """The states as a text; None if a file changed just now."""
     now = time.time_ns()
-    if any(now - int(modified) < _SETTLED_NS for _, _, modified, *_ in states):
+    # A copy can bring its time of modification along; only the inode's own tells when it was written.
+    if any(now - max(int(modified), int(changed)) < _SETTLED_NS for _, _, modified, changed, *_ in states):
         return None
     return json.dumps(states)
 

@@ -21,6 +21,7 @@ from dpxplain.model.charge import Entry
 
 FloatArray = NDArray[np.float64]
 
+_MOST_BYTES = 2**30  # sixteen times the cells that one preparation can count
 _LONG = 1000  # numbers or lines; shorter ones are stored as lists, which people can read
 
 
@@ -208,7 +209,10 @@ def _pack_lines(lines: Sequence[ExplanationLine]) -> str:
 
 
 def _unpack_lines(text: str) -> tuple[ExplanationLine, ...]:
-    told, predicate, influence, low, high, first, last, gap, gap_low, gap_high = _unpack(text).reshape(10, -1)
+    numbers = _unpack(text)
+    if len(numbers) % 10:
+        raise _damaged()
+    told, predicate, influence, low, high, first, last, gap, gap_low, gap_high = numbers.reshape(10, -1)
     ranks = zip(first.astype(np.int64).tolist(), last.astype(np.int64).tolist(), strict=True)
     columns = (
         predicate.astype(np.int64).tolist(),
@@ -296,4 +300,20 @@ def _pack(values: FloatArray) -> str:
 
 
 def _unpack(text: str) -> FloatArray:
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").astype(np.float64)
+    """The numbers that `_pack` stored; refuses other text, and more numbers than any release has."""
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)
+        is_whole = unpacking.eof and not unpacking.unused_data and len(content) % 8 == 0
+    except (ValueError, TypeError, zlib.error):
+        is_whole = False
+    if not is_whole:
+        raise _damaged()
+    return np.frombuffer(content, dtype="<f8").astype(np.float64)
+
+
+def _damaged() -> BadRequest:
+    return BadRequest(
+        "A stored release is damaged: its packed numbers cannot be read.",
+        remedy="The curator finds what was changed in the ledger with `dpxplain audit verify`.",
+    )
