@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 PAGE := src/dpxplain/server/static/index.html
 
 .PHONY: setup demo page serve check check-page bench load experiments clean constraints
-.PHONY: test test-page test-fast test-slow test-all test-stress
+.PHONY: test test-page test-fast test-slow test-all test-stress fuzz
 
 setup: $(STAMP)
 
@@ -67,6 +67,10 @@ MINUTES ?= 55
 test-stress: setup page
 	@tools/machine
 	$(BIN)/python tools/stress.py --minutes $(MINUTES)
+
+# Random statements, schemas, requests and damaged ledgers for 20 minutes; tools/fuzz.py tells how to repeat a case.
+fuzz: setup
+	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )PYTHONPATH=tests/fuzz:tests $(BIN)/python tools/fuzz.py $(FUZZ)
 
 # Unit tests of the page's sources; its browser tests are in tests/page.
 test-page: setup

@@ -233,6 +233,15 @@ REFUSED = [
     ("SELECT COUNT(*) FROM people WHERE pay BETWEEN »SYMMETRIC« 2 AND 1", "SYMMETRIC", "smaller"),
     ("SELECT COUNT(*) FROM people WHERE »COUNT(*)« > 3", "aggregate cannot", ""),
     ("SELECT COUNT(*) FROM people WHERE sex »&&« active", "&&", "WHERE conditions"),
+    # what fuzzing has found (make fuzz)
+    ("SELECT SUM(FLOOR(»pay, 1«)) FROM people", "FLOOR with 2 arguments", "FLOOR(a)"),
+    ("SELECT AVG(CEIL(»pay, 1«)) FROM people", "CEIL with 2 arguments", "CEIL(a)"),
+    ("SELECT COUNT(TRIM(»sex, 'M'«)) FROM people", "TRIM with 2 arguments", "TRIM(a)"),
+    ("SELECT COUNT(*) FROM people WHERE (»sex = 'Male') BETWEEN 1 AND 2«", "compares boolean", ""),
+    ("SELECT COUNT(*) FILTER (WHERE (»active = TRUE) BETWEEN 0 AND 3«) FROM people", "compares boolean", ""),
+    ("SELECT sex, kids, COUNT(*) FROM people GROUP BY 1, »2.0«", "not a place", "place from 1 to 3"),
+    ('SELECT »"«', "never closed", "Close"),
+    ("»-- nothing but a comment«", "empty", "SELECT columns"),
     # text that is no SQL
     ("SELECT COUNT(*) FROM people WHERE sex = »'«Male", "never closed", "Close"),
     ("SELECT COUNT(*) FROM people\nWHERE sex = »'«Male", "never closed", "Close"),
@@ -338,6 +347,7 @@ def test_commands_are_refused_without_a_word_in_the_log(caplog: pytest.LogCaptur
             "VACUUM",
             "COPY people TO 'x'",
             "GRANT x TO y",
+            "WITH f AS (SELECT * FROM people) SET x = 1",
         ):
             refusal(word)
     assert not caplog.records

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger import audit
 from dpxplain.ledger.data_versions import check_or_open
-from dpxplain.ledger.protocol import EVERYONE
+from dpxplain.ledger.protocol import EVERYONE, damage_explained
 from dpxplain.ledger.standing import (
     add_notice,
     charge_units,
@@ -248,6 +248,7 @@ class Failures:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @damage_explained()
     def unreleased(self, dataset: str, analyst: str) -> list[Unreleased]:
         """The analyst's charges without a release since failures were last forgiven."""
         with self._store.reading() as connection:
@@ -314,6 +315,7 @@ def _storable(id: int) -> int:
     return max(0, min(id, 2**63 - 1))
 
 
+@damage_explained()
 def _entry(row: sa.Row[Any]) -> Entry:
     return Entry(
         id=row.id,

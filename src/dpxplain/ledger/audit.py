@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.protocol import AuditRecord, AuditReport
+from dpxplain.ledger.protocol import AuditRecord, AuditReport, damage_explained
 from dpxplain.ledger.tables import (
     ENTRIES,
     GRANTS,
@@ -172,6 +172,7 @@ def append_change(
     append(connection, actor, action, dataset, images, time)
 
 
+@damage_explained()
 def record_of(row: sa.Row[Any]) -> AuditRecord:
     return AuditRecord(
         id=row.id,

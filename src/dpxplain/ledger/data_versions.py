@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import DataChanged, InternalError
 from dpxplain.ledger import audit
-from dpxplain.ledger.protocol import DataVersion
+from dpxplain.ledger.protocol import DataVersion, damage_explained
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FILE_STATES, VERSIONS
 from dpxplain.model.charge import DataState
@@ -118,5 +118,6 @@ def _find(connection: sa.Connection, dataset: str, version: str) -> DataVersion 
     return None if row is None else _version(row)
 
 
+@damage_explained()
 def _version(row: sa.Row[Any]) -> DataVersion:
     return DataVersion(**row._asdict() | {"time": datetime.fromisoformat(row.time)})

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.protocol import Job
+from dpxplain.ledger.protocol import Job, damage_explained
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import JOBS
 
@@ -77,6 +77,7 @@ class Jobs:
         """Ask the job's process to stop; what was charged stays charged."""
         self._set(id, {"cancel_asked": True})
 
+    @damage_explained()
     def get(self, id: str) -> Job:
         """The job, or BadRequest if there is none."""
         with self._store.reading() as connection:

@@ -16,7 +16,7 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account, Failures
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.jobs import Jobs
-from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share
+from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained
 from dpxplain.ledger.sqlite import SQLiteStore
 from dpxplain.ledger.standing import (
     add_notice,
@@ -332,6 +332,7 @@ def _allowance(analyst: str, grant: sa.Row[Any] | None, spent: int, default: int
     )
 
 
+@damage_explained()
 def _shares(connection: sa.Connection, dataset: str) -> list[Share]:
     """Shares that apply: only the newest per (owner, reader) does."""
     rows = connection.execute(sa.select(SHARES).where(SHARES.c.dataset == dataset).order_by(SHARES.c.id))

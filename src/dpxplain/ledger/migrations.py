@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from dpxplain.errors import SourceError
 from dpxplain.ledger import audit
-from dpxplain.ledger.store import Store, damaged
+from dpxplain.ledger.protocol import damaged
+from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import (
     ENTRIES,
     LIMITS,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from dpxplain.errors import SourceError
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Charge, Entry
 from dpxplain.model.confidential import ContentDigest
@@ -230,3 +232,24 @@ class Job:
     created: datetime
     heard: datetime
     """When its process last gave a sign of life."""
+
+
+# What reading a stored text, time or JSON raises when its characters were changed.
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+
+
+def damaged(name: str) -> SourceError:
+    """What is said of a ledger with rows that the ledger itself cannot have written."""
+    return SourceError(
+        f"{name} is damaged.",
+        remedy="Restore it from a backup; a new one would forget what was spent.",
+    )
+
+
+@contextmanager
+def damage_explained(name: str = "The ledger") -> Iterator[None]:
+    """Around, or as decorator of, what turns stored rows into values: a row that cannot be read is damage."""
+    try:
+        yield
+    except _UNREADABLE:
+        raise damaged(name) from None  # not chained: the message may quote the row

@@ -22,7 +22,8 @@ from sqlalchemy.pool import StaticPool
 from dpxplain.errors import SourceError
 from dpxplain.ledger import store
 from dpxplain.ledger.migrations import VERSION, check_version, migrate
-from dpxplain.ledger.store import Store, busy, damaged
+from dpxplain.ledger.protocol import damaged
+from dpxplain.ledger.store import Store, busy
 from dpxplain.ledger.tables import create_all
 
 APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's SQLite files

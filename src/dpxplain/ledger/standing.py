@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.ledger.audit import insert
+from dpxplain.ledger.protocol import damage_explained
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, RELEASES
 from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO, Budget, check_rho, rho_of_units, spend_units
 from dpxplain.model.charge import Spend
@@ -182,6 +183,7 @@ def checked_total(units: int) -> int:
     return units
 
 
+@damage_explained()
 def moment(text: str | None) -> datetime | None:
     """The time that the ledger has stored as this text."""
     return None if text is None else datetime.fromisoformat(text)

@@ -104,10 +104,3 @@ def busy(name: str) -> SourceError:
         f"{name} was kept locked by another process for {BUSY_SECONDS:.0f} seconds.",
         remedy="Try again when that process is done.",
     )
-
-
-def damaged(name: str) -> SourceError:
-    return SourceError(
-        f"{name} is damaged.",
-        remedy="Restore it from a backup; a new one would forget what was spent.",
-    )

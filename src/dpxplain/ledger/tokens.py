@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.protocol import Identity, Token
+from dpxplain.ledger.protocol import Identity, Token, damage_explained
 from dpxplain.ledger.standing import moment
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import REVOCATIONS, TOKENS
@@ -69,6 +69,7 @@ class Tokens:
         expires = min(datetime.fromisoformat(row.expires), datetime.now(UTC) + lifetime)
         return self._add(row.name, row.role, expires, row.name, parent)
 
+    @damage_explained()
     def authenticate(self, text: str) -> Identity | None:
         """Whom the token identifies; None for any text that is not a valid token now."""
         form = _FORM.fullmatch(text)
@@ -98,6 +99,7 @@ class Tokens:
             rows = {REVOCATIONS: audit.insert(connection, REVOCATIONS, {"token": id, "time": time, "by": by})}
             audit.append_change(connection, by, audit.TOKEN_REVOKED, None, rows, time)
 
+    @damage_explained()
     def list(self, *, sessions: bool = False) -> list[Token]:
         """Every token ever made, oldest first; browser sessions only if asked for."""
         tokens = _WITH_STATE.order_by(TOKENS.c.created, TOKENS.c.id)
@@ -155,6 +157,7 @@ def _matches(text: str, secret_hash: str) -> bool:
     return hmac.compare_digest(_hashed(text), secret_hash)
 
 
+@damage_explained()
 def _valid(row: sa.Row[Any]) -> bool:
     """Whether neither the token nor its parent is revoked or expired."""
     now = datetime.now(UTC)

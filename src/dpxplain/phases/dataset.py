@@ -18,7 +18,7 @@ from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, histogram
 from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
-from dpxplain.ledger.protocol import LedgerView
+from dpxplain.ledger.protocol import LedgerView, damage_explained
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.fit import FitCounts
@@ -113,7 +113,10 @@ class OpenDataset:
     def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
         """The stored release of the identical request, if there is one; `key` where it is known already."""
         stored = self.ledger.find(self.name, key or plan.key(self))
-        return None if stored is None else Released(plan.read(stored[1]), stored[0], free=True)
+        if stored is None:
+            return None
+        with damage_explained():
+            return Released(plan.read(stored[1]), stored[0], free=True)
 
     def find_or_measure(self, plan: ReleasePlan[R], request: Request) -> Released[R]:
         return self.releaser.find_or_measure(plan, request, self)

@@ -42,7 +42,7 @@ from dpxplain.model.expression import (
 )
 from dpxplain.model.schema import Columns, Privacy, Schema, Table
 from dpxplain.sql.admit import admit
-from dpxplain.sql.expression_words import FUNCTIONS, PART_FUNCTIONS
+from dpxplain.sql.expression_words import ARGUMENTS, FUNCTIONS, PART_FUNCTIONS
 from dpxplain.sql.scope import Scope, number
 from dpxplain.sql.source import read
 
@@ -109,7 +109,7 @@ def filtered_name(node: exp.Expr | None, condition: exp.Expr, scope: Scope) -> s
     """The column that has a node's values where the condition holds, for FILTER; rows count as 1."""
     parser = _Parser(scope)
     result = Constant(1) if node is None else parser.parse(node)
-    return parser.name(Case(((parser.parse(condition), result),)))
+    return parser.name(Case(((parser.parse(condition), result),)), condition)
 
 
 def number_name(column: str, at: exp.Expr, scope: Scope) -> str:
@@ -135,7 +135,8 @@ class _Parser:
         try:
             declaration(infer(expression, self.scope.schema.columns), expression)
         except UnknownDomain as unknown:
-            place = self._nodes.get(id(unknown.node), (unknown.node, at))[1]
+            root = self._nodes.get(id(expression), (expression, at))[1]  # none for what stands for a FILTER
+            place = self._nodes.get(id(unknown.node), (unknown.node, root))[1]
             raise self.scope.refuse(unknown.problem, unknown.remedy, place) from None
         return sql_of(expression)
 
@@ -168,9 +169,11 @@ class _Parser:
             case exp.In():
                 return self._among(node)
             case exp.Between():
-                low, high = (exp.GTE, node.args["low"]), (exp.LTE, node.args["high"])
                 return Every(
-                    tuple(self._compared(_COMPARED[kind], node.this, end) for kind, end in (low, high))
+                    (
+                        self._compared(">=", node.this, node.args["low"], node),
+                        self._compared("<=", node.this, node.args["high"], node),
+                    )
                 )
             case exp.Like() | exp.ILike():
                 return self._like(node)
@@ -183,7 +186,7 @@ class _Parser:
         if type(node) in _ARITHMETIC:
             return Arithmetic(_ARITHMETIC[type(node)], self.parse(node.this), self.parse(node.expression))
         if type(node) in _COMPARED:
-            return self._compared(_COMPARED[type(node)], node.this, node.expression)
+            return self._compared(_COMPARED[type(node)], node.this, node.expression, node)
         if type(node) in PART_FUNCTIONS:
             return DatePart(PART_FUNCTIONS[type(node)], self.parse(node.this))
         if type(node) in FUNCTIONS:
@@ -215,8 +218,12 @@ class _Parser:
             raise self.scope.refuse("IS is answered with NULL only.", remedy, node.expression)
         return Missing(self.parse(node.this))
 
-    def _compared(self, operator: ComparisonOperator, left: exp.Expr, right: exp.Expr) -> Expression:
-        return Compared(operator, *self._alike(self.parse(left), self.parse(right)))
+    def _compared(
+        self, operator: ComparisonOperator, left: exp.Expr, right: exp.Expr, at: exp.Expr
+    ) -> Expression:
+        compared = Compared(operator, *self._alike(self.parse(left), self.parse(right)))
+        self._nodes[id(compared)] = compared, at
+        return compared
 
     def _among(self, node: exp.In) -> Expression:
         if not node.expressions:
@@ -267,7 +274,11 @@ class _Parser:
         operand, default = node.this, node.args.get("default")
         branches = []
         for step in node.args["ifs"]:
-            test = self.parse(step.this) if operand is None else self._compared("=", operand, step.this)
+            test = (
+                self.parse(step.this)
+                if operand is None
+                else self._compared("=", operand, step.this, step.this)
+            )
             branches.append((test, self.parse(step.args["true"])))
         return Case(tuple(branches), None if default is None else self.parse(default))
 
@@ -306,7 +317,12 @@ class _Parser:
     def _call(self, node: exp.Expr) -> Expression:
         further = [node.args.get("expression"), node.args.get("decimals"), *node.args.get("expressions", ())]
         arguments = (node.this, *(part for part in further if isinstance(part, exp.Expr)))
+        name = FUNCTIONS[type(node)]
+        if len(arguments) not in ARGUMENTS.get(name, (len(arguments),)):
+            remedy = f"Write {name.upper()}({', '.join('ab'[: ARGUMENTS[name][-1]])})."
+            problem = f"{name.upper()} with {len(arguments)} arguments is not answered."
+            raise self.scope.refuse(problem, remedy, node)
         parts = [self.parse(argument) for argument in arguments]
         if len(parts) == 2 and isinstance(node, exp.Coalesce | exp.Nullif):
             parts = list(self._alike(*parts))
-        return Call(FUNCTIONS[type(node)], tuple(parts))
+        return Call(name, tuple(parts))

@@ -24,6 +24,13 @@ FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Trim: "trim",
     exp.Upper: "upper",
 }
+# How many arguments each may have; any number where it is not listed. DuckDB knows further forms, such as
+# TRIM(text, characters), whose values would not be those that were inferred.
+ARGUMENTS: dict[Function, tuple[int, ...]] = {
+    **dict.fromkeys(("abs", "ceil", "floor", "sign", "length", "lower", "upper", "trim"), (1,)),
+    "round": (1, 2),
+    "nullif": (2,),
+}
 PART_FUNCTIONS: dict[type[exp.Expr], Part] = {
     exp.Year: "year",
     exp.Quarter: "quarter",

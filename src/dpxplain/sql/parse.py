@@ -351,8 +351,8 @@ def _plain_name(item: exp.Expr) -> exp.Identifier | None:
 
 
 def _position(item: exp.Literal, scope: Scope, outputs: tuple[Output, ...]) -> int:
-    value = None if item.is_string else number(item.name)
-    if not isinstance(value, int) or not 1 <= value <= len(outputs):
+    value = int(item.name) if not item.is_string and item.name.isdecimal() else 0  # 2.0 is a constant to SQL
+    if not 1 <= value <= len(outputs):
         remedy = f"Write a selected name, or its place from 1 to {len(outputs)}."
         raise scope.refuse(f"{item.name} is not a place in the SELECT list.", remedy, item)
     return value - 1

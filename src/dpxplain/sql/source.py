@@ -99,6 +99,7 @@ def grow(source: Source) -> exp.Expr:
     context = len(source.sql) + 1
     try:
         parser = DIALECT.parser(error_level=ErrorLevel.IMMEDIATE, error_message_context=context)
+        parser._warn_unsupported = lambda: None  # type: ignore[method-assign]  # it logs the analyst's text
         trees = parser.parse(list(source.tokens), source.sql)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
@@ -120,12 +121,19 @@ def _tokens(sql: str) -> list[Token]:
     except TokenError as error:
         # sqlglot says "Missing ' from LINE:OFFSET"; anything else is an unfinished comment.
         _, _, offset = str(error.__cause__).rpartition(":")
-        start = int(offset) if offset.isdecimal() and int(offset) < len(sql) else sql.rfind("/*")
+        known = offset.isdecimal() and int(offset) < len(sql)
+        start = int(offset) if known else _last_opening(sql)
         raise Source(sql).refuse(
             "A quotation mark or comment is opened here and never closed.",
             "Close it; a quotation mark inside text is doubled: 'it''s'.",
             (start, start + 1) if start >= 0 else None,
         ) from None
+
+
+def _last_opening(sql: str) -> int:
+    """Where the last comment or quotation mark begins; -1 without any."""
+    comment = sql.rfind("/*")
+    return comment if comment > sql.rfind("*/") else max(sql.rfind(mark) for mark in "\"'$")
 
 
 def _one_statement(sql: str, tokens: list[Token]) -> tuple[Token, ...]:
@@ -134,7 +142,7 @@ def _one_statement(sql: str, tokens: list[Token]) -> tuple[Token, ...]:
     stops = [i for i, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON]
     first = tokens[: stops[0]] if stops else tokens
     if not first:
-        raise source.refuse("The SQL is empty.", GRAMMAR)
+        raise source.refuse("The SQL is empty.", GRAMMAR, (0, len(sql)) if sql else None)
     rest = [t for t in tokens[len(first) :] if t.token_type is not TokenType.SEMICOLON]
     if first[0].token_type not in (TokenType.SELECT, TokenType.WITH):
         word = first[0].text.upper()
