@@ -18,7 +18,6 @@ from fastapi import FastAPI
 
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.server.app import create_app
-from dpxplain.server.authenticate import Authentication
 from dpxplain.server.config import Config
 from dpxplain.server.run import address, listening, uvicorn_of
 
@@ -155,11 +154,8 @@ class RunningServer:
 
         Returns what moves that clock on by some seconds.
         """
-        middleware: Any = self.app.middleware_stack
-        while not isinstance(middleware, Authentication):
-            middleware = getattr(middleware, "app", None) or middleware._app
-        now = time.monotonic()
-        for buckets in (middleware._caller_limits, middleware._anonymous_limits):
+        now, rates = time.monotonic(), self.state.rates
+        for buckets in (rates.callers, rates.anonymous, rates.sign_ins):
             buckets._clock = lambda: now
 
         def advance(seconds: float) -> None:

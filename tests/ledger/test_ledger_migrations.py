@@ -30,6 +30,8 @@ HEADS = {
     "sqlite-4": "aa10722f962055d9f1789d6840a5518bc29b530f91c63a30a3da1a2a82aae652",
     "postgres-2": "d59a683fbaf411f06dca8d0caeda7503673c09714d53bd5434d7911b1a9a7b50",
     "postgres-4": "54ba66b10b8d3dab1c86b934dc64f714c9fb8305011cb0f578626a68ef637564",
+    "sqlite-5": "5c313bbb7a647a8717bf8199e59a1ed7cf9816f9211f9ab7bec69ce2acf06687",
+    "postgres-5": "b8c3cf9ee8543baf3e1d35fd501684a7ef3733a0331bf4a6c4c0c726fe2bde22",
 }
 TOKENS = {
     "sqlite-2": "dpx_ce6c79164159_05nAd2xc_XQUXKaveOJTmleMw4dFX_GnayfEhx5c57A",
@@ -37,6 +39,8 @@ TOKENS = {
     "sqlite-4": "dpx_cd736166e7c3__4G8CeW0tq6YaPeeB8Y2kAfRv3ag7M5jOV75-QTDIRQ",
     "postgres-2": "dpx_32b1c7f5c19f_TrqgvWVXULDkkI2UDfGfwmL-tmOqNVfaScs7VXYA_Bw",
     "postgres-4": "dpx_44c47648adf3_Psro2hoeplsGupjdcNDwpsHAUcCwIOX7xsxqdrf-LIY",
+    "sqlite-5": "dpx_1079fd18ff73_ehEXiyNEsaAgaN4kGkk4J2G6S7KJr0vlJ50bh1RGe3M",
+    "postgres-5": "dpx_f646da42e3a0_k0Zduavrw-fDZ4bi87fDOmH49POv6KEFjNpmb1oGfgk",
 }
 
 
@@ -143,7 +147,12 @@ def test_accounts_shares_tokens_and_jobs_are_still_there(old, dump):
         assert [(share.owner, share.reader) for share in ledger.shares("adult")] == [("ann", "ben")]
         assert ledger.jobs.get("job").entry == 7
         assert [token.name for token in ledger.tokens.list() if token.revoked] == ["ben"]
-        assert ledger.tokens.authenticate(TOKENS[dump.stem]).name == "ann"
+        identity = ledger.tokens.authenticate(TOKENS[dump.stem])
+        assert identity.name == "ann"
+        assert [token.maker for token in ledger.tokens.list()] == [None, None]  # its session is none of them
+        _, text = ledger.sessions.open(identity)
+        assert ledger.sessions.authenticate(text).token == identity.token
+        assert ledger.verify_audit().problems == []
 
 
 @pytest.mark.parametrize("dump", WITH_ACCOUNTS, ids=lambda dump: dump.stem, indirect=True)

@@ -1,4 +1,4 @@
-"""Tokens and browser sessions: shown once, stored hashed, refused the moment they expire or are revoked."""
+"""Tokens: shown once, stored hashed, refused the moment they expire or are revoked."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def later(**how_much: float) -> datetime:
     return datetime.now(UTC) + timedelta(**(how_much or {"days": 1}))
 
 
-def create(ledger, name="ann", role="analyst", expires=None):
-    return ledger.tokens.create(name, role, expires=expires or later(), by="carol")
+def create(ledger, name="ann", role="analyst", expires=None, maker=None):
+    return ledger.tokens.create(name, role, expires=expires or later(), by="carol", maker=maker)
 
 
 def test_token_lets_its_holder_in(ledger):
@@ -27,7 +27,7 @@ def test_token_lets_its_holder_in(ledger):
     assert re.fullmatch(r"dpx_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", text)
     assert text.startswith(f"dpx_{id}_")
     identity = ledger.tokens.authenticate(text)
-    assert (identity.name, identity.role, identity.token, identity.parent) == ("ann", "curator", id, None)
+    assert (identity.name, identity.role, identity.token, identity.session) == ("ann", "curator", id, None)
     assert identity.expires > datetime.now(UTC)
 
 
@@ -105,40 +105,59 @@ def test_token_is_refused_once_its_hash_is_replaced(ledger, secret_hash):
     assert ledger.tokens.authenticate(text) is None
 
 
-def test_session_ends_with_its_token(ledger):
-    id, _ = create(ledger, role="curator")
-    session, text = ledger.tokens.create_session(id)
-    identity = ledger.tokens.authenticate(text)
-    assert (identity.name, identity.role, identity.token, identity.parent) == ("ann", "curator", session, id)
-    assert identity.expires < later(hours=13)
-    ledger.tokens.revoke(id, "carol")
-    assert ledger.tokens.authenticate(text) is None
-    with pytest.raises(BadRequest, match="revoked"):
-        ledger.tokens.create_session(id)
-
-
-def test_session_never_outlives_its_token_and_ends_alone(ledger):
-    id, token = create(ledger, expires=later(minutes=5))
-    session, text = ledger.tokens.create_session(id)
-    assert ledger.tokens.authenticate(text).expires <= later(minutes=5)
-    ledger.tokens.revoke(session, "ann")
-    assert ledger.tokens.authenticate(text) is None
-    assert ledger.tokens.authenticate(token) is not None
-    with pytest.raises(BadRequest):
-        ledger.tokens.create_session(session)
-
-
 def test_list_tells_everything_but_the_secret(ledger):
     first, _ = create(ledger)
     second, _ = create(ledger, name="ben", role="curator")
-    session, _ = ledger.tokens.create_session(first)
-    ledger.tokens.revoke(second, "carol")
+    third, _ = create(ledger, name="dora", maker=second)
+    ledger.tokens.revoke(third, "carol")
     tokens = {token.id: token for token in ledger.tokens.list()}
-    assert list(tokens) == [first, second]
+    assert list(tokens) == [first, second, third]
     assert (tokens[first].name, tokens[first].role, tokens[first].by) == ("ann", "analyst", "carol")
-    assert tokens[first].revoked is None
-    assert tokens[second].revoked is not None
-    assert [token.parent for token in ledger.tokens.list(sessions=True) if token.id == session] == [first]
+    assert [token.maker for token in tokens.values()] == [None, None, second]
+    assert tokens[first].revoked is tokens[second].revoked is None
+    assert tokens[third].revoked is not None
+
+
+def test_tokens_made_with_a_revoked_token_end_with_it(ledger):
+    curator, own = create(ledger, role="curator")
+    deputy, deputys = create(ledger, "ben", "curator", maker=curator)
+    _, made = create(ledger, "dora", maker=deputy)
+    other, others = create(ledger, "eve", "curator")
+    assert ledger.tokens.revoke(curator, "eve")[:2] == [curator, deputy]
+    assert [ledger.tokens.authenticate(text) for text in (own, deputys, made)] == [None] * 3
+    assert ledger.tokens.authenticate(others).token == other
+    revoked = [record for record in ledger.audit() if record.action == "token revoked"]
+    assert [record.actor for record in revoked] == ["eve"] * 3
+    assert all(token.revoked for token in ledger.tokens.list() if token.id != other)
+    assert ledger.verify_audit().problems == []
+
+
+def test_a_curator_who_changes_tokens_keeps_what_the_old_one_made(ledger):
+    old, _ = create(ledger, role="curator")
+    new, news = create(ledger, role="curator", maker=old)
+    _, made = create(ledger, "dora", maker=new)
+    assert ledger.tokens.revoke(old, "ann", only=True) == [old]
+    assert ledger.tokens.authenticate(news).token == new
+    assert len(ledger.tokens.revoke(old, "carol")) == 2  # as it turns out, the old one was stolen
+    assert ledger.tokens.authenticate(news) is ledger.tokens.authenticate(made) is None
+
+
+def test_all_that_a_person_made_ends_at_once_whichever_way_it_was_made(ledger):
+    _, spared = create(ledger)
+    by_olga = ledger.tokens.create("ben", "curator", expires=later(), by="oidc:olga")
+    _, made = create(ledger, "dora", maker=by_olga[0])
+    assert len(ledger.tokens.revoke_made_by("oidc:olga", "carol")) == 2
+    assert ledger.tokens.authenticate(by_olga[1]) is ledger.tokens.authenticate(made) is None
+    assert ledger.tokens.authenticate(spared) is not None
+    assert ledger.tokens.revoke_made_by("nobody", "carol") == []
+
+
+def test_an_ended_token_makes_no_other(ledger):
+    curator, _ = create(ledger, role="curator")
+    ledger.tokens.revoke(curator, "carol")
+    with pytest.raises(BadRequest, match="revoked"):
+        create(ledger, "dora", maker=curator)
+    assert len(ledger.tokens.list()) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from server_fixture import RunningServer, config_of, running_server
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    generous = {"requests_per_minute": 100_000, "anonymous_per_minute": 100_000, "running": 2, "waiting": 8}
+    rates = ("requests_per_minute", "anonymous_per_minute", "sign_ins_per_minute")
+    generous = dict.fromkeys(rates, 100000) | {"running": 2, "waiting": 8}
     with running_server(config_of(tmp_path_factory.mktemp("server"), limits=generous)) as running:
         yield running

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpxplain.server.middleware import Buckets
+from dpxplain.server.rate_limits import Buckets
 from dpxplain.server.routes import page
 from server_fixture import SQL, RunningServer, config_of, running_server
 
@@ -69,6 +69,19 @@ def test_guessing_tokens_is_slowed_down_without_locking_out_who_is_known(strict:
     assert statuses == [401] * 6 + [429] * 4
     assert strict.anonymous().post("/session", json={"token": guess}).status_code == 429
     assert known.get(f"{AT}/budget").status_code == 200
+
+
+def test_signing_in_with_a_valid_token_has_a_rate_of_its_own_and_leaves_one_record(tmp_path: Path) -> None:
+    with running_server(config_of(tmp_path, limits={"sign_ins_per_minute": 4})) as server:
+        server.stop_refilling()
+        token = server.token("eager")
+        before = len(server.ledger.audit())
+        answers = [server.anonymous().post("/session", json={"token": token}) for _ in range(6)]
+        assert [answer.status_code for answer in answers] == [200] * 4 + [429] * 2
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        assert [record.action for record in server.ledger.audit(after=before)] == ["signed in"]
+        assert server.client("eager").get(f"{AT}/budget").status_code == 200
+        server.browser("calm")
 
 
 def test_buckets_fill_up_again() -> None:

@@ -14,7 +14,7 @@ import pytest
 from slow_engine import slow_down
 
 from dpxplain.cli import run
-from dpxplain.cli.admin_commands import BROKEN
+from dpxplain.cli.audit_commands import BROKEN
 from dpxplain.ledger import standing
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model import budget as model_budget
@@ -152,6 +152,8 @@ def test_t09_an_edited_or_cut_ledger_is_found_out(tmp_path: Path) -> None:
         head = curator.get("/admin/audit/verify").json()
         assert head["intact"]
     book.close()
+    anchor, key = ("--anchor", str(tmp_path / "anchor")), ("--key", str(tmp_path / "key"))
+    assert run(["audit", "anchor", anchor[1], "--ledger", str(ledger), *key]) == 0
 
     def verified(edit: str, *options: str) -> int:
         """What the one command says of a copy that somebody has edited, guards taken off and put back."""
@@ -185,6 +187,8 @@ def test_t09_an_edited_or_cut_ledger_is_found_out(tmp_path: Path) -> None:
     """
     assert verified(cut) == 0
     assert verified(cut, "--head", head["head"]) == BROKEN
+    assert verified("", *anchor, *key) == 0
+    assert verified(cut, *anchor, *key) == BROKEN
 
 
 def test_t10_the_same_question_is_answered_once_and_charged_once(limited: RunningServer) -> None:

@@ -18,7 +18,7 @@ from truth_search import stored_rows
 
 import dpxplain as dpx
 from dpxplain.errors import SchemaError
-from dpxplain.ledger import tokens
+from dpxplain.ledger import browser_sessions, tokens
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server.config import Config
 from dpxplain.server.problems import Problem
@@ -31,11 +31,12 @@ from server_fixture import (
     RunningServer,
     config_of,
     running_server,
+    soon,
     write_people,
 )
 
 AT = "/datasets/people"
-MANY = {"requests_per_minute": 10**6, "anonymous_per_minute": 10**6}
+MANY = {"requests_per_minute": 10**6, "anonymous_per_minute": 10**6, "sign_ins_per_minute": 10**6}
 
 
 def ask(client: httpx.Client, rho: float = 0.1) -> dict[str, Any]:
@@ -126,9 +127,22 @@ def test_t15_a_revoked_or_expired_token_and_its_sessions_end_at_once(
     assert browser.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).status_code == 401
     assert browser.get("/me").json()["signed_in"] is False
 
+    hour = soon()
+    deputy = server.ledger.tokens.create("t15-deputy", "curator", expires=hour, by="test")
+    made = server.anonymous({"Authorization": f"Bearer {deputy[1]}"}).post(
+        "/admin/tokens", json={"name": "t15-made", "role": "analyst", "expires": hour.isoformat()}
+    )
+    client = server.anonymous({"Authorization": f"Bearer {made.json()['token']}"})
+    assert client.get("/datasets").status_code == 200
+    assert curator.delete(f"/admin/tokens/{deputy[0]}").status_code == 204
+    assert client.get("/datasets").status_code == 401  # what a revoked curator made ends, too
+    listed = {token["id"]: token for token in curator.get("/admin/tokens").json()["tokens"]}
+    assert listed[made.json()["id"]]["maker"] == deputy[0]
+
     brief, page = server.client("t15-brief"), server.browser("t15-brief")
     assert [one.get("/datasets").status_code for one in (brief, page)] == [200, 200]
     monkeypatch.setattr(tokens, "datetime", LaterDatetime)
+    monkeypatch.setattr(browser_sessions, "datetime", LaterDatetime)
     assert [one.get("/datasets").status_code for one in (brief, page)] == [401, 401]
     token = {"token": server.token("t15-brief")}
     assert server.anonymous().post("/session", json=token).status_code == 401

@@ -45,7 +45,8 @@ export const curatorApi = {
   tokens: () => call<{ tokens: Token[] }>('GET', '/admin/tokens'),
   makeToken: (body: { name: string; role: Role; expires: string }) =>
     call<TokenMade>('POST', '/admin/tokens', { body }),
-  revoke: (id: string) => call<unknown>('DELETE', `/admin/tokens/${encodeURIComponent(id)}`),
+  revoke: (id: string, only: boolean) =>
+    call<unknown>('DELETE', `/admin/tokens/${encodeURIComponent(id)}?only=${only}`),
 
   audit: (after: number, limit: number) =>
     call<{ records: AuditLine[] }>('GET', `/admin/audit?after=${after}&limit=${limit}`),

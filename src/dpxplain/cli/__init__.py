@@ -8,7 +8,8 @@ demo              demo, sample
 schema_commands   schema init, schema check; schema_draft writes the drafted TOML, check_report prints a check
 data_commands     data
 serve_command     serve
-admin_commands    token, allow, audit; admin_options has what those and data share
+admin_commands    token, allow; admin_options has what these, audit and data share
+audit_commands    audit
 completion        what the shell offers after a Tab
 options           names, meaning and grouping of the options
 workspace         from options to a session; read_only opens one without the data

@@ -1,4 +1,4 @@
-"""`dpxplain token`, `allow` and `audit`: who may sign in, what they may spend and see, and the audit log."""
+"""`dpxplain token` and `allow`: who may sign in, and what they may spend and see."""
 
 from __future__ import annotations
 
@@ -15,40 +15,31 @@ from dpxplain.cli.admin_options import (
     LedgerPlace,
     Reason,
     acting_curator,
-    excerpt,
     future_time,
     json_fields,
     ledger_at,
     minute,
     print_table,
+    show_help,
 )
-from dpxplain.cli.screen import OUT, amount, note, show_json, warn
+from dpxplain.cli.screen import OUT, amount, note, show_json
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.place import DEFAULT_LEDGER
 
 token_app = typer.Typer(rich_markup_mode="rich")
 allow_app = typer.Typer(rich_markup_mode="rich")
-audit_app = typer.Typer(rich_markup_mode="rich")
-
-BROKEN = 2
 
 
 @token_app.callback(invoke_without_command=True)
 def token_root(context: typer.Context) -> None:
     """Tokens: who may come in to a server, as what, until when."""
-    _show_help(context)
+    show_help(context)
 
 
 @allow_app.callback(invoke_without_command=True)
 def allow_root(context: typer.Context) -> None:
     """Allowances: what analysts may spend, and whose history they see."""
-    _show_help(context)
-
-
-@audit_app.callback(invoke_without_command=True)
-def audit_root(context: typer.Context) -> None:
-    """The audit log: every change, hash-chained; show or verify it."""
-    _show_help(context)
+    show_help(context)
 
 
 @token_app.command("create")
@@ -110,23 +101,43 @@ def list_tokens(place: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) ->
 
 @token_app.command("revoke")
 def revoke_token(
-    id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as in the list.")],
+    id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="The token's id, as in the list.", show_default=False)
+    ] = None,
+    only: Annotated[
+        bool, typer.Option("--only", help="Let the tokens live on that a curator has made with it.")
+    ] = False,
+    made_by: Annotated[
+        str | None,
+        typer.Option("--made-by", metavar="NAME", help="Instead of ID: all tokens that this person made."),
+    ] = None,
     by: By = None,
     place: LedgerPlace = DEFAULT_LEDGER,
     as_json: o.Json = False,
 ) -> None:
-    """End a token and the browser sessions made from it, at once and for good.
+    """End a token, its browser sessions and the tokens made with it, at once and for good.
 
     \b
     Example:
       [cyan]dpxplain token revoke 0123456789ab[/cyan]
+      [cyan]dpxplain token revoke --made-by oidc:olga[/cyan]
     """
+    if (id is None) == (made_by is None) or (only and made_by is not None):
+        raise BadRequest("Say which tokens shall end.", remedy="Give an ID, or --made-by NAME alone.")
     with ledger_at(place) as ledger:
-        ledger.tokens.revoke(id, acting_curator(by))
+        tokens, who = ledger.tokens, acting_curator(by)
+        if id is not None:
+            ended = tokens.revoke(id, who, only=only)
+        else:
+            ended = tokens.revoke_made_by(made_by or "", who)
     if as_json:
-        show_json({"kind": "revoked", "id": id})
+        show_json({"kind": "revoked", "id": id, "ended": ended})
+    elif len(ended) == 1:
+        note(f"Token {ended[0]} lets nobody in any more.")
+    elif ended:
+        note(f"{len(ended)} tokens let nobody in any more: {', '.join(ended)}.")
     else:
-        note(f"Token {id} lets nobody in any more.")
+        note("No token ended: there is none, or all of them had ended before.")
 
 
 @allow_app.command("set")
@@ -229,65 +240,6 @@ def share_history(
     _show_allowances(place, dataset, as_json)
 
 
-@audit_app.command("show")
-def show_audit(
-    after: Annotated[int, typer.Option("--after", metavar="ID", help="Only what follows this record.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many records.")] = 500,
-    place: LedgerPlace = DEFAULT_LEDGER,
-    as_json: o.Json = False,
-) -> None:
-    """Every change of the ledger, oldest first.
-
-    \b
-    Example:
-      [cyan]dpxplain audit show --after 120[/cyan]
-    """
-    with ledger_at(place) as ledger:
-        records = ledger.audit(after, limit)
-    if as_json:
-        show_json({"kind": "audit", "records": [json_fields(record) for record in records]})
-        return
-    print_table(
-        ("id", "time (UTC)", "who", "what", "data set", "details"),
-        [
-            (str(r.id), minute(r.time), r.actor, r.action, r.dataset or "", excerpt(r.details))
-            for r in records
-        ],
-        empty="There are no records.",
-    )
-
-
-@audit_app.command("verify")
-def verify_audit(
-    head: Annotated[
-        str | None, typer.Option("--head", metavar="HASH", help="A head noted down earlier; must be there.")
-    ] = None,
-    place: LedgerPlace = DEFAULT_LEDGER,
-    as_json: o.Json = False,
-) -> None:
-    """Recompute the log's chain of hashes and hold the whole ledger against it. Exit code 2 if it is broken.
-
-    \b
-    Example:
-      [cyan]dpxplain audit verify --head 3b1f...[/cyan]
-    """
-    with ledger_at(place) as ledger:
-        report = ledger.verify_audit(head)
-    if as_json:
-        show_json({"kind": "audit-report"} | json_fields(report) | {"intact": report.intact})
-    else:
-        for problem in report.problems:
-            OUT.print(problem, style="red")
-        OUT.print(f"{report.records:,} records, {'intact' if report.intact else 'BROKEN'}.", style="bold")
-        OUT.print(f"head {report.head}", soft_wrap=True)
-        if report.intact:
-            note("Note the head down elsewhere: given as --head, it proves later that no record was cut off.")
-        else:
-            warn("The ledger was changed behind its own back. Compare it with a backup.")
-    if not report.intact:
-        raise typer.Exit(BROKEN)
-
-
 def _show_allowances(place: str, dataset: str, as_json: bool) -> None:
     """Prints a data set's budget, its analysts' allowances and its shares."""
     with ledger_at(place) as ledger:
@@ -317,9 +269,3 @@ def _show_allowances(place: str, dataset: str, as_json: bool) -> None:
     for share in shares:
         owner = share.owner or "the local owner"
         OUT.print(f"{owner} shares with {share.reader}: {share.reason} ({share.by})")
-
-
-def _show_help(context: typer.Context) -> None:
-    """Prints the group's help if no command of it was named."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())

@@ -120,3 +120,9 @@ def excerpt(details: object) -> str:
     """A record's details as JSON, cut to fit into a table."""
     text = json.dumps(details, ensure_ascii=False)
     return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def show_help(context: typer.Context) -> None:
+    """Prints the group's help if no command of it was named."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

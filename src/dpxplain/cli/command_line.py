@@ -18,8 +18,9 @@ import typer
 from typer.main import get_command
 
 from dpxplain.cli.account_commands import budget, history, quality
-from dpxplain.cli.admin_commands import allow_app, audit_app, token_app
+from dpxplain.cli.admin_commands import allow_app, token_app
 from dpxplain.cli.ask_commands import compute, prepare, preview, query, why
+from dpxplain.cli.audit_commands import audit_app
 from dpxplain.cli.data_commands import data_app
 from dpxplain.cli.demo import demo, sample
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report

@@ -144,6 +144,7 @@ class Account:
             "request": None if charge.request.body is None else audit.canonical(charge.request.body),
             "subject": charge.subject,
             "version": None if charge.data is None else charge.data.version,
+            "declarations": charge.declarations,
         }
         with self._store.writing() as connection:
             state = standing(connection, dataset, self._analyst, self._default_limit)

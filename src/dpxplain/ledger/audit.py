@@ -43,6 +43,7 @@ SHARED, UNSHARED = "shared", "unshared"
 TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED = "token created", "session created", "token revoked"
 VERSION_OPENED = "data version opened"
 UPGRADED, FOUND = "ledger upgraded", "found"
+SIGNED_IN = "signed in"
 
 CHANGES = frozenset(
     {
@@ -72,7 +73,7 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256", "secret": "secret_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
-_ADDED = frozenset({"subject", "version"})
+_ADDED = frozenset({"subject", "version", "declarations", "maker"})
 """Columns that older versions lack: left out where they are NULL, so that older records still fit."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account, Failures
+from dpxplain.ledger.anchor import Anchor
+from dpxplain.ledger.browser_sessions import BrowserSessions
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.jobs import Jobs
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained
@@ -70,6 +73,7 @@ class SQLLedger(Account):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.tokens = Tokens(store)
+        self.sessions = BrowserSessions(store)
         self.jobs = Jobs(store)
         self.failures = Failures(store)
         self.privacy_units = PrivacyUnits(store)
@@ -183,13 +187,21 @@ class SQLLedger(Account):
             rows = connection.execute(records.limit(max(0, min(limit, 2**31)))).all()
         return [audit.record_of(row) for row in rows]
 
-    def verify_audit(self, head: str | None = None) -> AuditReport:
+    def verify_audit(self, head: str | None = None, anchor: Anchor | None = None) -> AuditReport:
         """Recompute the log's chain and compare every table with it.
 
         `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
+        An `anchor` shows the same, and says what happened.
         """
         with self._store.snapshot() as connection:
-            return audit.verify(connection, head)
+            report = audit.verify(connection, head)
+            differences = [] if anchor is None else anchor.differences(connection)
+        return replace(report, problems=differences + report.problems)
+
+    def anchor(self) -> Anchor:
+        """Where the log stands now, to be kept elsewhere."""
+        with self._store.snapshot() as connection:
+            return Anchor.of(connection)
 
     def _set_share(self, dataset: str, owner: str, reader: str, shared: bool, reason: str, by: str) -> None:
         check_reason(reason)

@@ -21,10 +21,11 @@ from dpxplain.ledger.tables import (
     RELEASES,
     create_all,
     create_replacement_triggers,
+    create_sessions,
     create_versions,
 )
 
-VERSION = 5
+VERSION = 6
 """Of the tables as tables.py declares them."""
 
 
@@ -115,6 +116,17 @@ def _add_versions(connection: sa.Connection) -> dict[str, Any]:
     return {}
 
 
+def _add_makers(connection: sa.Connection) -> dict[str, Any]:
+    """Version 5 stored neither who made a token with which, nor the declarations of a charge.
+
+    It kept browser sessions among the tokens, in the log for good; those end, and people sign in again.
+    """
+    connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN declarations TEXT")
+    connection.exec_driver_sql("ALTER TABLE tokens ADD COLUMN maker TEXT REFERENCES tokens (id)")
+    create_sessions(connection)
+    return {}
+
+
 _STEPS = {
     step.start: step
     for step in (
@@ -122,6 +134,7 @@ _STEPS = {
         Step(2, 3, _refuse_replacement),
         Step(3, 4, _add_subject),
         Step(4, 5, _add_versions),
+        Step(5, 6, _add_makers),
     )
 }
 

@@ -192,16 +192,16 @@ class Identity:
     name: str
     role: str
     """"analyst" or "curator"."""
-    token: str
-    """The id of the token or session that was shown."""
     expires: datetime
-    parent: str | None = None
-    """Of a browser session: the token it was made from."""
+    token: str | None
+    """Its id; of a session, that of the token it was opened with; None if that is the OIDC issuer's."""
+    session: str | None = None
+    """The id of the browser session, if it was one that was shown."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token or browser session as the curator sees it; its text is known to its holder only."""
+    """A token as the curator sees it; its text is known to its holder only."""
 
     id: str
     name: str
@@ -210,7 +210,8 @@ class Token:
     expires: datetime
     by: str
     revoked: datetime | None
-    parent: str | None
+    maker: str | None
+    """The curator's token that it was made with; None for one made by a command."""
 
 
 @dataclass(frozen=True)

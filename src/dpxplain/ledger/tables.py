@@ -1,8 +1,8 @@
 """The ledger's tables, the same in SQLite and PostgreSQL, and the triggers that keep them append-only.
 
-All but jobs and file states are append-only: a changed limit, allowance or share is a new row, and only the
-newest applies. Times are ISO 8601 texts in UTC and JSON is text, so that both databases store the characters
-that the audit log hashes.
+All but jobs, file states and browser sessions are append-only: a changed limit, allowance or share is a new
+row, and only the newest applies. Times are ISO 8601 texts in UTC and JSON is text, so that both databases
+store the characters that the audit log hashes.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ ENTRIES = sa.Table(
     sa.Column("request", sa.Text),  # JSON
     sa.Column("subject", sa.Text),  # of a preparation: the identity of the query it belongs to
     sa.Column("version", sa.Text),  # of the data; NULL in notices and in what older programs charged
+    sa.Column("declarations", sa.Text),  # a hash of the schema it was charged under; NULL as above
     sa.Index("entries_by_key", "dataset", "key", "id"),
     sa.Index("entries_in_order", "dataset", "id"),
     sa.Index("entries_by_kind", "dataset", "kind", "id"),
@@ -106,7 +107,9 @@ TOKENS = sa.Table(
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("expires", sa.Text, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
-    sa.Column("parent", sa.ForeignKey("tokens.id")),  # of a browser session
+    sa.Column("parent", sa.ForeignKey("tokens.id")),  # of a browser session, which were kept here once
+    sa.Column("maker", sa.ForeignKey("tokens.id")),  # the curator's token it was made with; NULL: a command
+    sa.Index("tokens_by_maker", "maker"),
 )
 
 REVOCATIONS = sa.Table(
@@ -153,6 +156,20 @@ FILE_STATES = sa.Table(
     METADATA,
     sa.Column("version", sa.ForeignKey(VERSIONS.c.id), primary_key=True),
     sa.Column("state", sa.Text, primary_key=True),
+)
+
+# Who is signed in with a browser. Forgotten a day after their end, so they are not in the log.
+SESSIONS = sa.Table(
+    "sessions",
+    METADATA,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("secret_hash", sa.Text, nullable=False),
+    sa.Column("created", sa.Text, nullable=False),
+    sa.Column("expires", sa.Text, nullable=False),
+    sa.Column("token", sa.ForeignKey(TOKENS.c.id)),  # NULL: signed in with a token of the OIDC issuer
+    sa.Index("sessions_by_holder", "name", "token"),
 )
 
 # Changes in place: the progress of work, which nobody needs once the work is done.
@@ -236,6 +253,12 @@ def create_versions(connection: sa.Connection) -> None:
     """Create the tables that a ledger of version 4 lacks."""
     METADATA.create_all(connection, [VERSIONS, FILE_STATES], checkfirst=False)
     _create_triggers(connection, VERSIONS)
+
+
+def create_sessions(connection: sa.Connection) -> None:
+    """Create the table and the index that a ledger of version 5 lacks."""
+    METADATA.create_all(connection, [SESSIONS], checkfirst=False)
+    connection.exec_driver_sql("CREATE INDEX tokens_by_maker ON tokens (maker)")
 
 
 def _create_triggers(connection: sa.Connection, table: sa.Table) -> None:

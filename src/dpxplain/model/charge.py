@@ -150,6 +150,8 @@ class Charge:
     """Identity of the query that a preparation belongs to, so that it is found without its key."""
     data: DataState | None = None
     """What it will be measured on: the charge is refused if its version names other data."""
+    declarations: str | None = None
+    """The hash of the schema that its sensitivities follow from, for the audit chain."""
 
 
 @dataclass(frozen=True)

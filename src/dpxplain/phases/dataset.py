@@ -110,6 +110,11 @@ class OpenDataset:
         """Rows added and rows removed, counted one by one, between neighbours."""
         return self.rows_per_unit * (2 if self.schema.privacy.neighbours == "bounded" else 1)
 
+    @property
+    def declarations_hash(self) -> str:
+        """Of what was declared when the data set was opened."""
+        return self._fingerprint
+
     def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
         """The stored release of the identical request, if there is one; `key` where it is known already."""
         stored = self.ledger.find(self.name, key or plan.key(self))

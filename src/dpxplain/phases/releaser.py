@@ -30,6 +30,7 @@ class LocalReleaser:
             if stored := dataset.find(plan, charge.key):
                 return stored
             dataset.check_declarations(plan)
+            charge = replace(charge, declarations=dataset.declarations_hash)
             if dataset.guard is not None:
                 charge = replace(charge, data=dataset.guard.measured_data())
             entry = self.reserve(dataset.name, charge)

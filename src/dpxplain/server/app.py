@@ -59,8 +59,7 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
                 authenticator=server.authenticator,
                 hosts=config.hosts,
                 origin=(config.server.public_url or "").rstrip("/") or None,
-                per_minute=config.limits.requests_per_minute,
-                anonymous_per_minute=config.limits.anonymous_per_minute,
+                rates=server.rates,
             ),
         ],
     )

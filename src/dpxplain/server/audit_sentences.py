@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 
 def audit_sentence(record: AuditRecord, token_names: Mapping[str, str]) -> str:
-    """Who did what. `token_names` has the holders of tokens by id; any other id is a browser session's."""
+    """Who did what. `token_names` has the holders of tokens by id; another id is an old browser session's."""
     if record.action == "token revoked":
         id = record.details["revocation"]["token"]
         ended = f"the token of {token_names[id]}" if id in token_names else "a browser session"

@@ -18,8 +18,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpxplain.server.identity import Authenticator, Caller, unauthorized
-from dpxplain.server.middleware import API, PREFIX, Buckets, address_of
-from dpxplain.server.problems import Problem, respond, too_many
+from dpxplain.server.middleware import API, PREFIX, address_of
+from dpxplain.server.problems import Problem, respond
+from dpxplain.server.rate_limits import RateLimits, check_rate
 
 PUBLIC = frozenset(
     {
@@ -48,15 +49,13 @@ class Authentication:
         authenticator: Authenticator,
         hosts: frozenset[str],
         origin: str | None,
-        per_minute: int,
-        anonymous_per_minute: int,
+        rates: RateLimits,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._hosts = hosts
         self._origin = origin
-        self._caller_limits = Buckets(per_minute)
-        self._anonymous_limits = Buckets(anonymous_per_minute)
+        self._rates = rates
         self._oidc_limiter = CapacityLimiter(_MOST_OIDC_THREADS)  # an issuer that hangs keeps nobody waiting
         self._verified_credentials: OrderedDict[bytes, None] = OrderedDict()  # by their SHA-256
 
@@ -72,11 +71,11 @@ class Authentication:
         await self._app(scope, receive, send)
 
     def _refund_successful_sign_in(self, address: str, send: Send) -> Send:
-        """A successful sign-in does not count against the anonymous rate limit."""
+        """A successful sign-in does not count against the anonymous rate limit, but has one of its own."""
 
         async def send_and_refund(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
-                self._anonymous_limits.refund(address)
+                self._rates.anonymous.refund(address)
             await send(message)
 
         return send_and_refund
@@ -91,12 +90,12 @@ class Authentication:
         address = address_of(scope)
         if public and method != "GET":  # signing in: another site's page must not do it in this browser
             self._check_origin(headers)
-            _check_rate(self._anonymous_limits, address)
+            check_rate(self._rates.anonymous, address)
         caller = await self._identify(headers, address, public=public)
         if caller is None:
             return
         scope["state"]["caller"] = caller
-        _check_rate(self._caller_limits, caller.id)
+        check_rate(self._rates.callers, caller.id)
         if caller.by_cookie and not public:
             self._check_origin(headers, required=method not in _READING)
 
@@ -111,23 +110,23 @@ class Authentication:
         if credential is None:
             if public:
                 return None
-            _check_rate(self._anonymous_limits, address)
+            check_rate(self._rates.anonymous, address)
             raise unauthorized()
         digest = hashlib.sha256(credential.encode()).digest()
         verified_before = digest in self._verified_credentials
         if not verified_before:
-            _check_rate(self._anonymous_limits, address)
+            check_rate(self._rates.anonymous, address)
         limiter = None if verified_before or _is_ours(credential) else self._oidc_limiter
         caller = await run_sync(self._authenticator.identify, headers, limiter=limiter)
         if caller is None:
             if verified_before:
                 self._verified_credentials.pop(digest, None)
-                _check_rate(self._anonymous_limits, address)
+                check_rate(self._rates.anonymous, address)
             if public:
                 return None
             raise unauthorized()
         if not verified_before:
-            self._anonymous_limits.refund(address)
+            self._rates.anonymous.refund(address)
         self._verified_credentials[digest] = None
         while len(self._verified_credentials) > _MOST_VERIFIED:
             self._verified_credentials.popitem(last=False)
@@ -166,11 +165,6 @@ class Authentication:
 def _is_ours(credential: str) -> bool:
     """Whether the ledger verifies it, without the OIDC issuer."""
     return credential.removeprefix("Bearer ").startswith("dpx_")
-
-
-def _check_rate(limits: Buckets, key: str) -> None:
-    if seconds := limits.take(key):
-        raise too_many(seconds)
 
 
 # Dependencies that only look something up are coroutines: FastAPI runs plain functions in another thread, and

@@ -102,6 +102,7 @@ class Limits(_Strict):
 
     requests_per_minute: int = Field(default=600, ge=1)
     anonymous_per_minute: int = Field(default=60, ge=1)
+    sign_ins_per_minute: int = Field(default=20, ge=1)
     body_bytes: int = Field(default=1_000_000, ge=1_000)
     seconds_per_request: float = Field(default=60.0, gt=0)
     memory: str | None = Field(default=None, pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$")

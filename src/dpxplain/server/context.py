@@ -27,6 +27,7 @@ from dpxplain.server.metrics import Metrics
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
 from dpxplain.server.problems import busy, other_version
+from dpxplain.server.rate_limits import RateLimits
 from dpxplain.server.registry import Registry
 from dpxplain.server.size_limits import FailureLimit, Sizes
 from dpxplain.session import Session
@@ -57,7 +58,9 @@ class Server:
             None if config.single_user else ledger.tokens,
             Issuer(config.oidc) if config.oidc is not None else None,
             secure=serving.secure,
+            sessions=None if config.single_user else ledger.sessions,
         )
+        self.rates = RateLimits(limits)
         self.pool = Pool(
             running=limits.running,
             waiting=limits.waiting,

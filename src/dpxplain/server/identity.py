@@ -9,16 +9,19 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
+from datetime import datetime
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 
+from dpxplain.ledger.protocol import Identity
 from dpxplain.ledger.validation import FOREIGN, LOCAL_OWNER
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.problems import Problem
 
 if TYPE_CHECKING:
+    from dpxplain.ledger.browser_sessions import BrowserSessions
     from dpxplain.ledger.tokens import Tokens
 
 ANALYST, CURATOR = "analyst", "curator"
@@ -39,13 +42,28 @@ class Caller:
     by_cookie: bool = False
     """Whether a browser sent the credential by itself, which another site's page can make it do."""
     session: str | None = None
-    """The browser session's own token id."""
-    parent: str | None = None
-    """The token that a browser session was made from."""
+    """The browser session's id."""
+    token: str | None = None
+    """The token of ours that was sent, or that the browser session was opened with."""
+    expires: datetime | None = None
+    """When the credential ends; None for a single user's key."""
 
     @property
     def is_curator(self) -> bool:
         return self.role == CURATOR
+
+    @classmethod
+    def of(cls, identity: Identity) -> Caller:
+        """Of somebody whom the ledger, or the issuer, has authenticated."""
+        return cls(
+            identity.name,
+            identity.role,
+            id=identity.token or identity.name,
+            by_cookie=identity.session is not None,
+            session=identity.session,
+            token=identity.token,
+            expires=identity.expires,
+        )
 
 
 def unauthorized() -> Problem:
@@ -72,8 +90,15 @@ def proper_name(name: str) -> bool:
 class Authenticator:
     """Verifies the credentials in headers. Blocks: it asks the ledger, and now and then the issuer."""
 
-    def __init__(self, tokens: Tokens | None, issuer: Issuer | None, *, secure: bool) -> None:
-        self._tokens = tokens  # None: the one local user
+    def __init__(
+        self,
+        tokens: Tokens | None,
+        issuer: Issuer | None,
+        *,
+        secure: bool,
+        sessions: BrowserSessions | None = None,
+    ) -> None:
+        self._tokens, self._sessions = tokens, sessions  # None: the one local user
         self._issuer = issuer
         self._secure = secure
         self.key = secrets.token_urlsafe(32)  # lets the one local user in: other local users have none
@@ -107,12 +132,10 @@ class Authenticator:
         cookie = self._cookie(headers)
         if cookie is None:
             return None
-        if self._tokens is None:
+        if self._sessions is None:
             return Caller("", CURATOR, "local", by_cookie=True) if self.is_key(cookie) else None
-        identity = self._tokens.authenticate(cookie)
-        if identity is None or identity.parent is None:  # a token itself does not belong into a cookie
-            return None
-        return Caller(identity.name, identity.role, identity.parent, True, identity.token, identity.parent)
+        identity = self._sessions.authenticate(cookie)  # a token itself does not belong into a cookie
+        return None if identity is None else Caller.of(identity)
 
     def bearer(self, text: str) -> Caller | None:
         """The caller whom a bearer token stands for."""
@@ -121,18 +144,15 @@ class Authenticator:
         if self._tokens is None:
             return Caller("", CURATOR, "local") if self.is_key(text) else None
         if text.startswith("dpx_"):
-            identity = self._tokens.authenticate(text)
-            if identity is None or identity.parent is not None:  # a session serves its browser only
-                return None
-            return Caller(identity.name, identity.role, identity.token)
+            identity = self._tokens.authenticate(text)  # a session serves its browser only
+            return None if identity is None else Caller.of(identity)
         verified = self._issuer.verify(text) if self._issuer is not None else None
         if verified is None:
             return None
-        subject, role = verified
-        name = f"{FOREIGN}{subject}"  # an issuer's names are not ours: its "carol" is not our curator
-        if not (proper_name(subject) and proper_name(name)):
+        name = f"{FOREIGN}{verified.name}"  # an issuer's names are not ours: its "carol" is not our curator
+        if not (proper_name(verified.name) and proper_name(name)):
             return None
-        return Caller(name, role, id=name)
+        return Caller.of(Identity(name, verified.role, verified.expires, token=None))
 
     def _cookie(self, headers: Headers) -> str | None:
         try:

@@ -1,16 +1,10 @@
-"""ASGI middleware around every route: security headers, the access log and the limit on body size.
-
-Also the token buckets with which authenticate.py limits rates. They are counted per server process.
-"""
+"""ASGI middleware around every route: security headers, the access log and the limit on body size."""
 
 from __future__ import annotations
 
 import ipaddress
 import logging
-import math
-import threading
 import time
-from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -23,7 +17,6 @@ API = "/api/"
 PREFIX = f"{API}v1"
 ACCESS = logging.getLogger("dpxplain.server.access")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
-_MOST_KEYS = 20_000
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -130,52 +123,6 @@ class BodyLimit:
             return message
 
         await self._app(scope, receive_limited, send)
-
-
-class Buckets:
-    """A token bucket per key: a minute's worth at once, then as many as flow in.
-
-    >>> now = 0.0
-    >>> buckets = Buckets(60, clock=lambda: now)
-    >>> [buckets.take("a") for _ in range(61)][-2:]  # the last one has to wait a second
-    [0, 1]
-    >>> buckets.take("b")
-    0
-    """
-
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._size = float(per_minute)
-        self._rate = per_minute / 60
-        self._clock = clock
-        self._levels: dict[str, tuple[float, float]] = {}
-        self._lock = threading.Lock()
-
-    def take(self, key: str) -> int:
-        """0, or how many whole seconds to wait."""
-        with self._lock:
-            level = self._level(key)
-            if level < 1:
-                return max(1, math.ceil((1 - level) / self._rate))
-            if len(self._levels) >= _MOST_KEYS and key not in self._levels:
-                self._drop_keys()
-            self._levels[key] = (level - 1, self._clock())
-            return 0
-
-    def refund(self, key: str) -> None:
-        """Undo one `take`."""
-        with self._lock:
-            self._levels[key] = (min(self._size, self._level(key) + 1), self._clock())
-
-    def _level(self, key: str) -> float:
-        level, time_of_level = self._levels.get(key, (self._size, 0.0))
-        return min(self._size, level + (self._clock() - time_of_level) * self._rate)
-
-    def _drop_keys(self) -> None:
-        """Drop full buckets, which say nothing; if that is not enough, the oldest too."""
-        for key in [key for key in self._levels if self._level(key) >= self._size]:
-            del self._levels[key]
-        for key in list(self._levels)[: max(0, len(self._levels) - _MOST_KEYS // 2)]:
-            del self._levels[key]
 
 
 def address_of(scope: Scope) -> str:

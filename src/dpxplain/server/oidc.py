@@ -11,7 +11,8 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
@@ -28,6 +29,14 @@ _LEEWAY_SECONDS = 30
 _KINDS = {"RS256": "RSA", "ES256": "EC"}
 
 
+class Verified(NamedTuple):
+    """Whom a token of the issuer stands for, in which role, until when."""
+
+    name: str
+    role: str
+    expires: datetime
+
+
 class Issuer:
     """Verifies an OIDC issuer's tokens."""
 
@@ -37,8 +46,8 @@ class Issuer:
         self._fetched = self._tried = -float("inf")
         self._fetching = threading.Lock()
 
-    def verify(self, token: str) -> tuple[str, str] | None:
-        """Name and role, or None."""
+    def verify(self, token: str) -> Verified | None:
+        """What the token says, or None if it is not valid."""
         try:
             header = jwt.get_unverified_header(token)
             key = self._key(header.get("kid"))
@@ -54,10 +63,11 @@ class Issuer:
                 leeway=_LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud", self._settings.name_claim]},
             )
-        except (jwt.PyJWTError, ValueError, TypeError):
+            expires = datetime.fromtimestamp(int(claims["exp"]), UTC)
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, OSError):
             return None
         name, role = claims.get(self._settings.name_claim), self._role(claims)
-        return (name, role) if isinstance(name, str) and role is not None else None
+        return Verified(name, role, expires) if isinstance(name, str) and role is not None else None
 
     def _role(self, claims: Mapping[str, Any]) -> str | None:
         claim: Any = claims

@@ -223,6 +223,7 @@ class TokenPayload(TypedDict):
     expires: str
     by: str
     revoked: str | None
+    maker: str | None
 
 
 class TokenList(TypedDict):

@@ -55,7 +55,7 @@ export interface paths {
         put?: never;
         /**
          * Sign In
-         * @description Sign a browser in with a token.
+         * @description Sign a browser in with a token, of ours or of the OIDC issuer; it is signed out when that ends.
          */
         post: operations["sign_in_api_v1_session_post"];
         /**
@@ -764,7 +764,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke
-         * @description End a token and the sessions made from it.
+         * @description End a token, its browser sessions, and the tokens that were made with it.
          */
         delete: operations["revoke_api_v1_admin_tokens__token__delete"];
         options?: never;
@@ -1958,6 +1958,8 @@ export interface components {
             by: string;
             /** Revoked */
             revoked: string | null;
+            /** Maker */
+            maker: string | null;
         };
         /** TopUp */
         TopUp: {
@@ -5898,7 +5900,10 @@ export interface operations {
     };
     revoke_api_v1_admin_tokens__token__delete: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Let the tokens that were made with it live on. */
+                only?: boolean;
+            };
             header?: never;
             path: {
                 /** @description As the list of tokens shows it. */

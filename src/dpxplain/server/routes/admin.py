@@ -38,6 +38,7 @@ from dpxplain.server.schema_positions import key_position, schema_problems
 
 router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]
+Only = Annotated[bool, Query(description="Let the tokens that were made with it live on.")]
 After = Annotated[int, Query(ge=0, le=LARGEST_ID, description="The id of the last record already seen.")]
 Most = Annotated[int, Query(ge=1, le=5_000, description="At most so many.")]
 Head = Annotated[
@@ -137,8 +138,6 @@ async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
 def tokens(_caller: Curator, server: ServerDep) -> Any:
     """Every token ever made; their texts are known to their holders only."""
     records = [asdict(token) for token in server.ledger.tokens.list()]
-    for record in records:
-        del record["parent"]
     return JSONResponse({"tokens": [plain_times(r, "created", "expires", "revoked") for r in records]})
 
 
@@ -146,17 +145,17 @@ def tokens(_caller: Curator, server: ServerDep) -> Any:
 def make_token(caller: Curator, server: ServerDep, body: NewToken) -> Any:
     """Make a token for somebody."""
     id, text = server.ledger.tokens.create(
-        body.name, body.role, expires=body.expires, by=server.actor(caller)
+        body.name, body.role, expires=body.expires, by=server.actor(caller), maker=caller.token
     )
     made = TokenMade(id=id, name=body.name, role=body.role, token=text, expires=body.expires.isoformat())
     return JSONResponse(made)
 
 
 @router.delete("/tokens/{token}", status_code=204, responses=failures(), response_class=Response)
-def revoke(caller: Curator, server: ServerDep, token: TokenId) -> Response:
-    """End a token and the sessions made from it."""
+def revoke(caller: Curator, server: ServerDep, token: TokenId, only: Only = False) -> Response:
+    """End a token, its browser sessions, and the tokens that were made with it."""
     try:
-        server.ledger.tokens.revoke(token, server.actor(caller))
+        server.ledger.tokens.revoke(token, server.actor(caller), only=only)
     except BadRequest:
         raise not_found("token") from None
     return Response(status_code=204)

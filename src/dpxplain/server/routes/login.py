@@ -10,6 +10,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from dpxplain import __version__
+from dpxplain.errors import BadRequest
+from dpxplain.ledger.protocol import Identity
 from dpxplain.server.authenticate import AnyCaller, Curator
 from dpxplain.server.bodies import SignIn
 from dpxplain.server.context import Server, ServerDep
@@ -17,7 +19,7 @@ from dpxplain.server.identity import Caller, unauthorized
 from dpxplain.server.metrics import CONTENT_TYPE
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
-from dpxplain.server.problems import Problem
+from dpxplain.server.rate_limits import check_rate
 from dpxplain.server.response_shapes import Health, Me
 
 router = APIRouter(tags=["Entering"], prefix=PREFIX)
@@ -37,7 +39,7 @@ async def me(request: Request, server: ServerDep) -> Any:
 
 @router.post("/session", responses=answers(Me, "Signed in; a cookie comes along."))
 async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
-    """Sign a browser in with a token."""
+    """Sign a browser in with a token, of ours or of the OIDC issuer; it is signed out when that ends."""
     authenticator = server.authenticator
     caller = await run_sync(authenticator.bearer, body.token.strip())
     if caller is None:
@@ -46,13 +48,7 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
         response = JSONResponse(_me(caller, single_user=True))
         set_cookie(request, response, server, authenticator.key)
         return response
-    if caller.id.startswith("oidc:"):
-        raise Problem(
-            400,
-            "not_for_sessions",
-            "A token of the OIDC issuer is for programs; it cannot open a browser session.",
-            "Sign in with a token that the curator made.",
-        )
+    check_rate(server.rates.sign_ins, caller.id)
     text = await run_sync(_session, server, caller)
     response = JSONResponse(_me(caller, single_user=False))
     set_cookie(request, response, server, text)
@@ -61,17 +57,20 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
 
 def _session(server: Server, caller: Caller) -> str:
     """A new browser session's secret."""
+    assert caller.expires is not None  # of every credential but a single user's key
+    identity = Identity(caller.name, caller.role, caller.expires, caller.token)
     lifetime = timedelta(hours=server.config.limits.session_hours)
-    session, text = server.ledger.tokens.create_session(caller.id, lifetime=lifetime)
-    server.ledger.note(caller.name, "signed in", None, {"session": session})
-    return text
+    try:
+        return server.ledger.sessions.open(identity, lifetime=lifetime)[1]
+    except BadRequest:  # it has ended since it was looked at
+        raise unauthorized() from None
 
 
 @router.delete("/session", status_code=204, responses=failures(), response_class=Response)
 def sign_out(request: Request, caller: AnyCaller, server: ServerDep) -> Response:
     """End the browser's session."""
     if caller.session is not None:
-        server.ledger.tokens.revoke(caller.session, caller.name)
+        server.ledger.sessions.end(caller.session)
     response = Response(status_code=204)
     set_cookie(request, response, server, "", max_age=0)
     return response

@@ -1,0 +1,153 @@
+"""`dpxplain audit`: the audit log shown, verified, and anchored outside of the ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpxplain.cli import options as o
+from dpxplain.cli.admin_options import (
+    LedgerPlace,
+    excerpt,
+    json_fields,
+    ledger_at,
+    minute,
+    print_table,
+    show_help,
+)
+from dpxplain.cli.screen import OUT, note, show_json, warn
+from dpxplain.ledger.place import DEFAULT_LEDGER
+from dpxplain.ledger.protocol import AuditReport
+
+audit_app = typer.Typer(rich_markup_mode="rich")
+
+BROKEN = 2
+_DEFAULT_KEY = Path("~/.dpxplain-anchor.key")
+
+Key = Annotated[
+    Path,
+    typer.Option(
+        "--key", metavar="FILE", help="Signs anchors; keep it off the ledger's machine.",
+        envvar="DPXPLAIN_ANCHOR_KEY",
+    ),
+]  # fmt: skip
+
+
+@audit_app.callback(invoke_without_command=True)
+def audit_root(context: typer.Context) -> None:
+    """The audit log: every change, hash-chained; show, verify or anchor it."""
+    show_help(context)
+
+
+@audit_app.command("show")
+def show_audit(
+    after: Annotated[int, typer.Option("--after", metavar="ID", help="Only what follows this record.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", help="At most so many records.")] = 500,
+    place: LedgerPlace = DEFAULT_LEDGER,
+    as_json: o.Json = False,
+) -> None:
+    """Every change of the ledger, oldest first.
+
+    \b
+    Example:
+      [cyan]dpxplain audit show --after 120[/cyan]
+    """
+    with ledger_at(place) as ledger:
+        records = ledger.audit(after, limit)
+    if as_json:
+        show_json({"kind": "audit", "records": [json_fields(record) for record in records]})
+        return
+    print_table(
+        ("id", "time (UTC)", "who", "what", "data set", "details"),
+        [
+            (str(r.id), minute(r.time), r.actor, r.action, r.dataset or "", excerpt(r.details))
+            for r in records
+        ],
+        empty="There are no records.",
+    )
+
+
+@audit_app.command("verify")
+def verify_audit(
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="HASH", help="A head noted down earlier; must be there.")
+    ] = None,
+    anchor: Annotated[
+        Path | None,
+        typer.Option("--anchor", metavar="FILE", help="Of audit anchor; the log must go on from it."),
+    ] = None,
+    key: Key = _DEFAULT_KEY,
+    place: LedgerPlace = DEFAULT_LEDGER,
+    as_json: o.Json = False,
+) -> None:
+    """Recompute the log's chain of hashes and hold the whole ledger against it. Exit code 2 if it is broken.
+
+    \b
+    Example:
+      [cyan]dpxplain audit verify --anchor people.anchor[/cyan]
+    """
+    from dpxplain.ledger.anchor import read_anchor, read_key
+
+    anchored = None if anchor is None else read_anchor(anchor, read_key(key.expanduser()))
+    with ledger_at(place) as ledger:
+        report = ledger.verify_audit(head, anchored)
+    if as_json:
+        show_json({"kind": "audit-report"} | json_fields(report) | {"intact": report.intact})
+    else:
+        _print_report(report)
+        if report.intact and anchored is not None:
+            note(f"It goes on from the anchor at record {anchored.records:,}.")
+        elif report.intact:
+            note("Only an anchor or a head kept elsewhere proves that no record was cut off: audit anchor.")
+    if not report.intact:
+        raise typer.Exit(BROKEN)
+
+
+@audit_app.command("anchor")
+def anchor_audit(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where the anchor is written; keep it elsewhere.")
+    ],
+    key: Key = _DEFAULT_KEY,
+    place: LedgerPlace = DEFAULT_LEDGER,
+    as_json: o.Json = False,
+) -> None:
+    """Write a signed note of where the log stands, to hold it against later. Exit code 2 if it is broken.
+
+    The key is made if it is missing. An earlier anchor in FILE is replaced only if the log goes on from it.
+
+    \b
+    Example:
+      [cyan]dpxplain audit anchor people.anchor[/cyan]
+    """
+    from dpxplain.ledger.anchor import make_key, read_anchor, read_key, write_anchor
+
+    place_of_key = key.expanduser()
+    if not file.exists():
+        make_key(place_of_key)
+    secret = read_key(place_of_key)
+    earlier = read_anchor(file, secret) if file.exists() else None
+    with ledger_at(place) as ledger:
+        anchor = ledger.anchor()
+        report = ledger.verify_audit(anchor.head, earlier)
+    if not report.intact:
+        _print_report(report)
+        warn("No anchor was written.")
+        raise typer.Exit(BROKEN)
+    write_anchor(file, anchor, secret)
+    if as_json:
+        show_json({"kind": "anchor", "file": str(file)} | json_fields(anchor))
+    else:
+        note(f"Anchored at record {anchor.records:,}, head {anchor.head}.")
+        note("Keep the file and the key where nobody who can write the ledger can write them.")
+
+
+def _print_report(report: AuditReport) -> None:
+    for problem in report.problems:
+        OUT.print(problem, style="red")
+    OUT.print(f"{report.records:,} records, {'intact' if report.intact else 'BROKEN'}.", style="bold")
+    OUT.print(f"head {report.head}", soft_wrap=True)
+    if not report.intact:
+        warn("The ledger was changed behind its own back. Compare it with a backup.")

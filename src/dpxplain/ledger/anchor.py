@@ -1,0 +1,180 @@
+"""Anchors: signed notes of where the audit log stood, kept outside of the ledger, to compare later logs with.
+
+Whoever can write the whole database can cut the log's end, put an older copy back or compute a new chain; an
+anchor that lies elsewhere shows it. The signature is an HMAC with a key that the curator keeps, so that the
+anchor itself may lie anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import BadRequest
+from dpxplain.ledger import audit
+from dpxplain.ledger.standing import rho_text
+from dpxplain.ledger.tables import ENTRIES, LOG
+
+_FORMAT = "dpxplain-anchor-1"
+_KEY_BYTES = 32
+_MOST_BYTES = 10_000_000
+
+_FIRST = sa.select(LOG.c.hash).order_by(LOG.c.id).limit(1)
+_LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
+_RECORD = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
+_SPENT = sa.select(ENTRIES.c.dataset, sa.func.sum(ENTRIES.c.charge_units)).group_by(ENTRIES.c.dataset)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Where a log stood at some time."""
+
+    first: str
+    """The hash of the log's first record: no two ledgers share it."""
+    records: int
+    head: str
+    time: str
+    spent: Mapping[str, int]
+    """What each data set had spent, in the ledger's units."""
+
+    @classmethod
+    def of(cls, connection: sa.Connection) -> Anchor:
+        """Of the log as it is now."""
+        last = connection.execute(_LAST).one_or_none()
+        return cls(
+            first=connection.execute(_FIRST).scalar_one_or_none() or audit.GENESIS,
+            records=0 if last is None else last.id,
+            head=audit.GENESIS if last is None else last.hash,
+            time=audit.now(),
+            spent=_spent(connection),
+        )
+
+    def signed(self, key: bytes) -> str:
+        """The text of an anchor file."""
+        content = {"format": _FORMAT} | asdict(self)
+        return json.dumps({"anchor": content, "hmac_sha256": _signature(content, key)}, indent=2) + "\n"
+
+    @classmethod
+    def read(cls, text: str, key: bytes) -> Anchor:
+        """The anchor of a file, if this key has signed it."""
+        try:
+            document = json.loads(text)
+            content, signature = document["anchor"], document["hmac_sha256"]
+            genuine = hmac.compare_digest(_signature(content, key), signature)
+            fields = {name: value for name, value in content.items() if name != "format"}
+            if genuine and content["format"] == _FORMAT:
+                return cls(**fields)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise BadRequest("This is not an anchor file.", remedy="Name the file of audit anchor.") from None
+        raise BadRequest(
+            "The anchor was altered, or was signed with another key.",
+            remedy="Use the key it was made with, or an older anchor.",
+        )
+
+    def differences(self, connection: sa.Connection) -> list[str]:
+        """What shows that the log of today does not go on from this anchor; empty if it does."""
+        if self.records == 0:
+            return []
+        last = connection.execute(_LAST).one_or_none()
+        made = f"the anchor was made at record {self.records} ({self.time[:16].replace('T', ' ')} UTC)"
+        if last is None:
+            return [f"The log is empty, but {made}: an empty ledger was put in place of the anchored one."]
+        problems = []
+        if connection.execute(_FIRST).scalar_one() != self.first:
+            problems.append(
+                "The log does not begin as the anchored one: it was rewritten, or is of another ledger."
+            )
+        elif last.id < self.records:
+            problems.append(
+                f"The log ends at record {last.id}, but {made}: its end was cut off, or an older copy was "
+                "put back."
+            )
+        elif connection.execute(_RECORD, {"id": self.records}).scalar_one_or_none() != self.head:
+            problems.append(
+                f"Record {self.records} is not the one that the anchor was made at: the log was rewritten, "
+                "or went on from an older copy."
+            )
+        spent = _spent(connection)
+        return problems + [
+            f"Of {dataset!r} rho {rho_text(units)} was spent when the anchor was made, and now it is rho "
+            f"{rho_text(spent.get(dataset, 0))}: budget came back."
+            for dataset, units in self.spent.items()
+            if spent.get(dataset, 0) < units
+        ]
+
+
+def read_anchor(file: Path, key: bytes) -> Anchor:
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise BadRequest("This is not an anchor file.", remedy="Name the file of audit anchor.")
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise BadRequest(
+            f"The anchor {str(file)!r} cannot be read.", remedy="Make one: dpxplain audit anchor FILE"
+        ) from None
+    return Anchor.read(text, key)
+
+
+def write_anchor(file: Path, anchor: Anchor, key: bytes) -> None:
+    """Write or replace the file, whole and on disk, or leave it as it was."""
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        with draft.open("w", encoding="utf-8") as stream:
+            stream.write(anchor.signed(key))
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.") from None
+
+
+def read_key(file: Path) -> bytes:
+    """The key that signs anchors; refused if others than its owner may read it."""
+    try:
+        if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
+            raise BadRequest(
+                f"The key {str(file)!r} can be read by others than its owner.", remedy=f"chmod 600 {file}"
+            )
+        key = bytes.fromhex(file.read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise BadRequest(
+            f"There is no key {str(file)!r} for anchors, or it is none.",
+            remedy="Name the key that the anchor was made with: --key FILE",
+        )
+    return key
+
+
+def make_key(file: Path) -> None:
+    """A new random key that only its owner can read, unless the file exists."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    except OSError:
+        raise BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.") from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(secrets.token_hex(_KEY_BYTES) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _signature(content: Any, key: bytes) -> str:
+    return hmac.new(key, audit.canonical(content).encode(), hashlib.sha256).hexdigest()
+
+
+def _spent(connection: sa.Connection) -> dict[str, int]:
+    return {dataset: int(units) for dataset, units in connection.execute(_SPENT)}

@@ -1,0 +1,76 @@
+"""Rate limits: token buckets per caller, per address and per person who signs in."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from dpxplain.server.config import Limits
+from dpxplain.server.problems import too_many
+
+_MOST_KEYS = 20_000
+
+
+class Buckets:
+    """A token bucket per key: a minute's worth at once, then as many as flow in.
+
+    >>> now = 0.0
+    >>> buckets = Buckets(60, clock=lambda: now)
+    >>> [buckets.take("a") for _ in range(61)][-2:]  # the last one has to wait a second
+    [0, 1]
+    >>> buckets.take("b")
+    0
+    """
+
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._size = float(per_minute)
+        self._rate = per_minute / 60
+        self._clock = clock
+        self._levels: dict[str, tuple[float, float]] = {}
+        self._lock = threading.Lock()
+
+    def take(self, key: str) -> int:
+        """0, or how many whole seconds to wait."""
+        with self._lock:
+            level = self._level(key)
+            if level < 1:
+                return max(1, math.ceil((1 - level) / self._rate))
+            if len(self._levels) >= _MOST_KEYS and key not in self._levels:
+                self._drop_keys()
+            self._levels[key] = (level - 1, self._clock())
+            return 0
+
+    def refund(self, key: str) -> None:
+        """Undo one `take`."""
+        with self._lock:
+            self._levels[key] = (min(self._size, self._level(key) + 1), self._clock())
+
+    def _level(self, key: str) -> float:
+        level, time_of_level = self._levels.get(key, (self._size, 0.0))
+        return min(self._size, level + (self._clock() - time_of_level) * self._rate)
+
+    def _drop_keys(self) -> None:
+        """Drop full buckets, which say nothing; if that is not enough, the oldest too."""
+        for key in [key for key in self._levels if self._level(key) >= self._size]:
+            del self._levels[key]
+        for key in list(self._levels)[: max(0, len(self._levels) - _MOST_KEYS // 2)]:
+            del self._levels[key]
+
+
+class RateLimits:
+    """The limits of one server process."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.callers = Buckets(limits.requests_per_minute)
+        self.anonymous = Buckets(limits.anonymous_per_minute)
+        """By address, for requests without a valid credential."""
+        self.sign_ins = Buckets(limits.sign_ins_per_minute)
+        """With a valid token, by caller: each writes to the ledger."""
+
+
+def check_rate(limits: Buckets, key: str) -> None:
+    """Takes one, or refuses with the time to wait."""
+    if seconds := limits.take(key):
+        raise too_many(seconds)
