@@ -4,7 +4,8 @@
   fixture. Privacy maps and costs stay OpenDP's. A test marked `draws` gets the real samplers, which cannot be
   seeded.
 - Hypothesis tries the same examples each time; `--hypothesis-profile=explore` lets it look for others.
-- A test that starts a process is marked `process`; one that is not fails.
+- A test that starts a process is marked `process`, one that calls OpenDP's own samplers `draws`; without the
+  mark it fails.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from opendp.mod import Measurement
 
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise, VectorisedNoise
 
@@ -50,15 +52,33 @@ class _Processes:
     """Counts the processes that were started."""
 
     def __init__(self) -> None:
-        self.started = 0
-        sys.addaudithook(self._count)
+        self.count = 0
+        sys.addaudithook(self._note)
 
-    def _count(self, event: str, _arguments: Any) -> None:
-        self.started += event in ("subprocess.Popen", "os.posix_spawn", "os.fork")
+    def _note(self, event: str, _arguments: Any) -> None:
+        self.count += event in ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty")
+
+
+class _OpenDPDraws:
+    """Counts the calls of OpenDP's samplers."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        sample = Measurement.__call__
+
+        def noted(measurement: Measurement, *arguments: Any) -> Any:
+            self.count += 1
+            return sample(measurement, *arguments)
+
+        Measurement.__call__ = noted
 
 
 _noise = _Noise()
-_processes = _Processes()
+_counters = {"process": _Processes(), "draws": _OpenDPDraws()}
+_MISSING = {
+    "process": "This test starts a process: mark it with @pytest.mark.process.",
+    "draws": "This test draws noise that cannot be seeded: mark it with @pytest.mark.draws.",
+}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -66,7 +86,7 @@ def pytest_fixture_setup(fixturedef: Any) -> Generator[None, Any, Any]:
     """A shared fixture is the same whichever test comes first, and so is that test."""
     if fixturedef.scope == "function":
         return (yield)
-    real, started = _noise.real, _processes.started
+    real, counts = _noise.real, {mark: counter.count for mark, counter in _counters.items()}
     _noise.real = False
     _noise.restart()
     try:
@@ -74,19 +94,22 @@ def pytest_fixture_setup(fixturedef: Any) -> Generator[None, Any, Any]:
     finally:
         _noise.real = real
         _noise.restart()
-        _processes.started = started
+        for mark, counter in _counters.items():
+            counter.count = counts[mark]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     _noise.real = item.get_closest_marker("draws") is not None
     _noise.restart()
-    _processes.started = 0
+    for counter in _counters.values():
+        counter.count = 0
     return (yield)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Runs after the test itself."""
-    if _processes.started and not item.get_closest_marker("process"):
-        pytest.fail("This test starts a process: mark it with @pytest.mark.process.", pytrace=False)
+    for mark, counter in _counters.items():
+        if counter.count and not item.get_closest_marker(mark):
+            pytest.fail(_MISSING[mark], pytrace=False)

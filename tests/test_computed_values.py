@@ -210,7 +210,6 @@ def test_a_formula_without_a_value_is_none() -> None:
     assert evaluate(Calculation("exp", (Number(1e6),)), []) is None
 
 
-@pytest.mark.draws
 def test_the_command_line_answers_and_judges_a_computed_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

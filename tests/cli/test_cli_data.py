@@ -6,10 +6,7 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
-pytestmark = pytest.mark.draws
 
 
 def swap(folder: Path) -> bytes:

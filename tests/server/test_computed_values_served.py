@@ -28,7 +28,6 @@ def ask(client: Any, path: str, **body: Any) -> Any:
     return response.json()
 
 
-@pytest.mark.draws
 def test_a_computed_value_is_previewed_answered_and_judged(server: RunningServer) -> None:
     client = server.client()
     preview = ask(client, "preview", sql=RATE, rho=1.0)
@@ -53,7 +52,6 @@ def test_a_computed_value_is_previewed_answered_and_judged(server: RunningServer
     assert again["parts"][0]["rows"] == part["rows"]
 
 
-@pytest.mark.draws
 def test_other_words_for_a_stored_answer_are_free_and_can_be_asked_about(server: RunningServer) -> None:
     """The stored statement knows nothing of `rate`; the expression names it all the same."""
     client = server.client()
@@ -65,7 +63,6 @@ def test_other_words_for_a_stored_answer_are_free_and_can_be_asked_about(server:
     assert question["verdict"] == "real"
 
 
-@pytest.mark.draws
 def test_a_session_at_a_server_computes_the_same(server: RunningServer) -> None:
     with dpx.connect(f"{server.url}people", token=server.token("alice")) as session:
         doubled = session.query("SELECT region, 2 * AVG(pay) AS twice FROM people GROUP BY region", rho=1.0)

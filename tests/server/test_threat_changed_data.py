@@ -17,7 +17,6 @@ from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from server_fixture import SQL, WEIGHTS, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
-pytestmark = pytest.mark.draws
 
 
 @pytest.fixture

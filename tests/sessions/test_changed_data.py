@@ -23,7 +23,6 @@ from dpxplain.ledger.ledger import open_ledger
 
 SQL = "SELECT origin, COUNT(*) FROM flights GROUP BY origin"
 LONG_AGO = 1_000_000_000_000_000_000
-pytestmark = pytest.mark.draws
 
 
 def schema(version: str = "", **table: Any) -> dict[str, Any]:
