@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chance import follows, plausible_count, plausible_frequencies, plausible_scale, uncorrelated
+from chance import FALSE_ALARM, follows, plausible_count, plausible_frequencies, plausible_scale, uncorrelated
 from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential
 from dpxplain.privacy.calibration import gaussian_scale, rank_probes, top_k_scale
