@@ -42,6 +42,7 @@ SHARE = {"owner": "", "reader": "*", "reason": ""}
         ("truth viewed", {"answer": 3}, "looked at true values of people, beside answer 3"),
         ("token revoked", {"revocation": {"token": "t1"}}, "ended the token of bob (t1)"),
         ("token revoked", {"revocation": {"token": "s9"}}, "ended a browser session (s9)"),
+        ("cancelled", {"entry": 7}, "cancelled number 7 of people"),
         ("moon phase", {}, "moon phase (people)"),
     ],
 )

@@ -94,11 +94,16 @@ _UNRELEASED = (
     .where(_OF_DATASET, _OF_ANALYST, ENTRIES.c.charge_units > 0, RELEASES.c.entry.is_(None))
     .order_by(ENTRIES.c.id)
 )
-_FORGIVEN = "failures forgiven"
+_FORGIVEN, _CANCELLED = "failures forgiven", "cancelled"
 _FORGIVENESS = (
     sa.select(LOG.c.details)
     .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _FORGIVEN)
     .order_by(LOG.c.id.desc())
+)
+_CANCELLATIONS = sa.select(LOG.c.details).where(
+    LOG.c.dataset == sa.bindparam("dataset"),
+    LOG.c.action == _CANCELLED,
+    LOG.c.actor == sa.bindparam("analyst"),
 )
 
 
@@ -239,26 +244,49 @@ class Unreleased:
     time: datetime
 
 
+@dataclass(frozen=True)
+class Suspects:
+    """Charges of one analyst that may be, or are, failures."""
+
+    unreleased: tuple[Unreleased, ...]
+    cancelled: frozenset[int]
+    """Of those that somebody asked to cancel, whether or not a release followed."""
+
+
 class Failures:
-    """Charges of a ledger that no release followed, and the curator's decisions to forgive them.
+    """Charges of a ledger that failed or were to be cancelled, and the curator's decisions to forgive them.
 
     That a charged request failed may depend on the data and, unlike its answer, has no noise. A server limits
-    the number of such failures; the curator resets it by a record in the audit log.
+    the number of such failures; the curator resets it by a record in the audit log. Cancelling counts by what
+    was asked: if it counted only where no release followed, one of its two outcomes could be seen for free.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def record_cancellation(self, dataset: str, analyst: str, entry: int) -> None:
+        """Record that the analyst asked to cancel a charged request."""
+        with self._store.writing() as connection:
+            audit.append(connection, analyst, _CANCELLED, dataset, {"entry": entry})
+
     @damage_explained()
-    def unreleased(self, dataset: str, analyst: str) -> list[Unreleased]:
-        """The analyst's charges without a release since failures were last forgiven."""
+    def suspects(self, dataset: str, analyst: str) -> Suspects:
+        """The analyst's charges without a release, or to be cancelled, since failures were last forgiven."""
+        parameters = {"dataset": dataset, "analyst": analyst}
         with self._store.reading() as connection:
-            rows = connection.execute(_UNRELEASED, {"dataset": dataset, "analyst": analyst}).all()
-            if not rows:  # nearly always
-                return []
+            rows = connection.execute(_UNRELEASED, parameters).all()
+            cancelled = [
+                audit.parsed(text)["entry"]
+                for text in connection.execute(_CANCELLATIONS, parameters).scalars()
+            ]
+            if not rows and not cancelled:  # nearly always
+                return Suspects((), frozenset())
             records = map(audit.parsed, connection.execute(_FORGIVENESS, {"dataset": dataset}).scalars())
             up_to = next((record["up_to"] for record in records if record["analyst"] == analyst), 0)
-        return [Unreleased(row.id, datetime.fromisoformat(row.time)) for row in rows if row.id > up_to]
+        return Suspects(
+            tuple(Unreleased(row.id, datetime.fromisoformat(row.time)) for row in rows if row.id > up_to),
+            frozenset(entry for entry in cancelled if entry > up_to),
+        )
 
     def forgive(self, dataset: str, analyst: str, *, reason: str, by: str) -> None:
         """Stop counting the analyst's failures so far; the charges stay."""

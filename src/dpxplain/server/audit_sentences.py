@@ -10,7 +10,11 @@ from dpxplain.model.budget import rho_of_units
 
 TRUTH_VIEWED = "truth viewed"
 _KINDS = {"query": "asked", "prepare": "prepared", "explain": "had explained", "quality": "measured"}
-_BY_OWNER = ("reserved", "released")  # the ledger writes these without an actor where nobody signs in
+_BY_OWNER = (
+    "reserved",
+    "released",
+    "cancelled",
+)  # the ledger writes these without an actor where nobody signs in
 
 Row = Mapping[str, Any]
 
@@ -105,6 +109,7 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "delta changed": _delta_changed,
     "reserved": _reserved,
     "released": _released,
+    "cancelled": lambda record: f"cancelled number {record.details.get('entry')} of {record.dataset}",
     "allowance granted": _granted,
     "topped up": _topped_up,
     "shared": _sharing("let"),

@@ -78,7 +78,7 @@ class Server:
         )
         self.sizes = Sizes.of(limits)
         self.failures = FailureLimit(ledger.failures, self.pool, limits)
-        self.jobs = JobRunner(self.pool, ledger.jobs)
+        self.jobs = JobRunner(self.pool, ledger.jobs, ledger.failures)
         self.metrics = Metrics(self.jobs, self.pool, self.datasets, ledger)
         self._locks: WeakValueDictionary[str, KeyedLocks] = WeakValueDictionary()
         self._lock = threading.Lock()

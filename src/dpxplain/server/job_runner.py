@@ -22,6 +22,7 @@ from dpxplain.server.pool import Pool, Task
 from dpxplain.server.problems import LOG, Problem, as_problem, error_location, not_found
 
 if TYPE_CHECKING:
+    from dpxplain.ledger.account import Failures
     from dpxplain.ledger.jobs import Jobs
 
 Payload = dict[str, Any]
@@ -48,9 +49,10 @@ class LocalJob:
 
 
 class JobRunner:
-    def __init__(self, pool: Pool, jobs: Jobs) -> None:
+    def __init__(self, pool: Pool, jobs: Jobs, failures: Failures) -> None:
         self._pool = pool
         self._jobs = jobs
+        self._failures = failures
         self._local: dict[str, LocalJob] = {}  # oldest first
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -88,11 +90,16 @@ class JobRunner:
         return local.task.stage
 
     def cancel(self, id: str) -> None:
-        """Ask it to stop, in whichever process it runs. A charge stays."""
+        """Ask it to stop, in whichever process it runs. A charge stays, and counts as a failure."""
+        job, local = self.get(id), self._local.get(id)
+        if job.state in FINISHED or job.cancel_asked:
+            return
         self._jobs.ask_cancel(id)
-        job = self._local.get(id)
-        if job is not None:
-            job.task.cancel()
+        entry = job.entry if local is None else local.task.entry
+        if entry is not None:
+            self._failures.record_cancellation(job.dataset, job.owner, entry)
+        if local is not None:
+            local.task.cancel()
 
     async def wait(self, id: str, seconds: float) -> None:
         """Until the job ends, or as long as that."""

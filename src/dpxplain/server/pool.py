@@ -1,8 +1,9 @@
 """The thread pool in which data is read: bounded in threads, queue and time, and fair between callers.
 
 With `pad_seconds`, each task takes a whole number of such steps, so that its time says little about the data;
-its thread is held that long too, or the waiting time of others would tell. What was measured is stored only
-when its step ends: the history, or asking again, would tell the time otherwise.
+its thread is held that long too, or the waiting time of others would tell. Whether what was measured is
+stored is decided when its step ends, by whether the task was stopped until then and by nothing else: the
+history, or asking again, would tell how long it took otherwise.
 """
 
 from __future__ import annotations
@@ -46,12 +47,25 @@ class Task:
         self.entry: int | None = None  # what it reserved in the ledger; from then on the charge stays
         self.on_charge: Callable[[], None] = lambda: None
         self.pad: Callable[[], None] = lambda: None  # waits for the end of the step
-        self.padded = False
+        self._step_ended = False
+        self.may_store = False
 
     def settle(self) -> None:
-        """Wait for the end of the step; from here on the release may be stored and seen."""
-        self.pad()
-        self.padded = True
+        """Wait for the end of the step and decide: from here on the release may be stored and seen.
+
+        A task that was stopped by then raises `Stopped`, whether or not it had measured anything before. If a
+        finished measurement were stored all the same, cancelling at a chosen moment would tell whether it had
+        finished by then, which padding is there to hide.
+        """
+        self.end_step()
+        self.stop.check()
+        self.may_store = True
+
+    def end_step(self) -> None:
+        """Wait for the end of the step, once for each charge."""
+        if not self._step_ended:
+            self.pad()
+            self._step_ended = True
 
     def progress(self, stage: str) -> None:
         """Note the stage, for the phases; between two passes this is where a request to stop takes effect."""
@@ -59,7 +73,8 @@ class Task:
         self.stage = stage
 
     def charge(self, entry: int, rho: float) -> None:
-        self.entry, self.charged, self.padded = entry, rho, False
+        self.entry, self.charged = entry, rho
+        self._step_ended = self.may_store = False
         self.on_charge()
 
     def cancel(self) -> None:
@@ -142,14 +157,15 @@ class Pool:
     def close(self) -> None:
         """Let running tasks finish for a while, then stop them."""
         self._closed.set()
-        seconds = CLOSING_SECONDS
-        until = time.monotonic() + seconds
         self._threads.close()
+        self._wait_for_tasks()
+        for task in list(self._tasks):
+            task.stop.ask()  # the watching thread asks again
+        self._wait_for_tasks()
+
+    def _wait_for_tasks(self) -> None:
+        until = time.monotonic() + CLOSING_SECONDS
         while self._tasks and time.monotonic() < until:
-            time.sleep(_SECONDS_BETWEEN_CHECKS / 2)
-        while self._tasks and time.monotonic() < until + seconds:
-            for task in list(self._tasks):
-                task.stop.ask()
             time.sleep(_SECONDS_BETWEEN_CHECKS / 2)
 
     def _leave(self, caller: str) -> None:
@@ -159,9 +175,13 @@ class Pool:
 
     def _run(self, task: Task, work: Callable[[], T]) -> T:
         started = time.monotonic()
-        task.deadline = started + self._seconds
+        # In whole steps, as a time limit within one would tell which part of it a measurement took.
+        task.deadline = started + whole_steps(self._seconds, self.pad_seconds)
 
         def pad() -> None:
+            if time.monotonic() > task.deadline:  # so the end of the step is later, too
+                task.stop.ask()
+            task.deadline = math.inf
             self._pad(started)
             task.deadline = time.monotonic() + self._seconds  # rendering has a time limit of its own
 
@@ -171,20 +191,21 @@ class Pool:
         try:
             return _run_without_details(task, work)
         finally:
+            task.end_step()
             with self._lock:
                 self._tasks.discard(task)
-            if not task.padded:
-                self._pad(started)
-                if task.entry is not None:
+                if task.entry is not None and not task.may_store:
                     self.failed.add(task.entry)
 
     def _pad(self, started: float) -> None:
         if self.pad_seconds > 0:
-            time.sleep(padding(time.monotonic() - started, self.pad_seconds))
+            elapsed = time.monotonic() - started
+            time.sleep(whole_steps(elapsed, self.pad_seconds) - elapsed)
 
     def _watch(self) -> None:
         """Stop late tasks, repeatedly: a pass that begins just after a request to stop has not seen it."""
-        while not (self._closed.wait(_SECONDS_BETWEEN_CHECKS) and not self._tasks):
+        while self._tasks or not self._closed.is_set():
+            time.sleep(_SECONDS_BETWEEN_CHECKS)
             now = time.monotonic()
             with self._lock:
                 late = [task for task in self._tasks if task.stop.asked or now > task.deadline]
@@ -215,13 +236,13 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
     raise failure
 
 
-def padding(seconds: float, step: float) -> float:
-    """The time that is missing to a whole number of steps.
+def whole_steps(seconds: float, step: float) -> float:
+    """The time rounded up to whole steps; as it is if a step has no length.
 
-    >>> padding(0.25, 0.5), padding(1.75, 1.0), padding(1.0, 0.5)
-    (0.25, 0.25, 0.0)
+    >>> whole_steps(0.25, 0.5), whole_steps(1.75, 1.0), whole_steps(1.0, 0.5), whole_steps(0.25, 0.0)
+    (0.5, 2.0, 1.0, 0.25)
     """
-    return math.ceil(seconds / step) * step - seconds
+    return math.ceil(seconds / step) * step if step > 0 else seconds
 
 
 def too_slow() -> Problem:

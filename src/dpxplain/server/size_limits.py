@@ -23,7 +23,7 @@ from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.server.config import Limits
-from dpxplain.server.pool import Pool
+from dpxplain.server.pool import Pool, whole_steps
 from dpxplain.server.problems import too_many_failures
 
 MANY_GROUPS = 2_000
@@ -118,11 +118,12 @@ def pass_cells(query: Query, family: Family, schema: Schema) -> int:
 
 
 class FailureLimit:
-    """Refuses to measure for an analyst whose charged requests failed too often.
+    """Refuses to measure for an analyst whose charged requests failed or were cancelled too often.
 
     A failure after the charge (out of memory, out of time) may depend on the data and has no noise. After
     `limits.failures` of them nothing more is measured for that analyst on that data set until the curator has
-    looked into it. A failure is an entry without a release that is not running.
+    looked into it. A failure is an entry that was to be cancelled, or one without a release that is not
+    running.
     """
 
     def __init__(self, failures: Failures, pool: Pool, limits: Limits) -> None:
@@ -130,14 +131,16 @@ class FailureLimit:
         self._pool = pool
         self._most = limits.failures
         # Of other processes it is only known when a request must have ended.
-        self._longest = timedelta(seconds=limits.seconds_per_request + limits.pad_seconds) + _SLACK
+        longest = whole_steps(limits.seconds_per_request, limits.pad_seconds) + limits.pad_seconds
+        self._longest = timedelta(seconds=longest) + _SLACK
 
     def check(self, dataset: str, analyst: str) -> None:
         now, running, failed = datetime.now(UTC), self._pool.entries, self._pool.failed
-        failures = [
-            entry
-            for entry in self._failures.unreleased(dataset, analyst)
+        suspects = self._failures.suspects(dataset, analyst)
+        ended = {
+            entry.id
+            for entry in suspects.unreleased
             if entry.id in failed or (entry.id not in running and now - entry.time > self._longest)
-        ]
-        if len(failures) >= self._most:
+        }
+        if len(ended | suspects.cancelled) >= self._most:
             raise too_many_failures()
