@@ -24,11 +24,11 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_scored import true_influences
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, unused
+from dpxplain.results.base import Truth
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
-from dpxplain.results.truth import Truth
 
 
 class CuratorDataset(OpenDataset):

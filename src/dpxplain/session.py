@@ -29,11 +29,11 @@ from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.base import TruthTeller
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
 from dpxplain.results.schema_check import SchemaCheck
-from dpxplain.results.truth import TruthTeller
 from dpxplain.sql.parse import parse
 
 SchemaSource = Schema | Mapping[str, Any] | str | Path

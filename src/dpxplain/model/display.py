@@ -32,6 +32,7 @@ class Displayed:
     """Prints well and renders in a notebook; both only read what was released."""
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         # A dataclass would write its own __repr__ otherwise, without warnings and with every row.
         cls.__repr__ = Displayed.__str__  # type: ignore[assignment, method-assign]
 

@@ -28,6 +28,14 @@ _LONG = 1000  # numbers or lines; shorter ones are stored as lists, which people
 class Release(Protocol):
     """A released value, as the ledger stores it."""
 
+    @property
+    def rho(self) -> float: ...
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        ...
+
     def to_json(self) -> str: ...
 
 
@@ -36,10 +44,10 @@ R_co = TypeVar("R_co", bound=Release, covariant=True)
 
 
 @dataclass(frozen=True)
-class Released(Generic[R]):
+class Released(Generic[R_co]):
     """A release and the ledger entry it is stored under; `free` when it had been stored before."""
 
-    value: R
+    value: R_co
     entry: Entry
     free: bool
 
@@ -125,6 +133,10 @@ class AnswersRelease:
 
     rho: float
     answers: tuple[AnswerRelease, ...]
+
+    @property
+    def private(self) -> bool:
+        return all(answer.private for answer in self.answers)
 
     def to_json(self) -> str:
         answers = [answer.to_raw() for answer in self.answers]

@@ -153,7 +153,7 @@ class Schema(Displayed, Declared):
     def column(self, name: str) -> Column:
         """A declared column, or the column of an expression that a query has in place of one."""
         declared = self.columns.get(name)
-        return _adhoc_column(name, _SchemaKey(self)) if declared is None else declared
+        return _adhoc_column(name, SchemaKey(self)) if declared is None else declared
 
     def domain(self, name: str) -> tuple[DomainValue, ...]:
         """The declared values of a discrete column."""
@@ -204,7 +204,7 @@ class Schema(Displayed, Declared):
 
 
 @dataclass(frozen=True, eq=False)
-class _SchemaKey:
+class SchemaKey:
     """A schema compared by identity: it is frozen, and comparing whole domains takes long."""
 
     schema: Schema
@@ -213,11 +213,11 @@ class _SchemaKey:
         return id(self.schema)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SchemaKey) and other.schema is self.schema
+        return isinstance(other, SchemaKey) and other.schema is self.schema
 
 
 @lru_cache(maxsize=1024)
-def _adhoc_column(expression: str, key: _SchemaKey) -> Column:
+def _adhoc_column(expression: str, key: SchemaKey) -> Column:
     """The column of an expression in a query; it follows from the text and the schema alone."""
     return derive(Column(expression=expression), key.schema.columns)
 

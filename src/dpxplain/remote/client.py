@@ -18,10 +18,10 @@ from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.remote.http import DatasetServer, OtherPlan, not_a_server
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
+from dpxplain.results.base import Truth
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
 from dpxplain.results.requests import why_request
-from dpxplain.results.truth import Truth
 
 
 class RemoteLedger:

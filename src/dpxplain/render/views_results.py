@@ -13,12 +13,12 @@ from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, al
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
+from dpxplain.results.base import Truth
 from dpxplain.results.combination import Combination
 from dpxplain.results.custom_explanation import CustomExplanation
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, subject
-from dpxplain.results.truth import Truth
 
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
 

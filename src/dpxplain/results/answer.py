@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,7 +12,7 @@ from dpxplain.explanation.choice import FamilyChoice, Predicates
 from dpxplain.model.charge import Spend
 from dpxplain.model.computed import rounded
 from dpxplain.model.contrast import Contrast
-from dpxplain.model.display import Charted, Record, Tabular
+from dpxplain.model.display import Charted, Record
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
@@ -23,6 +23,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import plan_preparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
 from dpxplain.results.computed_values import Having, arrangement, selection
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
@@ -30,7 +31,6 @@ from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.requests import prepare_request
 from dpxplain.results.sentences import shaped_by
-from dpxplain.results.truth import Truth, require_curator
 
 
 class RowValues(Protocol):
@@ -57,7 +57,7 @@ class AnswerRow(Arithmetic):
         return self._values.value(self._index, self.label)
 
 
-class Answer(Frozen, Charted, Tabular):
+class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
     """A noisy answer for every declared group.
 
     >>> import dpxplain as dpx
@@ -79,16 +79,13 @@ class Answer(Frozen, Charted, Tabular):
     ) -> None:
         """`order` lists the groups to show; without it the statement's HAVING, ORDER BY and LIMIT decide."""
         self.statement = statement
-        self.release = released.value
-        self.entry = released.entry  # its line in the history
-        self.id = released.entry.id
-        self.free = released.free
+        super().__init__(released)
         self.confidence = check_asked_confidence(confidence)
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
         self._every: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
         self.having = self._having() if order is None else None
-        self.rows: tuple[AnswerRow, ...] = self._presented(order)
+        self.rows = self._presented(order)
         self.freeze()
 
     @property
@@ -99,15 +96,6 @@ class Answer(Frozen, Charted, Tabular):
     @property
     def sql(self) -> str:
         return self.statement.sql
-
-    @property
-    def rho(self) -> float:
-        return self.release.rho
-
-    @property
-    def private(self) -> bool:
-        """False only for experiments with a seeded source of noise."""
-        return self.release.private
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -139,12 +127,6 @@ class Answer(Frozen, Charted, Tabular):
     def notes(self) -> list[str]:
         """What HAVING left out, in sentences."""
         return [] if self.having is None else self.having.sentences
-
-    def __iter__(self) -> Iterator[AnswerRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __getitem__(self, group: object) -> AnswerRow:
         """A group's value, by name; also of a group that HAVING or LIMIT does not show."""

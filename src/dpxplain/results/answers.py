@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.charge import Spend
-from dpxplain.model.display import Charted, Record, Tabular
+from dpxplain.model.display import Charted, Record
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
@@ -18,12 +18,12 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.answer import Answer, AnswerRow, plain_value
 from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import shaped_by, unselected_note
-from dpxplain.results.truth import Truth, require_curator
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class AnswersRow:
         return self.values[name]
 
 
-class Answers(Frozen, Charted, Tabular):
+class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, AnswersRow]):
     """Noisy answers to several aggregates, paid for with one ρ; iterates over the groups.
 
     >>> import dpxplain as dpx
@@ -61,10 +61,7 @@ class Answers(Frozen, Charted, Tabular):
         confidence: float,
     ) -> None:
         self.statement = statement
-        self.release: AnswersRelease | AnswerRelease = released.value
-        self.entry = released.entry  # its line in the history
-        self.id = released.entry.id
-        self.free = released.free
+        super().__init__(released)
         self.confidence = confidence
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
@@ -90,7 +87,7 @@ class Answers(Frozen, Charted, Tabular):
             else FormulaAnswer(output, statement, self.measured, order)
             for output in statement.presentation.values
         )
-        self.rows: tuple[AnswersRow, ...] = tuple(
+        self.rows = tuple(
             AnswersRow(parts[0].group, parts[0].label, dict(zip(self.names, parts, strict=True)))
             for parts in zip(*self.answers, strict=True)
         )
@@ -104,16 +101,6 @@ class Answers(Frozen, Charted, Tabular):
     @property
     def sql(self) -> str:
         return self.statement.sql
-
-    @property
-    def rho(self) -> float:
-        """What all of them cost together."""
-        return self.release.rho
-
-    @property
-    def private(self) -> bool:
-        """False only for experiments with a seeded source of noise."""
-        return all(answer.private for answer in self.answers)
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -134,12 +121,6 @@ class Answers(Frozen, Charted, Tabular):
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers of any of them, as sentences."""
         return shaped_by(self.statement.queries, self.schema, bought_quality(self._dataset))
-
-    def __iter__(self) -> Iterator[AnswersRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __getitem__(self, name: str) -> Answer:
         """One value's answer, by its name in the SELECT list or as SQL writes it.

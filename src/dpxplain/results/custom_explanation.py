@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.display import Displayed, Record, Tabular
+from dpxplain.model.display import Displayed, Record
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
 from dpxplain.privacy.intervals import Interval
+from dpxplain.results.base import ReleasedRows
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.sentences import UNMATCHED
 
@@ -30,15 +30,13 @@ class CustomRow:
     index: int  # in the family
 
 
-class CustomExplanation(Displayed, Tabular):
+class CustomExplanation(Displayed, ReleasedRows[CustomRelease, CustomRow]):
     """The k selected predicates, by the upper bound of their rank, then of their influence."""
 
     def __init__(self, question: QuestionLike, plan: CustomPlan, released: Released[CustomRelease]) -> None:
         self.question = question
         self.plan = plan
-        self.release = released.value
-        self.id = released.entry.id
-        self.free = released.free
+        super().__init__(released)
         rows = [
             CustomRow(
                 plan.family.predicate(line.predicate),
@@ -53,15 +51,6 @@ class CustomExplanation(Displayed, Tabular):
         ]
         # Influences are coarse here, so that ranks say more about the order.
         self.rows = tuple(sorted(rows, key=lambda row: (row.rank[1], -row.influence[1], row.rank[0])))
-
-    @property
-    def rho(self) -> float:
-        return self.release.rho
-
-    @property
-    def private(self) -> bool:
-        """False only for experiments with a seeded source of noise."""
-        return self.release.private
 
     @property
     def confidence(self) -> float:
@@ -79,12 +68,6 @@ class CustomExplanation(Displayed, Tabular):
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers, as sentences."""
         return (*self.question.shaped_by, UNMATCHED)
-
-    def __iter__(self) -> Iterator[CustomRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __getitem__(self, position: int) -> CustomRow:
         return self.rows[position]

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.display import Charted, Record, Tabular, check_report_name, renderer
+from dpxplain.model.display import Charted, Record, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.release import ExplanationRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
+from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.results.sentences import UNMATCHED
-from dpxplain.results.truth import Truth, require_curator
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ExplanationRow:
     gap_without: Interval | None = None  # the question's value without these rows, if the mechanism tells it
 
 
-class Explanation(Frozen, Charted, Tabular):
+class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationRow]):
     """The k selected predicates, by the upper bound of their influence, then of their rank.
 
     >>> import dpxplain as dpx
@@ -57,23 +57,11 @@ class Explanation(Frozen, Charted, Tabular):
     ) -> None:
         self.question = question
         self.plan = plan
-        self.release = released.value
-        self.entry = released.entry  # its line in the history
-        self.id = released.entry.id
-        self.free = released.free
+        super().__init__(released)
         self.request = request  # what was asked, as the history keeps it
         self._dataset = dataset
-        self.rows: tuple[ExplanationRow, ...] = self._ordered()
+        self.rows = self._ordered()
         self.freeze()
-
-    @property
-    def rho(self) -> float:
-        return self.release.rho
-
-    @property
-    def private(self) -> bool:
-        """False only for experiments with a seeded source of noise."""
-        return self.release.private
 
     @property
     def confidence(self) -> float:
@@ -100,12 +88,6 @@ class Explanation(Frozen, Charted, Tabular):
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers, as sentences."""
         return (*self.question.shaped_by, UNMATCHED)
-
-    def __iter__(self) -> Iterator[ExplanationRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __getitem__(self, position: int) -> ExplanationRow:
         return self.rows[position]

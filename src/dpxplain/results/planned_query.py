@@ -81,9 +81,9 @@ class PlannedQuery(Frozen):
         return Answer(self.statement, single, self._dataset, confidence=self.confidence)
 
     def preview(self) -> QueryPreview | QueriesPreview:
-        ledger, plan, sql = self._dataset.ledger, self.plan, self.statement.sql
-        stored = ledger.find(self._dataset.name, plan.key(self._dataset)) is not None
-        price = Price(plan.rho, plan.spends, ledger.budget(self._dataset.name).remaining, stored)
+        plan, sql = self.plan, self.statement.sql
+        stored = self._dataset.ledger.find(self._dataset.name, plan.key(self._dataset)) is not None
+        price = Price.of(plan, self._dataset, free=stored)
         size = self.group_count
         parts = [
             QueryPreview.of(plan.expected(query), sql, size, price, self._dataset, self.confidence)

@@ -89,11 +89,8 @@ class PlannedPreparation(Frozen):
         self.freeze()
 
     def preview(self) -> PreparationPreview:
-        remaining = self._dataset.ledger.budget(self._dataset.name).remaining
         stored = self._dataset.find(self.plan) is not None
-        return PreparationPreview(
-            Price(self.plan.rho, self.plan.spends, remaining, stored), self.answer.sql, self.plan
-        )
+        return PreparationPreview(Price.of(self.plan, self._dataset, free=stored), self.answer.sql, self.plan)
 
     def run(self, dataset: OpenDataset | None = None) -> Prepared:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""

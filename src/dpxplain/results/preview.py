@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Spend
@@ -23,6 +24,16 @@ from dpxplain.results.sentences import shaped_by
 _EXAMPLE_SIZES = (100, 1_000, 10_000)
 
 
+class Priced(Protocol):
+    """Any plan."""
+
+    @property
+    def rho(self) -> float: ...
+
+    @property
+    def spends(self) -> tuple[Spend, ...]: ...
+
+
 @dataclass(frozen=True)
 class Price:
     """What is common to every preview."""
@@ -31,6 +42,10 @@ class Price:
     spends: tuple[Spend, ...]
     remaining: float  # before spending
     free: bool  # the identical request is stored already
+
+    @classmethod
+    def of(cls, plan: Priced, dataset: OpenDataset, *, free: bool) -> Price:
+        return cls(plan.rho, plan.spends, dataset.ledger.budget(dataset.name).remaining, free)
 
     @property
     def affordable(self) -> bool:
@@ -178,12 +193,7 @@ class ExplanationPreview(Displayed, Tabular):
     def of(cls, plan: ExplanationPlan, question: QuestionLike, dataset: OpenDataset) -> ExplanationPreview:
         divisor = question.relative_to
         return cls(
-            price=Price(
-                plan.rho,
-                plan.spends,
-                dataset.ledger.budget(dataset.name).remaining,
-                plan.is_stored(dataset),
-            ),
+            price=Price.of(plan, dataset, free=plan.is_stored(dataset)),
             question=question.text,
             k=plan.k,
             family_size=plan.family.size,
@@ -233,9 +243,8 @@ class CustomPreview(Displayed, Tabular):
 
     @classmethod
     def of(cls, plan: CustomPlan, question: str, dataset: OpenDataset) -> CustomPreview:
-        remaining = dataset.ledger.budget(dataset.name).remaining
         return cls(
-            price=Price(plan.rho, plan.spends, remaining, plan.is_stored(dataset)),
+            price=Price.of(plan, dataset, free=plan.is_stored(dataset)),
             question=question,
             influence=plan.influence.name,
             k=plan.shares.k,

@@ -18,6 +18,7 @@ from dpxplain.phases.measure_quality import QualityPlan, find_quality, plan_qual
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import Interval, check_asked_confidence
 from dpxplain.privacy.share_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
+from dpxplain.results.base import ReleasedRows
 from dpxplain.results.preview import Price
 
 
@@ -34,7 +35,7 @@ class QualityRow:
     rows: Interval
 
 
-class Quality(Frozen, Displayed, Tabular):
+class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
     """Shares of rows outside each declaration, and of privacy units with more rows than are counted.
 
     >>> import dpxplain as dpx
@@ -45,14 +46,11 @@ class Quality(Frozen, Displayed, Tabular):
 
     def __init__(self, plan: QualityPlan, released: Released[QualityRelease], confidence: float) -> None:
         self.plan = plan
-        self.release = released.value
-        self.entry = released.entry  # its line in the history
-        self.id = released.entry.id
-        self.free = released.free
+        super().__init__(released)
         self.confidence = check_asked_confidence(confidence)
         self._counts = _by_category(plan.schema, self.release)
         self._total = pooled_total([list(counts.values()) for counts in self._counts.values()])
-        self.rows: tuple[QualityRow, ...] = tuple(self._rows())
+        self.rows = tuple(self._rows())
         self.freeze()
 
     @property
@@ -61,23 +59,8 @@ class Quality(Frozen, Displayed, Tabular):
         return self.plan.schema
 
     @property
-    def rho(self) -> float:
-        return self.release.rho
-
-    @property
-    def private(self) -> bool:
-        """False only for experiments with a seeded source of noise."""
-        return self.release.private
-
-    @property
     def spends(self) -> tuple[Spend, ...]:
         return self.plan.spends
-
-    def __iter__(self) -> Iterator[QualityRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def share(self, column: str, domain: str, category: str) -> Interval:
         return share_interval(self._counts[column, domain][category], self._total, self.confidence)
@@ -190,11 +173,8 @@ class PlannedQuality(Frozen):
         self.freeze()
 
     def preview(self) -> QualityPreview:
-        remaining = self._dataset.ledger.budget(self._dataset.name).remaining
         stored = self._dataset.find(self.plan) is not None
-        return QualityPreview(
-            Price(self.plan.rho, self.plan.spends, remaining, stored), self.plan, self.confidence
-        )
+        return QualityPreview(Price.of(self.plan, self._dataset, free=stored), self.plan, self.confidence)
 
     def find(self) -> Quality | None:
         """The stored quality, if it was bought for this ρ before. Free."""

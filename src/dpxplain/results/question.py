@@ -21,6 +21,7 @@ from dpxplain.phases.price_search import best_split, rho_for_margin, rho_for_ran
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.base import Truth, require_curator
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by, plan_by
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formats import number
@@ -28,7 +29,6 @@ from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request
 from dpxplain.results.sentences import finding, measured, question_text, subject
-from dpxplain.results.truth import Truth, require_curator
 
 
 class Question(Frozen, Charted):

@@ -8,7 +8,7 @@ without their label would spend budget on an answer nobody can read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from dpxplain.model.query import (
     Query,
     Statement,
 )
-from dpxplain.model.schema import Schema
+from dpxplain.model.schema import Schema, SchemaKey
 from dpxplain.sql.admit import admit
 from dpxplain.sql.advice import GRAMMAR
 from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
@@ -74,24 +74,11 @@ it, so noise would drown it; ask for QUANTILE_CONT(column, 0.95).
     text = plain(sql)  # a str subclass could equal another text's cache key
     if type(text) is not str:
         read(text)  # refuses it in words
-    return _parsed(text, _SchemaKey(schema))
-
-
-@dataclass(frozen=True, eq=False)
-class _SchemaKey:
-    """A schema compared by identity: it is frozen, and comparing whole domains takes longer than parsing."""
-
-    schema: Schema
-
-    def __hash__(self) -> int:
-        return id(self.schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SchemaKey) and other.schema is self.schema
+    return _parsed(text, SchemaKey(schema))
 
 
 @lru_cache(maxsize=256)  # one request is parsed when it is admitted, priced, measured and shown
-def _parsed(sql: str, declared: _SchemaKey) -> Statement:
+def _parsed(sql: str, declared: SchemaKey) -> Statement:
     schema = declared.schema
     source = read(sql)
     scope = Scope(source, schema)

@@ -19,6 +19,7 @@ from dpxplain.render.views_results import true_texts
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
+from dpxplain.results.base import Truth
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
@@ -27,7 +28,6 @@ from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesP
 from dpxplain.results.quality import Quality, QualityPreview
 from dpxplain.results.requests import group_request
 from dpxplain.results.sentences import rows_counted, subject
-from dpxplain.results.truth import Truth
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowed
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.results.truth import Truth
+from dpxplain.results.base import Truth
 from dpxplain.server import translate
 from dpxplain.server.audit_sentences import TRUTH_VIEWED
 from dpxplain.server.authenticate import Curator

@@ -1,13 +1,45 @@
-"""True values as the curator sees them, and how a result asks its data set for them."""
+"""What results share: rows that were released and charged for, and the way to the truth for the curator."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from dpxplain.errors import CuratorOnly
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.display import Displayed, Record, Tabular
+from dpxplain.model.release import R, Released
+
+Row = TypeVar("Row")
+
+
+class ReleasedRows(Tabular, Generic[R, Row]):
+    """A table of released rows, and its line in the history."""
+
+    rows: tuple[Row, ...]
+
+    def __init__(self, released: Released[R]) -> None:
+        self.release: R = released.value
+        self.entry = released.entry  # its line in the history
+        self.id = released.entry.id
+        self.free = released.free
+
+    @property
+    def rho(self) -> float:
+        """What was paid for all of it."""
+        return self.release.rho
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return self.release.private
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 @dataclass(frozen=True)
