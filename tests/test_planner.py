@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dpxplain as dpx
-from dpxplain.phases.price_search import best_split
+from dpxplain.phases.explain_answer import best_split
 
 _SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 

@@ -23,12 +23,12 @@ from dpxplain.explanation.custom import (
     FormulaInfluence,
     Range,
     RatioInfluence,
+    audit,
     code_of,
     thresholds,
 )
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.influence import FloatArray, QuestionCells
-from dpxplain.explanation.trial import audit
 from dpxplain.model.charge import Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpxplain.errors import SchemaError
+from dpxplain.server.problems import key_positions, schema_problems
 from dpxplain.server.registry import schema_of
-from dpxplain.server.schema_positions import key_positions, schema_problems
 
 SCHEMA = """[table]
 name = "people"

@@ -188,7 +188,7 @@ def family_sizes(declared: Schema) -> dict[int, int]:
 
 
 def _kind(column: Column) -> str:
-    from dpxplain.model.moments import edge_text
+    from dpxplain.model.dates import edge_text
 
     parts = [] if column.expression is None else [column.expression]
     if column.values is not None:

@@ -14,8 +14,8 @@ import duckdb
 
 from dpxplain.engines.duckdb_expressions import ExpressionSQL, sql_type
 from dpxplain.errors import SchemaError
+from dpxplain.model.dates import midnight, position
 from dpxplain.model.derived_column import expression_of
-from dpxplain.model.moments import midnight, position
 from dpxplain.model.schema import Column, DomainValue, Schema
 from dpxplain.sql.render import code_column, units_column, value_column
 
@@ -139,7 +139,7 @@ def moment_of(name: str, column: Column) -> str:
 
 
 def position_of(moment: str) -> str:
-    """Microseconds since 1970, as `moments.position` computes them."""
+    """Microseconds since 1970, as `model.dates.position` computes them."""
     return f"CAST(epoch_us({moment}) AS DOUBLE)"
 
 

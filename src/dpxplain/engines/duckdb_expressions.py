@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from dpxplain.model.casts import SUBDAY_UNITS
 from dpxplain.model.column import Column
+from dpxplain.model.dates import position
 from dpxplain.model.derivation import infer
 from dpxplain.model.expression import (
     Among,
@@ -32,8 +32,8 @@ from dpxplain.model.expression import (
     Reference,
     Some,
 )
-from dpxplain.model.moments import position
 from dpxplain.model.schema import Schema
+from dpxplain.model.value_domain import SUBDAY_UNITS
 from dpxplain.sql.render import code_column, units_column, value_column
 
 

@@ -15,8 +15,8 @@ from dpxplain.engines.duckdb_encoding import (
     raw_number,
     unit_identity,
 )
+from dpxplain.model.dates import position
 from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
-from dpxplain.model.moments import position
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import code_column
 

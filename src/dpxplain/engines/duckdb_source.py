@@ -13,8 +13,7 @@ from typing import Any
 
 import duckdb
 
-from dpxplain.engines.csv_source import check_csv, open_csv
-from dpxplain.engines.other_sources import open_json_lines, read_arrow
+from dpxplain.engines.file_formats import check_csv, open_csv, open_json_lines, read_arrow
 from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
 from dpxplain.errors import DPXPlainError, InternalError, SourceError
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.moments import comparable, edge_text
+from dpxplain.model.dates import comparable, edge_text
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Not, Or
 from dpxplain.model.schema import Bin, DomainValue, Schema
 

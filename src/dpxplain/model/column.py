@@ -19,8 +19,8 @@ from zoneinfo import available_timezones
 from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
+from dpxplain.model.dates import edge_text, read_dates
 from dpxplain.model.hardening import Declared
-from dpxplain.model.moments import edge_text, moments
 
 Scalar = str | int | bool | date | datetime | None
 
@@ -136,7 +136,7 @@ class Column(Declared):
             return None
         if not isinstance(values, list | tuple) or not values:
             raise ValueError("must be a list of at least one value")
-        if (dated := moments([v for v in values if v is not None])) is not None:
+        if (dated := read_dates([v for v in values if v is not None])) is not None:
             known = iter(dated)
             values = [None if v is None else next(known) for v in values]
         if any(not isinstance(v, str | int | bool | date | None) for v in values):
@@ -155,7 +155,7 @@ class Column(Declared):
         if not isinstance(ends, list | tuple):
             raise ValueError("must be a list of numbers or dates")
         try:
-            return moments(ends) or _NUMBERS.validate_python(ends)
+            return read_dates(ends) or _NUMBERS.validate_python(ends)
         except ValidationError:
             raise ValueError('must be numbers, or dates such as "2025-01-31"') from None
 

@@ -14,8 +14,8 @@ from datetime import date
 from fractions import Fraction
 from operator import add, mul, sub
 
-from dpxplain.model.casts import cast_domain, part_domain, truncated_domain
 from dpxplain.model.column import LARGEST_BOUND, Column
+from dpxplain.model.dates import midnight
 from dpxplain.model.expression import (
     Among,
     Arithmetic,
@@ -36,11 +36,11 @@ from dpxplain.model.expression import (
     sql_literal,
     sql_of,
 )
-from dpxplain.model.moments import midnight
 from dpxplain.model.value_domain import (
     Kind,
     ValueDomain,
     between,
+    cast_domain,
     combined,
     common_multiple,
     corners,
@@ -48,7 +48,9 @@ from dpxplain.model.value_domain import (
     listed,
     mapped,
     monotone,
+    part_domain,
     rounded,
+    truncated_domain,
     union,
     without_zero,
 )

@@ -11,6 +11,7 @@ from dpxplain.model.contrast import Contrast, Verdict, judge
 from dpxplain.model.query import VARIANCES, Quantile, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
+from dpxplain.privacy.aggregate_intervals import NoisyHistogram, NoisyMoments, quantiles, variances
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import (
     METHODS,
@@ -22,8 +23,6 @@ from dpxplain.privacy.intervals import (
     weighted_means_interval,
     weighted_sum_interval,
 )
-from dpxplain.privacy.quantiles import NoisyHistogram, quantiles
-from dpxplain.privacy.variances import NoisyMoments, variances
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.custom import CustomInfluence, RatioInfluence, code_of, is_our_own
+from dpxplain.explanation.custom import CustomInfluence, RatioInfluence, audit, code_of, is_our_own
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import of_question
-from dpxplain.explanation.trial import audit
 from dpxplain.model.budget import check_rho
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.contrast import Contrast

@@ -23,6 +23,7 @@ from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.aggregate_intervals import bin_number
 from dpxplain.privacy.allocation import AskedColumn, Shares, allocate
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.parts import (
@@ -36,7 +37,6 @@ from dpxplain.privacy.parts import (
     total_block,
     values_block,
 )
-from dpxplain.privacy.quantiles import bin_number
 
 # Means, as distances from the middle of the bounds in units of half their range, squared: half-way out where
 # nothing is known, at a bound in the worst case, and a quarter off the declared typical value.

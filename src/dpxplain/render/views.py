@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.charge import Entry
-from dpxplain.model.moments import edge_text
+from dpxplain.model.dates import edge_text
 from dpxplain.model.schema import Column as DeclaredColumn
 from dpxplain.model.schema import Schema, label
 from dpxplain.privacy.accounting import epsilon

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpxplain.model.charge import Request, Spend
+from dpxplain.model.dates import edge_text
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.fit import Partition, QualityRelease, partitions, unit_sizes
 from dpxplain.model.hardening import Frozen
-from dpxplain.model.moments import edge_text
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.measure_quality import QualityPlan, find_quality, plan_quality
+from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import Interval, check_asked_confidence
-from dpxplain.privacy.share_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
 from dpxplain.results.base import ReleasedRows
 from dpxplain.results.preview import Price
 

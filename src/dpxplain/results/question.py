@@ -13,11 +13,10 @@ from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.display import Charted
 from dpxplain.model.hardening import Frozen
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.explain_answer import plan_explanation
+from dpxplain.phases.explain_answer import best_split, plan_explanation, rho_for_margin, rho_for_ranks
 from dpxplain.phases.explain_scored import Split
 from dpxplain.phases.plan import ExplanationTerms, SensitivityChoice, check_terms
 from dpxplain.phases.prepare_answer import find_prepared
-from dpxplain.phases.price_search import best_split, rho_for_margin, rho_for_ranks
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.results.arguments import checked_arguments

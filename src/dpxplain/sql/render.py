@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from dpxplain.model.moments import position
+from dpxplain.model.dates import position
 from dpxplain.model.query import (
     VARIANCES,
     And,

@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
 from dpxplain.model.column import Column
+from dpxplain.model.dates import midnight, read_dates
 from dpxplain.model.expression import sql_literal
-from dpxplain.model.moments import midnight, moments
 from dpxplain.model.query import Literal_, Operator
 from dpxplain.model.schema import Schema
 from dpxplain.model.spelling import similar
@@ -97,7 +97,7 @@ class Scope:
         listed = [
             end for end in declared.values or declared.edges or declared.bounds or () if end is not None
         ]
-        if not (read := moments([text])):
+        if not (read := read_dates([text])):
             remedy = f"Write {sql_literal(listed[0])}."
             raise self.refuse(f"{column} is compared with dates and timestamps only.", remedy, node)
         moment = midnight(read[0])

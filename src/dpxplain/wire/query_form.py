@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpxplain.model.moments import comparable
+from dpxplain.model.dates import comparable
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Or, Statement, filter_columns
 from dpxplain.model.schema import Bin, Schema, label
 from dpxplain.wire.shapes import FormFilter, FormMeasure, QueryForm

@@ -20,7 +20,7 @@ from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
-from dpxplain.server.problems import Problem, as_problem, not_found
+from dpxplain.server.problems import Problem, as_problem, key_position, not_found, schema_problems
 from dpxplain.server.registry import schema_of
 from dpxplain.server.response_shapes import (
     AuditPayload,
@@ -34,7 +34,6 @@ from dpxplain.server.response_shapes import (
     TokenMade,
 )
 from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS, plain_times
-from dpxplain.server.schema_positions import key_position, schema_problems
 
 router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]

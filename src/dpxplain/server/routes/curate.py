@@ -165,5 +165,5 @@ def _shares(access: DatasetAccess) -> dict[str, Any]:
 
 
 def plain_times(record: dict[str, Any], *names: str) -> dict[str, Any]:
-    """With moments as text."""
+    """With dates as text."""
     return record | {name: None if record[name] is None else record[name].isoformat() for name in names}

@@ -1,4 +1,6 @@
-"""Phases 1 and 2: what is declared, prices, answers, and whether a difference is real."""
+"""Phases 1 and 2 and the quality of a data set: what is declared, prices, answers, and whether a difference
+is real.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from dpxplain.phases.prepare_answer import preparation_subject
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.planned_query import PlannedQuery
+from dpxplain.results.quality import PlannedQuality, Quality
 from dpxplain.server import catalog, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
@@ -23,6 +26,7 @@ from dpxplain.server.bodies import (
     Form,
     KeyQuery,
     KindQuery,
+    MeasureQuality,
     SubjectQuery,
     Why,
 )
@@ -32,18 +36,20 @@ from dpxplain.server.openapi import answers
 from dpxplain.server.problems import not_found, other_plan
 from dpxplain.server.response_shapes import ClientRelease, DatasetPayload, Datasets, ReleasePayload
 from dpxplain.wire.account_payloads import budget_payload, history_payload, history_records
-from dpxplain.wire.payloads import preview_payload
+from dpxplain.wire.payloads import preview_payload, quality_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
     AnswerPayload,
     BudgetPayload,
     HistoryPayload,
     PreviewPayload,
+    QualityPayload,
     QuestionPayload,
 )
 
 router = APIRouter(tags=["Asking"], prefix=PREFIX)
 _ANSWER: Any = answers(AnswerPayload | ClientRelease, "The answer, or its release.", 409, 500, 503)
+_QUALITY: Any = answers(QualityPayload | ClientRelease, "The shares, or their release.", 409, 500, 503)
 
 
 @router.get("/datasets", responses=answers(Datasets))
@@ -183,3 +189,36 @@ def _release_response(stored: tuple[Entry, str] | None) -> Response:
     if stored is None:
         raise not_found("release")
     return JSONResponse({"entry": history_records([stored[0]])[0], "release": stored[1]})
+
+
+@router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload, "Price.", 409))
+def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
+    """What measuring the quality would cost and how noisy its counts would be. Spends nothing."""
+    return JSONResponse(preview_payload(_plan_quality(access, body).preview()))
+
+
+@router.post("/datasets/{dataset}/quality", responses=_QUALITY)
+async def quality(access: AccessDep, body: MeasureQuality, form: Form = "shown") -> Any:
+    """Private shares of rows that are clamped or left out, for rho. Asking the identical thing is free."""
+
+    def show(measured: Quality) -> Response:
+        if form == "release":
+            return JSONResponse(translate.show_release(measured))
+        return JSONResponse(quality_payload(measured, access.account.budget(access.name)))
+
+    def stored() -> tuple[PlannedQuality, Response | None]:
+        planned = _plan_quality(access, body)
+        earlier = planned.find()
+        return planned, None if earlier is None else show(earlier)
+
+    planned, response = await run_sync(stored)
+    if response is not None:
+        return response
+    return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
+
+
+def _plan_quality(access: DatasetAccess, body: MeasureQuality) -> PlannedQuality:
+    planned = access.read_only_session().plan_quality(body.rho, confidence=body.confidence)
+    if body.expected_key not in (None, planned.plan.key(access.dataset)):
+        raise other_plan()
+    return planned

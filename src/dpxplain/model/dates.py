@@ -11,13 +11,13 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?\Z")
 _EPOCH = datetime(1970, 1, 1)
 
 
-def moments(values: Sequence[Any]) -> tuple[date, ...] | None:
+def read_dates(values: Sequence[Any]) -> tuple[date, ...] | None:
     """The values as dates, or as timestamps if one of them is; None unless all of them are such.
 
-    >>> moments(["2025-01-01", "2025-07-01"])
+    >>> read_dates(["2025-01-01", "2025-07-01"])
     (datetime.date(2025, 1, 1), datetime.date(2025, 7, 1))
     """
-    read = [_moment(value) for value in values]
+    read = [_read_date(value) for value in values]
     if not read or any(moment is None for moment in read):
         return None
     known = [moment for moment in read if moment is not None]
@@ -49,7 +49,7 @@ def edge_text(value: Any, separator: str = "") -> str:
     return str(value) if isinstance(value, date) else f"{value:{separator}.15g}"
 
 
-def _moment(value: Any) -> date | None:
+def _read_date(value: Any) -> date | None:
     if isinstance(value, datetime) and value.tzinfo is not None:
         raise ValueError("must have no time zone of their own; declare time_zone for the column")
     if isinstance(value, date):
