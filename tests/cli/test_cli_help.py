@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -62,6 +63,7 @@ def test_every_command_has_help_with_an_example(dpxplain: Any, command: str) -> 
 
 def test_version(dpxplain: Any) -> None:
     assert dpxplain("--version").out == f"dpxplain {dpx.__version__}\n"
+    assert json.loads(dpxplain("--version", "--json").out) == {"version": dpx.__version__}
 
 
 @pytest.mark.process

@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpxplain.cli.draft_dates import drafted_dates
 from dpxplain.cli.draft_numbers import round_edges
 from dpxplain.cli.schema_draft import Draft, draft_schema, source_for
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_profile import ColumnProfile, profile
 from dpxplain.errors import SourceError
+from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 
 ROWS = 60
@@ -82,8 +85,8 @@ def test_any_text_makes_valid_toml(name: str, values: set[str]) -> None:
         ("plane", [f"N{i % 150}UA" for i in range(600)], "look like identifiers"),
         ("nothing", pa.array([None] * 200, pa.string()), "no value"),
         ("no number", [math.nan] * 200, "no value"),
-        ("at", [datetime.datetime(2020, 1, 1)] * 200, "timestamp"),
-        ("on", [datetime.date(2020, 1, 1)] * 200, "dates"),
+        ("until", [datetime.date(2020, 1, 1), datetime.date(9999, 12, 31)] * 100, "stand for something else"),
+        ("at", [datetime.time(12, 30)] * 200, "type time"),
         ("list", [[1]] * 200, "lists"),
         ("bytes", [b"x"] * 200, "blob"),
         ("astronomic", [1e200, 1.0] * 100, "too large"),
@@ -98,6 +101,63 @@ def test_a_doubtful_column_is_left_out_with_the_reason(
     assert "# Left out" in draft.text
     for held in ("name 7", "street 7", "a@b.c"):
         assert held not in draft.text
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "bins", "ends"),
+    [
+        (datetime.date(2013, 1, 1), datetime.date(2013, 12, 31), 12, ("2012-12-31", "2013-12-31")),
+        (datetime.date(2013, 1, 1), datetime.date(2020, 2, 1), 8, ("2012-12-31", "2020-12-31")),
+        (datetime.date(2013, 1, 7), datetime.date(2013, 1, 7), 1, ("2013-01-06", "2013-01-07")),
+        (
+            datetime.datetime(2013, 1, 1, 5, 17),
+            datetime.datetime(2013, 12, 31, 23, 59),
+            12,
+            ("2013-01-01", "2014-01-01"),
+        ),
+        (
+            datetime.datetime(2013, 1, 1, 5, 17),
+            datetime.datetime(2013, 1, 1, 8, 30),
+            4,
+            ("2013-01-01 05:00:00", "2013-01-01 09:00:00"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_dates_and_timestamps_get_bins_of_the_calendar_that_hold_all_of_them(
+    tmp_path: Path, first: datetime.date, last: datetime.date, bins: int, ends: tuple[str, str], suffix: str
+) -> None:
+    between = [first + (last - first) * share / 40 for share in range(41)]
+    table = pa.table({"at": [*between, None], "sex": ["F"] * 42})
+    path = tmp_path / f"d.{suffix}"
+    (pq.write_table if suffix == "parquet" else csv.write_csv)(table, path)
+    draft = draft_schema(profile(str(path)), path.name, rho=1.0)
+    column = draft.schema.columns["at"]
+    assert column.edges is not None
+    assert (len(column.edges) - 1, *map(str, (column.edges[0], column.edges[-1]))) == (bins, *ends)
+    assert column.null
+    engine = DuckDBEngine(str(path), draft.schema)
+    counted = engine.grouped(Query("d", ("at",), Aggregate("count")), ((),)).reveal()
+    engine.close()
+    assert 0 not in counted.codes["at"]
+    assert int(counted.count.sum()) == 42
+
+
+@given(
+    st.datetimes(datetime.datetime(1000, 1, 2), datetime.datetime(9000, 1, 1)),
+    st.datetimes(datetime.datetime(1000, 1, 2), datetime.datetime(9000, 1, 1)),
+    st.booleans(),
+)
+def test_drafted_dates_lie_inside_their_edges(
+    one: datetime.datetime, other: datetime.datetime, whole_days: bool
+) -> None:
+    first, last = sorted((one, other))
+    if whole_days:
+        first, last = (datetime.datetime.combine(day.date(), datetime.time()) for day in (first, last))
+    edges = [datetime.datetime.fromisoformat(edge) for edge in drafted_dates(first, last, whole_days)[1]]
+    assert edges[0] < first <= edges[1]
+    assert edges[-2] < last <= edges[-1]
+    assert edges == sorted(set(edges))
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,13 @@ def owner(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("sql", "level"), [("MEDIAN(x)", 0.5), ("QUANTILE_CONT(x, 0.9)", 0.9), ("APPROX_QUANTILE(x, 0.25)", 0.25)]
+    ("sql", "level"),
+    [
+        ("MEDIAN(x)", 0.5),
+        ("QUANTILE_CONT(x, 0.9)", 0.9),
+        ("APPROX_QUANTILE(x, 0.25)", 0.25),
+        ("PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)", 0.9),
+    ],
 )
 def test_with_much_budget_it_is_the_quantile_within_a_bin(owner: Session, sql: str, level: float) -> None:
     answer = owner.query(f"SELECT g, {sql} FROM t GROUP BY g", rho=1e5)

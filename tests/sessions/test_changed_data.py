@@ -133,6 +133,8 @@ def test_a_new_version_starts_clean_and_the_old_one_can_come_back(tmp_path, conn
         with pytest.raises(BadRequest, match="version '2026-10' of the data"):
             session.answer(first.id)
         assert [entry.version for entry in session.history] == ["2026-10", "2026-11"]
+        shown = [line.split()[:2] for line in str(session.history).splitlines() if "SELECT" in line]
+        assert [version for _, version in shown] == ["2026-10", "2026-11"]
     with connect(old, "2026-10") as session:
         again = session.query(SQL, rho=1)
         assert again.free

@@ -150,6 +150,17 @@ REFUSED = [
     ("SELECT »pay + 1«, COUNT(*) FROM people", "selected but not grouped", "GROUP BY pay + 1"),
     ("SELECT »pay« + COUNT(*) FROM people", "pay is a column", "AVG(pay)"),
     ("SELECT »MAX«(pay) FROM people", "MAX", "QUANTILE_CONT"),
+    (
+        "SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY »pay« DESC) FROM people",
+        "quantile from above",
+        "Leave DESC out",
+    ),
+    (
+        "SELECT »SUM(pay)« WITHIN GROUP (ORDER BY pay) FROM people",
+        "one quantile of one column",
+        "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY column)",
+    ),
+    ("SELECT PERCENTILE_CONT(»0.9«) FROM people", "one column or expression", "QUANTILE_CONT(column, 0.9)"),
     ("SELECT »COLUMNS«(*) FROM people", "COLUMNS", "Answered are COUNT"),
     ("SELECT »#«1 FROM people", "position", "Name the column"),
     ("SELECT AVG(CASE WHEN »pay > 1 THEN 1 ELSE 'a'« END) FROM people", "mixes number and text", "one type"),

@@ -64,6 +64,7 @@ for name, commands in {
 def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --version: as JSON.")] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="On an unforeseen error, show its kind and place.")
     ] = False,
@@ -81,7 +82,10 @@ def root(
     if version:
         from dpxplain import __version__
 
-        typer.echo(f"dpxplain {__version__}")
+        if as_json:
+            show_json({"version": __version__})
+        else:
+            typer.echo(f"dpxplain {__version__}")
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

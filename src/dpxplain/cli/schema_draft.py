@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ import tomlkit
 from tomlkit.items import Array, Table
 
 from dpxplain.cli.codebook import Codebook, CodedColumn
+from dpxplain.cli.draft_dates import EARLIEST, LATEST, drafted_dates
 from dpxplain.cli.draft_numbers import calendar_names, calendar_values, drafted_edges
 from dpxplain.errors import InternalError, QueryRefused, SchemaError, SourceError
 from dpxplain.model.column import LARGEST_UNITS
@@ -229,7 +231,9 @@ def _privacy(rho: float, units: Sequence[ColumnProfile]) -> Table:
 def _reason_to_leave_out(column: ColumnProfile) -> str:
     """Why a column is not declared; in words that hold no value of the data."""
     if column.kind == "dates":
-        return "it holds dates; declare edges for them, or a derived column of their parts."
+        if column.first and not (EARLIEST <= _moment(column.first) <= _moment(column.last) <= LATEST):
+            return "some of its dates are so early or late that they must stand for something else."
+        return "" if column.first else "it holds no date that can be read."
     if column.kind not in ("numbers", "text", "true or false"):
         return f"it holds {column.kind}, which cannot be declared."
     if not column.distinct:
@@ -259,7 +263,23 @@ def _reason_to_leave_out(column: ColumnProfile) -> str:
     return ""
 
 
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _dated_declaration(column: ColumnProfile) -> Table:
+    declaration = tomlkit.table()
+    period, edges = drafted_dates(_moment(column.first), _moment(column.last), column.whole)
+    last_of = "; a bin ends with the day that it names last" if column.whole else ""
+    declaration.add(tomlkit.comment(f"one bin per {period}{last_of}"))
+    declaration.add("edges", _array(edges))
+    _add_null(declaration, column)
+    return declaration
+
+
 def _declaration(column: ColumnProfile) -> Table:
+    if column.kind == "dates":
+        return _dated_declaration(column)
     declaration = tomlkit.table()
     if column.kind != "numbers":
         values = calendar_names(column.values) or column.values

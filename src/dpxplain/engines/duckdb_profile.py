@@ -37,7 +37,7 @@ class ColumnProfile:
     values: tuple[Any, ...] = ()  # sorted, if there are at most MOST_VALUES
     low: float | None = None
     high: float | None = None
-    whole: bool = False  # only whole numbers
+    whole: bool = False  # only whole numbers; of dates, only days without a time
     quantiles: tuple[float, ...] = ()  # of the numbers: the lowest, 0.1%, 0.2%, ..., the highest
     first: str = ""  # of dates: the earliest and the latest, as ISO text
     last: str = ""
@@ -124,7 +124,7 @@ def _column(
     kind = _kind_of_text(connection, view) if untyped and filled else kind
     if kind == "numbers":
         return _numbers(connection, view, name, rows, distinct)
-    if kind == "dates" or (kind == "text" and _type(connection, view).startswith("DATE")):
+    if kind == "dates" or _type(connection, view).startswith(("DATE", "TIMESTAMP")):
         return _dates(connection, view, name, rows, filled, distinct)
     text = f"CAST(value AS {'BOOLEAN' if kind == 'true or false' else 'VARCHAR'})"
     values = () if kind not in ("text", "true or false") else _values(connection, view, text, distinct)
@@ -177,9 +177,15 @@ def _dates(
     distinct: int,
 ) -> ColumnProfile:
     moment = "TRY_CAST(CAST(value AS VARCHAR) AS TIMESTAMP)"
-    first, last = _row(connection, f"SELECT min({moment}), max({moment}) FROM {view}")
-    ends = {} if first is None else {"first": first.isoformat(), "last": last.isoformat()}
-    return ColumnProfile(name, "dates", rows, filled, distinct, **ends)
+    first, last, whole = _row(
+        connection,
+        f"SELECT min({moment}), max({moment}), bool_and({moment} = date_trunc('day', {moment})) FROM {view} "
+        f"WHERE isfinite({moment})",
+    )
+    if first is None:
+        return ColumnProfile(name, "dates", rows, filled, distinct)
+    ends = {"first": first.isoformat(), "last": last.isoformat()}
+    return ColumnProfile(name, "dates", rows, filled, distinct, whole=whole, **ends)
 
 
 def _kind_of_text(connection: duckdb.DuckDBPyConnection, view: str) -> str:

@@ -201,6 +201,7 @@ def _entry(line: Mapping[str, Any]) -> Entry:
         key=line["key"],
         analyst=line["analyst"],
         request=line["request"],
+        version=line["version"],
     )
 
 

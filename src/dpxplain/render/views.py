@@ -48,9 +48,11 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
 def of_history(entries: list[Entry], most: int = 1_000) -> View:
     totals = accumulate(spend_units(e.rho) if e.rho else 0 for e in entries)
     latest = list(zip(entries, totals, strict=True))[-most:]
+    has_versions = len({e.version for e in entries}) > 1  # answers of different data are not comparable
     rows = tuple(
         (
             str(e.id),
+            *((_version(e),) if has_versions else ()),
             f"{e.time:%Y-%m-%d %H:%M}",
             e.kind,
             formats.clean(e.description),
@@ -62,6 +64,7 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
     )
     columns = (
         Column("no.", "right"),
+        *((Column("data"),) if has_versions else ()),
         Column("time (UTC)"),
         Column("kind"),
         Column("asked", wrap=True),
@@ -75,6 +78,10 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
         lead=() if rows else ("Nothing was asked yet.",),
         grid=Grid(columns, rows, more=more) if rows else None,
     )
+
+
+def _version(entry: Entry) -> str:
+    return "not recorded" if entry.version is None else formats.clean(entry.version) or "unnamed"
 
 
 @view.register

@@ -95,9 +95,9 @@ _ADMITTED_NODES: dict[type[exp.Expr], set[str]] = {
 }
 
 _STARTS = (TokenType.WITH, TokenType.SELECT, TokenType.DISTINCT)
-_FUNCTIONS = {"LN", "EXP", "QUANTILE_CONT", "APPROX_QUANTILE"}  # without a position in the tree
+_FUNCTIONS = {"LN", "EXP", "QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"}  # no position in the tree
 _CALLS = {"COUNT", "SUM", "AVG", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV", "STDDEV_SAMP", "STDDEV_POP"}
-_CALLS |= {"MEDIAN", "QUANTILE_CONT", "APPROX_QUANTILE"}
+_CALLS |= {"MEDIAN", "QUANTILE_CONT", "PERCENTILE_CONT", "APPROX_QUANTILE"}
 _CALLED = (
     *(exp.Count, exp.Sum, exp.Avg, exp.Variance, exp.VariancePop),
     *(exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Median, exp.PercentileCont, exp.ApproxQuantile),
@@ -125,6 +125,7 @@ released answer; that is free.
     _every_word_is_known(source, _possible_names(source))
     tree = grow(source)
     _every_word_is_known(source, _names(tree))
+    tree = tree.transform(lambda node: _plain_quantile(source, node), copy=False)
     _every_node_is_known(source, tree)
     _clauses_come_once_and_in_order(source, tree)
     if not isinstance(tree, exp.Select):
@@ -155,6 +156,21 @@ def _word_refused(source: Source, token: Token, before: Token | None, after: Tok
     if hint is not None:
         return source.refuse(f"{hint[0]} is not answered.", hint[1], token)
     return source.refuse(f"{token.text} is not understood here.", GRAMMAR, token)
+
+
+def _plain_quantile(source: Source, node: exp.Expr) -> exp.Expr:
+    """PERCENTILE_CONT(level) WITHIN GROUP (ORDER BY x) as QUANTILE_CONT(x, level), which is the same."""
+    if not isinstance(node, exp.WithinGroup):
+        return node
+    ordered = node.expression.expressions if isinstance(node.expression, exp.Order) else []
+    is_quantile = isinstance(node.this, exp.PercentileCont) and not node.this.expression
+    if not is_quantile or len(ordered) != 1 or not isinstance(ordered[0], exp.Ordered):
+        remedy = "Write PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY column)."
+        raise source.refuse("WITHIN GROUP is answered for one quantile of one column.", remedy, node.this)
+    if ordered[0].args.get("desc"):
+        remedy = "Leave DESC out and count the level from below: 0.1 for 0.9."
+        raise source.refuse("A quantile from above is not answered.", remedy, ordered[0])
+    return exp.PercentileCont(this=ordered[0].this, expression=node.this.this)
 
 
 def _every_node_is_known(source: Source, tree: exp.Expr) -> None:

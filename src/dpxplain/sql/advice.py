@@ -125,7 +125,6 @@ def advice(previous: str, word: str, following: str) -> tuple[str, str] | None:
 FUNCTIONS: dict[str, str] = {
     "MIN": "One row decides it, so noise would drown it; ask for QUANTILE_CONT(column, 0.05).",
     "MAX": "One row decides it, so noise would drown it; ask for QUANTILE_CONT(column, 0.95).",
-    "PERCENTILE_CONT": "Write QUANTILE_CONT(column, level).",
     "MEAN": "Write AVG(column).",
     "IIF": "Write CASE WHEN condition THEN a ELSE b END.",
     "COUNT_IF": "Write COUNT(*) FILTER (WHERE condition).",

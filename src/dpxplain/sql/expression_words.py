@@ -84,6 +84,10 @@ def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
     before = tokens[i - 1] if i else None
     after = tokens[i + 1] if i + 1 < len(tokens) else None
     opens = after is not None and after.token_type is TokenType.L_PAREN
+    if word == "WITHIN":
+        return after is not None and after.text.upper() == "GROUP"
+    if word == "GROUP" and before is not None and before.text.upper() == "WITHIN":
+        return opens
     if kind is TokenType.MOD and (after is None or after.token_type in _CLAUSES):
         return False  # LIMIT 10% is a share of the rows, and sqlglot would drop the sign
     if kind in _OPERATORS or (kind is TokenType.FILTER and opens):

@@ -191,6 +191,7 @@ def _aggregate(node: exp.Expr, scope: Scope) -> Aggregate:
         return Aggregate("count", None if condition is None else filtered_name(None, condition, scope))
     if inner is None or isinstance(inner, exp.Star | exp.Literal):
         usage = f"Write {kind.upper()}(column){' or COUNT(*)' if kind == 'count' else ''}."
+        usage = "Write QUANTILE_CONT(column, 0.9)." if kind == "quantile" else usage
         raise scope.refuse(f"{kind.upper()} takes one column or expression.", usage, inner or node)
     _refuse_inner_aggregates(inner, scope)
     if kind == "quantile":

@@ -48,6 +48,7 @@ def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
                 request=None if entry.request is None else dict(entry.request),
                 weights=_weights(entry.request),
                 key=entry.key,
+                version=entry.version,
             )
         )
     return records

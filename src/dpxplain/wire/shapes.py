@@ -305,6 +305,7 @@ class HistoryLine(TypedDict):
     request: dict[str, Any] | None
     weights: list[WeightPayload]  # of the groups that the request compares, by their labels
     key: str
+    version: str | None  # of the data, as the curator named it; null if that was not recorded
 
 
 class HistoryPayload(TypedDict):

@@ -1446,6 +1446,8 @@ export interface components {
             weights: components["schemas"]["WeightPayload"][];
             /** Key */
             key: string;
+            /** Version */
+            version: string | null;
         };
         /** HistoryPayload */
         HistoryPayload: {
