@@ -52,5 +52,8 @@ def test_a_record_says_who_did_what(action: str, details: Mapping[str, Any], exp
 
 def test_a_record_without_an_actor_is_by_the_server_or_by_the_one_local_user() -> None:
     assert sentence("ledger upgraded", {}, "") == "The server brought the ledger up to date."
+    assert sentence("interrupted", {"entry": 7}, "") == (
+        "The server found number 7 of people interrupted: its process is gone, and the charge stays."
+    )
     entry = {"kind": "query", "charge_units": 100_000_000_000, "description": "SELECT 1"}
     assert sentence("reserved", {"entry": entry}, "") == "The local owner asked for 0.1 of people: SELECT 1."

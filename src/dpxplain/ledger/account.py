@@ -14,6 +14,7 @@ from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger import audit
 from dpxplain.ledger.data_versions import check_or_open
 from dpxplain.ledger.protocol import EVERYONE, damage_explained
+from dpxplain.ledger.single_flight import Flights
 from dpxplain.ledger.standing import (
     add_notice,
     charge_units,
@@ -114,9 +115,16 @@ class Account:
     """
 
     def __init__(
-        self, store: Store, analyst: str = "", *, sees_all: bool = True, default_limit: int | None = None
+        self,
+        store: Store,
+        flights: Flights,
+        analyst: str = "",
+        *,
+        sees_all: bool = True,
+        default_limit: int | None = None,
     ) -> None:
         self._store = store
+        self._flights = flights
         self._analyst = analyst
         self._statements = _ALL if sees_all or not analyst else _VISIBLE
         self._default_limit = default_limit
@@ -137,6 +145,31 @@ class Account:
             return standing(connection, dataset, self._analyst, self._default_limit).budget()
 
     def reserve(self, dataset: str, charge: Charge) -> Entry:
+        with self._store.writing() as connection:
+            return self._charge(connection, dataset, charge)
+
+    def reserve_once(self, dataset: str, charge: Charge) -> Entry | None:
+        request = self._request(dataset, charge.key)
+        with self._store.writing() as connection:
+            if self._flights.is_settled(connection, request):
+                return None
+            entry = self._charge(connection, dataset, charge)
+            self._flights.begin(connection, request, entry.id)
+        self._flights.keep_alive(entry.id)
+        return entry
+
+    def is_measured(self, dataset: str, key: str) -> bool:
+        return self._flights.is_measured(self._request(dataset, key))
+
+    def abandon(self, entry: int) -> None:
+        self._flights.abandon(entry)
+
+    def _request(self, dataset: str, key: str) -> dict[str, Any]:
+        """What a flight is found by. Of other analysts none is: they do not notice each other."""
+        return {"dataset": dataset, "analyst": self._analyst, "key": key}
+
+    def _charge(self, connection: sa.Connection, dataset: str, charge: Charge) -> Entry:
+        """Check and write a charge; the transaction must hold the writers' lock."""
         units = charge_units(charge.rho, charge.spends)
         row = {
             "dataset": dataset,
@@ -151,15 +184,14 @@ class Account:
             "version": None if charge.data is None else charge.data.version,
             "declarations": charge.declarations,
         }
-        with self._store.writing() as connection:
-            state = standing(connection, dataset, self._analyst, self._default_limit)
-            if refusal := state.refusal(dataset, self._analyst, units):
-                raise refusal
-            if charge.data is not None:
-                check_or_open(connection, dataset, charge.data, self._analyst)
-            time = audit.now()
-            line = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
-            audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
+        state = standing(connection, dataset, self._analyst, self._default_limit)
+        if refusal := state.refusal(dataset, self._analyst, units):
+            raise refusal
+        if charge.data is not None:
+            check_or_open(connection, dataset, charge.data, self._analyst)
+        time = audit.now()
+        line = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
+        audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
         return Entry(
             id=line["id"],
             time=datetime.fromisoformat(time),
@@ -190,6 +222,7 @@ class Account:
                 )
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
+            self._flights.land(connection, entry)
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return self._release(self._statements.by_key, dataset, key=key)

@@ -43,7 +43,7 @@ SHARED, UNSHARED = "shared", "unshared"
 TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED = "token created", "session created", "token revoked"
 VERSION_OPENED = "data version opened"
 UPGRADED, FOUND = "ledger upgraded", "found"
-SIGNED_IN = "signed in"
+SIGNED_IN, INTERRUPTED = "signed in", "interrupted"
 
 CHANGES = frozenset(
     {

@@ -19,7 +19,9 @@ from dpxplain.ledger.anchor import Anchor
 from dpxplain.ledger.browser_sessions import BrowserSessions
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.jobs import Jobs
+from dpxplain.ledger.processes import Processes
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained
+from dpxplain.ledger.single_flight import Flights
 from dpxplain.ledger.sqlite import SQLiteStore
 from dpxplain.ledger.standing import (
     add_notice,
@@ -71,7 +73,8 @@ class SQLLedger(Account):
     """Budgets, releases, accounts, tokens, jobs and the audit log of one database."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store)
+        super().__init__(store, Flights(store))
+        self.processes = Processes(store)
         self.tokens = Tokens(store)
         self.sessions = BrowserSessions(store)
         self.jobs = Jobs(store)
@@ -92,10 +95,11 @@ class SQLLedger(Account):
         leaves them to the data set's limit, as "" always is.
         """
         if not analyst:
-            return Account(self._store)
+            return Account(self._store, self._flights)
         unlimited = default_limit is None or default_limit == math.inf
         default = None if unlimited else _allowance_units(default_limit or 0.0)
-        return Account(self._store, check_name(analyst), sees_all=sees_all, default_limit=default)
+        name = check_name(analyst)
+        return Account(self._store, self._flights, name, sees_all=sees_all, default_limit=default)
 
     def grant(
         self,

@@ -117,7 +117,7 @@ def _add_versions(connection: sa.Connection) -> dict[str, Any]:
 
 
 def _add_makers(connection: sa.Connection) -> dict[str, Any]:
-    """Version 5 stored neither who made a token with which, nor the declarations of a charge.
+    """Version 5 stored neither who made a token with which, nor the declarations of a charge, nor who runs.
 
     It kept browser sessions among the tokens, in the log for good; those end, and people sign in again.
     """

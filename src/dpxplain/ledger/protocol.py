@@ -81,6 +81,20 @@ class Ledger(LedgerView, Protocol):
         """
         ...
 
+    def reserve_once(self, dataset: str, charge: Charge) -> Entry | None:
+        """As `reserve`; but None if this account's identical request is being measured or was released.
+
+        Whoever gets an entry ends it by `release`, or by `abandon` if nothing comes of it.
+        """
+        ...
+
+    def is_measured(self, dataset: str, key: str) -> bool:
+        """Whether some process that is alive measures this account's request now."""
+        ...
+
+    def abandon(self, entry: int) -> None:
+        """Let nobody wait for this entry any longer; its charge stays."""
+
     def release(self, entry: int, payload: str) -> None:
         """Store the released JSON text, once, with its entry."""
 

@@ -1,8 +1,8 @@
 """The ledger's tables, the same in SQLite and PostgreSQL, and the triggers that keep them append-only.
 
-All but jobs, file states and browser sessions are append-only: a changed limit, allowance or share is a new
-row, and only the newest applies. Times are ISO 8601 texts in UTC and JSON is text, so that both databases
-store the characters that the audit log hashes.
+All but jobs, flights, processes, file states and sessions are append-only: a changed limit, allowance or
+share is a new row, and only the newest applies. Times are ISO 8601 texts in UTC and JSON is text, so that
+both databases store the characters that the audit log hashes.
 """
 
 from __future__ import annotations
@@ -172,6 +172,26 @@ SESSIONS = sa.Table(
     sa.Index("sessions_by_holder", "name", "token"),
 )
 
+# Charged requests that are being measured: the identical request at another process waits for them.
+FLIGHTS = sa.Table(
+    "flights",
+    METADATA,
+    sa.Column("dataset", sa.Text, primary_key=True),
+    sa.Column("analyst", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("entry", sa.ForeignKey(ENTRIES.c.id), nullable=False),
+    sa.Column("heard", sa.Text, nullable=False),
+    sa.Index("flights_by_entry", "entry"),
+)
+
+# Running server processes.
+PROCESSES = sa.Table(
+    "processes",
+    METADATA,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("heard", sa.Text, nullable=False),
+)
+
 # Changes in place: the progress of work, which nobody needs once the work is done.
 JOBS = sa.Table(
     "jobs",
@@ -256,8 +276,8 @@ def create_versions(connection: sa.Connection) -> None:
 
 
 def create_sessions(connection: sa.Connection) -> None:
-    """Create the table and the index that a ledger of version 5 lacks."""
-    METADATA.create_all(connection, [SESSIONS], checkfirst=False)
+    """Create the tables and the index that a ledger of version 5 lacks."""
+    METADATA.create_all(connection, [SESSIONS, FLIGHTS, PROCESSES], checkfirst=False)
     connection.exec_driver_sql("CREATE INDEX tokens_by_maker ON tokens (maker)")
 
 

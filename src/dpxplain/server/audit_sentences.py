@@ -122,6 +122,10 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "data set declared": lambda record: f"declared the data set {record.dataset}",
     "data version opened": _version_opened,
     "ledger upgraded": lambda _: "brought the ledger up to date",
+    "interrupted": lambda record: (
+        f"found number {record.details.get('entry')} of {record.dataset} interrupted: its process is gone, "
+        "and the charge stays"
+    ),
     "found": lambda _: "took over an entry that was there before the log",
 }
 

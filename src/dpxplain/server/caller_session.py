@@ -26,16 +26,21 @@ class TaskReleaser(LocalReleaser):
         self._task = task
         self._admitted = admitted
 
-    def reserve(self, dataset: str, charge: Charge) -> Entry:
+    def reserve(self, dataset: str, charge: Charge) -> Entry | None:
         self._task.stop.check()  # the last moment at which a cancelled request costs nothing
         with self._admitted():
             entry = super().reserve(dataset, charge)
-        self._task.charge(entry.id, charge.rho)
+        if entry is not None:
+            self._task.charge(entry.id, charge.rho)
         return entry
 
     def store(self, entry: Entry, text: str) -> None:
         self._task.settle()
         super().store(entry, text)
+
+    def abandon(self, entry: Entry) -> None:
+        self._task.end_step()  # or whoever waits for it at another process would learn when it failed
+        super().abandon(entry)
 
 
 def read_only_session(dataset: OpenDataset, account: LedgerView) -> Session:

@@ -27,7 +27,7 @@ from dpxplain.server.metrics import Metrics
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
 from dpxplain.server.problems import busy, other_version
-from dpxplain.server.rate_limits import RateLimits
+from dpxplain.server.rate_limits import ProcessCount, RateLimits
 from dpxplain.server.registry import Registry
 from dpxplain.server.size_limits import FailureLimit, Sizes
 from dpxplain.session import Session
@@ -60,7 +60,8 @@ class Server:
             secure=serving.secure,
             sessions=None if config.single_user else ledger.sessions,
         )
-        self.rates = RateLimits(limits)
+        self._processes = ProcessCount(ledger.processes)
+        self.rates = RateLimits(limits, self._processes)
         self.pool = Pool(
             running=limits.running,
             waiting=limits.waiting,
@@ -112,6 +113,7 @@ class Server:
         self.pool.close()
         self.planning.close()
         self.jobs.close()
+        self._processes.close()
 
 
 async def server_of(request: Request) -> Server:

@@ -1,4 +1,8 @@
-"""Rate limits: token buckets per caller, per address and per person who signs in."""
+"""Rate limits: token buckets per caller, per address and per person who signs in.
+
+Processes that share a ledger divide each limit by their number, so that together they keep to it, and a free
+request costs no access to the ledger. A caller who keeps to one process has its share only.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,18 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from dpxplain.errors import DPXPlainError
 from dpxplain.server.config import Limits
 from dpxplain.server.problems import too_many
 
+if TYPE_CHECKING:
+    from dpxplain.ledger.processes import Processes
+
 _MOST_KEYS = 20_000
+_SECONDS_BETWEEN_COUNTS = 10.0
 
 
 class Buckets:
@@ -24,12 +35,27 @@ class Buckets:
     0
     """
 
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._size = float(per_minute)
-        self._rate = per_minute / 60
+    def __init__(
+        self,
+        per_minute: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        processes: Callable[[], int] = lambda: 1,
+    ) -> None:
+        self._per_minute = per_minute
+        self._processes = processes
         self._clock = clock
         self._levels: dict[str, tuple[float, float]] = {}
         self._lock = threading.Lock()
+
+    @property
+    def _rate(self) -> float:
+        """Per second, of this process."""
+        return self._per_minute / 60 / self._processes()
+
+    @property
+    def _size(self) -> float:
+        return max(1.0, self._per_minute / self._processes())
 
     def take(self, key: str) -> int:
         """0, or how many whole seconds to wait."""
@@ -60,14 +86,38 @@ class Buckets:
 
 
 class RateLimits:
-    """The limits of one server process."""
+    """The limits of one server process; `processes` says how many divide them."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.callers = Buckets(limits.requests_per_minute)
-        self.anonymous = Buckets(limits.anonymous_per_minute)
+    def __init__(self, limits: Limits, processes: Callable[[], int] = lambda: 1) -> None:
+        self.callers = Buckets(limits.requests_per_minute, processes=processes)
+        self.anonymous = Buckets(limits.anonymous_per_minute, processes=processes)
         """By address, for requests without a valid credential."""
-        self.sign_ins = Buckets(limits.sign_ins_per_minute)
+        self.sign_ins = Buckets(limits.sign_ins_per_minute, processes=processes)
         """With a valid token, by caller: each writes to the ledger."""
+
+
+class ProcessCount:
+    """How many server processes share the ledger: asked now and then, in a thread of its own."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._id = processes.enter()
+        self._number = processes.count(self._id)
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="dpxplain-processes", daemon=True).start()
+
+    def __call__(self) -> int:
+        return self._number
+
+    def close(self) -> None:
+        self._closed.set()
+        with suppress(DPXPlainError):
+            self._processes.leave(self._id)
+
+    def _watch(self) -> None:
+        while not self._closed.wait(_SECONDS_BETWEEN_COUNTS):
+            with suppress(DPXPlainError):  # the database may be away for a moment
+                self._number = max(1, self._processes.count(self._id))
 
 
 def check_rate(limits: Buckets, key: str) -> None:
