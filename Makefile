@@ -96,6 +96,7 @@ load: setup
 experiments: setup
 	$(BIN)/python experiments/interval_coverage.py
 	$(BIN)/python experiments/marginal_coverage.py
+	$(BIN)/python experiments/untuned_coverage.py --write
 	$(BIN)/python experiments/study.py
 
 # Pins what is installed now; names no host, so it works with any registry.

@@ -11,7 +11,6 @@ is tried and how it is judged is in tests/fuzz, where short runs with a fixed se
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import secrets
 import sys
 import tempfile
@@ -72,10 +71,12 @@ _PARTS: dict[str, Callable[[int, Iterator[int], Path], Any]] = {
 
 
 def _report(part: str, figures: Any) -> None:
-    values = dataclasses.asdict(figures)
+    values = dict(vars(figures))
     for name in ("wrong", "not_in_duckdb"):
         if name in values:
             values[name] = len(values[name])
+    if "statuses" in values:
+        values["statuses"] = dict(sorted(values["statuses"].items()))
     print(f"{part}: {', '.join(f'{name} {value}' for name, value in values.items())}")
     for line in figures.wrong:
         print(f"  {part} {line}")

@@ -35,6 +35,10 @@ def fuzz_ledgers(seed: int, numbers: Iterator[int], folder: Path) -> LedgerFigur
     whole = folder / "whole"
     head = make_ledger(whole)
     told = _told(whole / "closed" / "ledger.db")
+    shutil.copytree(whole / "open", folder / "replayed")
+    _judge(folder / "replayed" / "ledger.db", told, head, figures, is_journal=True)
+    assert figures.intact == 1, "an undamaged journal is replayed whole"
+    figures.intact = 0
     for number in numbers:
         rng = random.Random(f"ledger {seed} {number}")
         place = folder / f"{number}"

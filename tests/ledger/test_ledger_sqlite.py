@@ -96,6 +96,27 @@ def test_altered_amount_is_noticed(path):
     assert_refused(path, "damaged", "Restore it from a backup")
 
 
+def test_damage_that_makes_sqlites_message_unreadable_is_refused(path):
+    content = path.read_bytes()
+    assert content.count(b"CREATE INDEX entries_by_key") == 1
+    path.write_bytes(content.replace(b"CREATE INDEX entries_by_key", b"CREATE IN\xc5EX entries_by_key"))
+    assert_refused(path, "damaged", "Restore it from a backup")
+
+
+@pytest.mark.parametrize(
+    ("column", "damage"), [("time", "2026-1'-01T00:00"), ("spends", '[["gaussian", 0.1')]
+)
+def test_an_entry_that_cannot_be_read_is_damage_in_words(path, column, damage):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TRIGGER entries_keeps_its_rows_on_UPDATE")
+        connection.execute(f"UPDATE entries SET {column} = ?", (damage,))
+        connection.commit()
+    with closing(open_ledger(path)) as ledger:
+        with pytest.raises(SourceError, match="damaged"):
+            ledger.history("adult")
+        assert not ledger.verify_audit().intact
+
+
 def test_other_peoples_database_is_refused_untouched(path):
     path.unlink()
     with closing(sqlite3.connect(path)) as connection:

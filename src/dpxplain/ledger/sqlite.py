@@ -104,6 +104,8 @@ class SQLiteStore(Store):
                 yield
         except OSError as error:
             raise _unwritable(self.name) from error
+        except UnicodeDecodeError:  # of SQLite's own message, which quotes a damaged name or statement
+            raise damaged(self.name) from None
 
     def version(self, connection: sa.Connection) -> int:
         version: int = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
