@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -116,15 +117,27 @@ def _check_refusal(text: str, refusal: QueryRefused) -> None:
 
 
 def _duckdb_rows(text: str, connection: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]] | None:
-    """DuckDB's rows without HAVING, ORDER BY and LIMIT; None where it does not read the text."""
+    """DuckDB's rows without HAVING, ORDER BY and LIMIT; None where it does not read the text.
+
+    Two columns come behind the selected ones: whether HAVING holds, and the first key of ORDER BY.
+    """
     tree = sqlglot.parse_one(text, dialect="duckdb")
+    having, order = tree.args.get("having"), tree.args.get("order")
     for clause in ("having", "order", "limit"):
         tree.set(clause, None)
+    key = order.expressions[0].this if order else None
+    is_place = isinstance(key, exp.Literal)
+    further = [having.this if having else exp.true(), exp.null() if key is None or is_place else key]
+    for i, part in enumerate(further):
+        tree.append("expressions", exp.alias_(exp.Paren(this=part.copy()), f"further_{i}"))
     _forgive(tree)
     try:
-        return connection.execute(tree.sql(dialect="duckdb")).fetchall()
+        rows = connection.execute(tree.sql(dialect="duckdb")).fetchall()
     except duckdb.Error:
         return None
+    if key is not None and is_place:
+        rows = [(*row[:-1], row[int(key.name) - 1]) for row in rows]
+    return rows
 
 
 _NUMERIC = (
@@ -248,9 +261,26 @@ class Comparison:
         return aggregate.kind == "quantile" and not self.dataset.schema.column(aggregate.column).is_summable
 
     def compare_release(self, answer: Any) -> None:
-        """Released without noise, every interval covers the curator's truth."""
+        """Released without noise, intervals cover the truth, and HAVING and ORDER BY act as in DuckDB."""
         for record in answer.truth().records():
             assert record.get("covered") is not False, f"an exact release is not covered: {record!r}"
+        shown = [row.group for row in answer.rows]
+        presentation = self.parsed.presentation
+        if presentation.limit is not None:
+            assert len(shown) <= presentation.limit
+        # A rounded value's name stands for the value before rounding in HAVING (docs/language.md).
+        is_rounded = any(output.digits is not None for output in presentation.outputs)
+        for group, row in () if is_rounded else self.rows.items():
+            if row[-2] is False:
+                assert group not in shown, f"HAVING keeps {group!r}"
+            if row[-2] is True and presentation.limit is None:
+                assert group in shown, f"HAVING leaves out {group!r}"
+        keys = [self.rows[group][-1] for group in shown if group in self.rows]
+        numbers = [float(k) for k in keys if isinstance(k, int | float | Decimal) and not isinstance(k, bool)]
+        if presentation.order and len(numbers) == len(keys):
+            down = presentation.order[0].descending
+            for before, after in pairwise(numbers[::-1] if down else numbers):
+                assert before <= after + 1e-6 * max(1.0, abs(after)), f"ORDER BY: {numbers!r}"
 
 
 def _is_in(value: Any, declared: Any) -> bool:
