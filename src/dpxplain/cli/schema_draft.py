@@ -132,7 +132,9 @@ def _toml(
             _coded_declaration(column, coded) if coded and _is_coded(coded) else _declaration(column)
         )
         if coded and coded.label:
-            declaration.add("description", coded.label)
+            declaration.add("label", coded.label)
+        if coded and any(coded.values.values()) and "values" in declaration:
+            declaration.add("value_labels", {value: text for value, text in coded.values.items() if text})
         declarations.add(column.name, declaration)
     document.add("columns", declarations)
     for omitted in left_out:
@@ -156,12 +158,9 @@ def _is_coded(coded: CodedColumn | None) -> bool:
 
 
 def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
-    """As the code book has it; labels stand beside the values for whoever reviews them."""
+    """As the code book has it."""
     declaration = tomlkit.table()
     declaration.add(tomlkit.comment("from the code book"))
-    for value, label in coded.values.items():
-        if label:
-            declaration.add(tomlkit.comment(f"  {value}: {label}".replace("\n", " ")))
     if coded.values:
         texts = list(coded.values)
         booleans = column.kind == "true or false" and {text.lower() for text in texts} <= {"true", "false"}

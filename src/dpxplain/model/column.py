@@ -53,6 +53,11 @@ def label(value: DomainValue) -> str:
     return "NULL" if value is None else str(value)
 
 
+def _key(value: DomainValue) -> str:
+    """A declared value as a key of `value_labels`."""
+    return label(value).lower() if isinstance(value, bool) else label(value)
+
+
 @dataclass(frozen=True)
 class Grid:
     """The fixed-point grid of a numeric column: value = units × step, low ≤ units ≤ high."""
@@ -103,6 +108,9 @@ class Column(Declared):
     )
     time_zone: str | None = None  # which local time timestamps with a zone are converted to; UTC if none
     null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
+    label: str = ""  # shown to people in place of the column's name
+    unit: str = ""  # of its numbers, such as "minutes"
+    value_labels: dict[str, str] = Field(default_factory=dict)  # what values stand for
     description: str = ""
 
     @model_validator(mode="before")
@@ -210,6 +218,9 @@ class Column(Declared):
             raise ValueError("edges and bounds must both be numbers, or both be dates")
         if self.is_temporal and self.step is not None:
             raise ValueError("step needs numbers")
+        unknown = self.value_labels.keys() - {_key(value) for value in self.domain or ()}
+        if unknown:
+            raise ValueError(f"value_labels names {min(unknown)!r}, which is none of the declared values")
         if self.is_summable:
             assert self.bounds is not None
             self._check_grid(max(map(abs, self.bounds)))
@@ -225,6 +236,29 @@ class Column(Declared):
             raise ValueError("step must be smaller than the range of the bounds")
         if max(abs(self.grid.low), abs(self.grid.high)) > LARGEST_UNITS:
             raise ValueError(f"step is too fine: the bounds span more than {LARGEST_UNITS:,} steps")
+
+    def heading(self, name: str) -> str:
+        """What a table's column or a chart's axis is called: the label, or else the name, with the unit.
+
+        >>> Column(bounds=[0, 60], label="Delay", unit="minutes").heading("dep_delay")
+        'Delay (minutes)'
+        """
+        text = self.label or name
+        return f"{text} ({self.unit})" if self.unit else text
+
+    @property
+    def meaning(self) -> str:
+        """Label, unit and description in one text; empty if none is declared."""
+        return ". ".join(part for part in (self.heading("").strip(), self.description) if part)
+
+    def text(self, value: DomainValue) -> str:
+        """A declared value as text for people, with what it stands for.
+
+        >>> Column(values=["JFK", "EWR"], value_labels={"JFK": "Kennedy"}).text("JFK")
+        'JFK (Kennedy)'
+        """
+        meaning = self.value_labels.get(_key(value))
+        return f"{label(value)} ({meaning})" if meaning else label(value)
 
     @cached_property
     def domain(self) -> tuple[DomainValue, ...] | None:

@@ -199,7 +199,8 @@ class OpenDataset:
             # Keys that came later are left out where they are not used, so that older releases stay found.
             later = ("center", "expression", "groups", "time_zone")
             unused = {
-                name: {key for key in later if getattr(column, key) is None}
+                name: {"label", "unit", "value_labels"}  # words for people, which change no number
+                | {key for key in later if getattr(column, key) is None}
                 for name, column in self.schema.columns.items()
             }
             left_out: dict[str, Any] = {

@@ -69,7 +69,7 @@ def _dots(
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}
         for row in visible_rows
     ]
-    title = f"{formats.clean(answer.value_name)}, with {formats.level(answer.confidence)} intervals"
+    title = f"{formats.clean(answer.value_heading)}, with {formats.level(answer.confidence)} intervals"
     if left_out := len({row.group for row in answer.rows} - {row.group for row in visible_rows}):
         title += f" (… and {left_out:,} more groups)"
     low, high = span([row.interval for row in visible_rows])

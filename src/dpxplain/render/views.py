@@ -10,7 +10,7 @@ from dpxplain.model.budget import Budget, rho_of_units, spend_units
 from dpxplain.model.charge import Entry
 from dpxplain.model.dates import edge_text
 from dpxplain.model.schema import Column as DeclaredColumn
-from dpxplain.model.schema import Schema, label
+from dpxplain.model.schema import Schema
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
@@ -87,8 +87,18 @@ def _version(entry: Entry) -> str:
 @view.register
 def of_schema(schema: Schema, most: int = 1_000) -> View:
     declared = list(schema.columns.items())
-    rows = tuple((formats.clean(name), _domain(column), _range(column)) for name, column in declared[:most])
-    columns = (Column("column"), Column("values or bins", wrap=True), Column("numbers"))
+    has_meanings = any(column.meaning for _, column in declared)
+    rows = tuple(
+        (
+            formats.clean(name),
+            *((formats.clean(column.meaning),) if has_meanings else ()),
+            _domain(column),
+            _range(column),
+        )
+        for name, column in declared[:most]
+    )
+    meaning = (Column("meaning", wrap=True),) if has_meanings else ()
+    columns = (Column("column"), *meaning, Column("values or bins", wrap=True), Column("numbers"))
     privacy = schema.privacy
     person = f"all rows of one {formats.clean(privacy.unit)}, of which {privacy.max_rows} are used"
     protected = "one row" if privacy.unit == "row" else person
@@ -108,7 +118,7 @@ def _domain(column: DeclaredColumn) -> str:
     domain = column.domain
     if domain is None:
         return "" if column.expression is None else formats.clean(column.expression)
-    text = ", ".join(formats.clean(label(value)) for value in domain[:_MOST_VALUES])
+    text = ", ".join(formats.clean(column.text(value)) for value in domain[:_MOST_VALUES])
     hidden = len(domain) - _MOST_VALUES
     return f"{text} and {hidden:,} more" if hidden > 0 else text
 

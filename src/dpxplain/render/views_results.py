@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpxplain.model.display import Record
-from dpxplain.model.schema import label
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, aligned, nice, span, view
 from dpxplain.results import formats
@@ -74,12 +73,20 @@ def _subjects(answers: Answers) -> str:
 def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
     """One line per group, with a mark on a common axis."""
     names = {o.column: o.name for o in answer.statement.presentation.outputs if o.column is not None}
-    groups = tuple(Column(formats.clean(names.get(name, name)), wrap=True) for name in answer.groups.columns)
-    value = Column(formats.clean(answer.value_name), "right")
+    declared = [answer.schema.column(name) for name in answer.groups.columns]
+    headings = [
+        column.heading(name) if names.get(name, name) == name else names[name]
+        for name, column in zip(answer.groups.columns, declared, strict=True)
+    ]
+    groups = tuple(Column(formats.clean(heading), wrap=True) for heading in headings)
+    value = Column(formats.clean(answer.value_heading), "right")
     estimates = aligned(formats.number(r.estimate, r.interval[1] - r.interval[0]) for r in visible_rows)
     rows = tuple(
         (
-            *([formats.clean(label(part)) for part in row.group] or ["all rows"]),
+            *(
+                [formats.clean(c.text(part)) for c, part in zip(declared, row.group, strict=True)]
+                or ["all rows"]
+            ),
             estimate,
             formats.open_interval(*row.interval),
         )

@@ -109,6 +109,16 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return next(o.name for o in self.statement.presentation.outputs if o.column is None)
 
     @property
+    def value_heading(self) -> str:
+        """The aggregate's column as tables and charts call it: with the label of what it measures."""
+        aggregate = self.statement.query.aggregate
+        name = aggregate.column or ""
+        column = self.schema.columns.get(name)
+        if column is None or self.value_name != str(aggregate):  # nothing declared, or named by the query
+            return self.value_name
+        return self.value_name.replace(f"({name}", f"({column.heading(name)}", 1)
+
+    @property
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers, as sentences: what was clamped, and which rows count."""
         return shaped_by([self.statement.query], self.schema, bought_quality(self._dataset))

@@ -64,7 +64,7 @@ def columns(schema: Schema) -> list[ColumnPayload]:
             sql_values=None if column.domain is None else [_sql_value(value) for value in column.domain],
             bounds=list(column.bounds) if column.bounds is not None and column.is_summable else None,
             bounds_text=_bounds_text(column),
-            description=column.description,
+            description=column.meaning,
         )
         for name, column in schema.columns.items()
     ]

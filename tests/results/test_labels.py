@@ -1,0 +1,84 @@
+"""Labels, units and what values stand for are shown to people; they change no request and no price."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import dpxplain as dpx
+from dpxplain.errors import SchemaError
+from dpxplain.model.schema import Schema
+
+ROWS = pa.table({"origin": ["EWR", "JFK"] * 50, "delay": [1.0, 3.0] * 50, "late": [True, False] * 50})
+LABELLED: dict[str, dict[str, Any]] = {
+    "origin": {"label": "Airport", "value_labels": {"JFK": "Kennedy"}, "description": "Of departure."},
+    "delay": {"label": "Departure delay", "unit": "minutes"},
+    "late": {"value_labels": {"true": "late", "false": "on time"}},
+}
+
+
+def declared(labels: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    columns = {
+        "origin": {"values": ["EWR", "JFK"]},
+        "delay": {"bounds": [0, 10], "edges": [0, 5, 10]},
+        "late": {"values": [True, False]},
+    }
+    return {
+        "table": {"name": "flights"},
+        "privacy": {"rho": 100},
+        "columns": {name: column | labels.get(name, {}) for name, column in columns.items()},
+    }
+
+
+def test_tables_and_charts_show_labels_units_and_what_values_stand_for(tmp_path):
+    with dpx.connect(ROWS, schema=declared(LABELLED), workspace=tmp_path) as session:
+        answer = session.query("SELECT origin, AVG(delay) FROM flights GROUP BY origin", rho=1)
+        for text in (str(answer), answer._repr_html_()):
+            assert "Airport" in text
+            assert "JFK (Kennedy)" in text
+            assert "AVG(Departure delay (minutes))" in text
+        assert "AVG(Departure delay (minutes))" in str(answer.chart().to_dict())
+        late = str(session.query("SELECT late, COUNT(*) FROM flights GROUP BY late", rho=1))
+        assert "True (late)" in late
+        assert "Departure delay (minutes)" in str(session.schema)
+        assert "Airport. Of departure." in str(session.schema)
+
+
+def test_names_given_in_the_query_win_and_exports_keep_the_sql_names(tmp_path):
+    with dpx.connect(ROWS, schema=declared(LABELLED), workspace=tmp_path) as session:
+        answer = session.query("SELECT origin AS o, AVG(delay) AS d FROM flights GROUP BY origin", rho=1)
+        assert "Airport" not in str(answer)
+        assert "Departure delay" not in str(answer).replace("Departure delay: ", "")
+        assert set(answer.records()[0]) >= {"o", "d"}
+        assert answer["JFK"].label == "JFK"
+
+
+def test_labels_change_neither_what_is_stored_nor_its_price(tmp_path):
+    sql = "SELECT origin, COUNT(*) FROM flights GROUP BY origin"
+    description = {"origin": {"description": "Of departure."}}
+    with dpx.connect(ROWS, schema=declared(description), workspace=tmp_path) as session:
+        before = session.query(sql, rho=1)
+    with dpx.connect(ROWS, schema=declared(LABELLED), workspace=tmp_path) as session:
+        after = session.query(sql, rho=1)
+    assert after.free
+    assert after["JFK"].estimate == before["JFK"].estimate
+    assert Schema.load(declared({})).fingerprint() == Schema.load(declared(LABELLED)).fingerprint()
+
+
+@pytest.mark.parametrize(("column", "key"), [("origin", "LGA"), ("delay", "5"), ("late", "True")])
+def test_a_label_for_a_value_that_is_not_declared_is_refused(column, key):
+    with pytest.raises(SchemaError, match="none of the declared values"):
+        Schema.load(declared({column: {"value_labels": {key: "x"}}}))
+
+
+def test_a_derived_column_has_labels_too():
+    late = {"expression": "CASE WHEN delay > 5 THEN 'yes' ELSE 'no' END", "value_labels": {"yes": "late"}}
+    schema = declared({})
+    schema["columns"]["is_late"] = late | {"label": "Late"}
+    column = Schema.load(schema).columns["is_late"]
+    assert column.text("yes") == "yes (late)"
+    schema["columns"]["is_late"] = late | {"value_labels": {"maybe": "?"}}
+    with pytest.raises(SchemaError, match="none of the declared values"):
+        Schema.load(schema)
