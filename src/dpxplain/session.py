@@ -14,8 +14,8 @@ from typing import Any
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.ledger import LEDGER_FILE, WORKSPACE
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import History
 from dpxplain.model.hardening import plain
@@ -236,8 +236,8 @@ class Session:
                 remedy="Ask the query again, or restore the schema it was asked under.",
             )
         if isinstance(release, AnswersRelease):
-            return planned.shown(Released(release, line, free=True))
-        return planned.shown(Released(release, line, free=True))
+            return planned.answer_of(Released(release, line, free=True))
+        return planned.answer_of(Released(release, line, free=True))
 
     def _refuse_other_version(self, number: int) -> None:
         """Says why an answer of another version of the data is not shown."""

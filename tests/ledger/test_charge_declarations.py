@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
+from dpxplain.ledger import LEDGER_FILE
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.ledger.place import LEDGER_FILE
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.schema import Schema
 

@@ -5,15 +5,13 @@ ask_commands      query, why, preview, prepare, compute
 explain_commands  explain, ratio
 account_commands  budget, history, quality
 demo              demo, sample
-schema_commands   schema init, schema check; schema_draft writes the drafted TOML, check_report prints a check
+schema_commands   schema init, schema check; schema_draft writes the drafted TOML
 data_commands     data
 serve_command     serve
 admin_commands    token, allow; admin_options has what these, audit and data share
 audit_commands    audit
-completion        what the shell offers after a Tab
-options           names, meaning and grouping of the options
-workspace         from options to a session; read_only opens one without the data
-group_names       from words on the command line to a question
+options           names, meaning and grouping of the options; what the shell offers after a Tab
+workspace         from options and words to a session and a question; read_only opens one without the data
 screen            printed results, prices, progress
 exits             errors as sentences, JSON and exit codes
 """

@@ -24,7 +24,7 @@ from dpxplain.cli.admin_options import (
 )
 from dpxplain.cli.screen import OUT, amount, note, show_json
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.place import DEFAULT_LEDGER
+from dpxplain.ledger import DEFAULT_LEDGER
 
 token_app = typer.Typer(rich_markup_mode="rich")
 allow_app = typer.Typer(rich_markup_mode="rich")

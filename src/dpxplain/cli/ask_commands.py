@@ -14,9 +14,8 @@ import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.explain_commands import preview_explanation
-from dpxplain.cli.group_names import AnswerChoice, TypedQuestion
 from dpxplain.cli.screen import Format, Progress, approve, present, suggest
-from dpxplain.cli.workspace import Place
+from dpxplain.cli.workspace import AnswerChoice, Place, TypedQuestion
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dpxplain.cli.admin_options import (
     show_help,
 )
 from dpxplain.cli.screen import OUT, note, show_json, warn
-from dpxplain.ledger.place import DEFAULT_LEDGER
+from dpxplain.ledger import DEFAULT_LEDGER
 from dpxplain.ledger.protocol import AuditReport
 
 audit_app = typer.Typer(rich_markup_mode="rich")

@@ -21,7 +21,7 @@ from dpxplain.cli.exits import BAD_REQUEST
 from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
 from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest, SourceError
-from dpxplain.ledger.place import LEDGER_FILE
+from dpxplain.ledger import LEDGER_FILE
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger

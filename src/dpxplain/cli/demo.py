@@ -45,7 +45,7 @@ def demo(
       [cyan]dpxplain demo --report why.html[/cyan]
     """
     from dpxplain.cli.explain_commands import check_writable
-    from dpxplain.cli.group_names import one_aggregate
+    from dpxplain.cli.workspace import one_aggregate
     from dpxplain.render.words import row_sentence
     from dpxplain.wire.payloads import answer_payload, explanation_payload, prepared_payload
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.group_names import AnswerChoice, TypedQuestion
 from dpxplain.cli.screen import Format, Progress, approve, note, present
-from dpxplain.cli.workspace import Place
+from dpxplain.cli.workspace import AnswerChoice, Place, TypedQuestion
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpxplain.errors import BadRequest
+from dpxplain.ledger import LEDGER_FILE
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.ledger.place import LEDGER_FILE
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry
 from dpxplain.model.schema import Schema

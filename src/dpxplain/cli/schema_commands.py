@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from dpxplain.cli import options as o
-from dpxplain.cli.completion import DEFAULT_SCHEMA
 from dpxplain.cli.exits import OK, WARNED
+from dpxplain.cli.options import DEFAULT_SCHEMA
 from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
 from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest
@@ -20,9 +21,11 @@ from dpxplain.errors import BadRequest
 if TYPE_CHECKING:
     from dpxplain.cli.schema_draft import Draft
     from dpxplain.model.schema import Column, Privacy, Schema
+    from dpxplain.results.check_warnings import SchemaWarning
     from dpxplain.results.schema_check import SchemaCheck
 
 schema_app = typer.Typer(rich_markup_mode="rich")
+_LONGEST = 400  # characters of TOML shown; --json has all of it
 
 
 @schema_app.callback(invoke_without_command=True)
@@ -151,9 +154,7 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
     if review is None:
         note("Checked by itself: neither --data nor table.source names data to check it against.")
         return
-    from dpxplain.cli.check_report import print_review
-
-    print_review(review)
+    _print_warnings(review)
     if review.fits:
         OUT.print(Text.assemble(("OK", "bold green"), f": {os.fspath(str(source))} fits the schema."))
 
@@ -228,3 +229,34 @@ def _check_payload(declared: Schema, source: object, review: SchemaCheck | None)
         "privacy": declared.privacy.model_dump() | {"in_words": privacy_in_words(declared.privacy)},
         "check": None if review is None else review.to_dict(),
     }
+
+
+def _print_warnings(review: SchemaCheck) -> None:
+    """Prints a table of shares, then each warning with its remedy and the TOML to change."""
+    from dpxplain.render.views_check import check_in_words, shares_grid
+    from dpxplain.results.schema_check import NOT_PRIVATE
+
+    warn(NOT_PRIVATE)
+    OUT.print()
+    grid = shares_grid(review)
+    troubled = {warning.where.removeprefix("columns.") for warning in review.warnings}
+    table = Table(title="How the rows fit", title_justify="left")
+    for column in grid.columns:
+        table.add_column(Text(column.name), justify=column.align)
+    for row in grid.rows:
+        style = "yellow" if row[0] in troubled else ""
+        table.add_row(*(Text(cell, "dim" if cell in ("-", "0") else style) for cell in row))
+    OUT.print(table)
+    OUT.print(check_in_words(review), style="bold green" if review.fits else "bold yellow")
+    for place, warning in enumerate(review.warnings, 1):
+        _print_warning(place, warning)
+
+
+def _print_warning(place: int, warning: SchemaWarning) -> None:
+    OUT.print()
+    OUT.print(Text(f"{place}. {warning.where}", "bold yellow"))
+    OUT.print(Padding(Text(warning.message), (0, 0, 0, 3), expand=False))
+    OUT.print(Padding(Text(warning.remedy, "italic"), (0, 0, 0, 3), expand=False))
+    if warning.toml:
+        toml = warning.toml if len(warning.toml) <= _LONGEST else f"{warning.toml[:_LONGEST]} ..."
+        OUT.print(Padding(Text(toml, "cyan"), (0, 0, 0, 7), expand=False))

@@ -10,7 +10,7 @@ import typer
 from dpxplain.cli import options as o
 from dpxplain.cli.screen import ERR, emit, note
 from dpxplain.errors import BadRequest
-from dpxplain.ledger.place import LEDGER_FILE, WORKSPACE
+from dpxplain.ledger import LEDGER_FILE, WORKSPACE
 
 
 def serve(

@@ -110,11 +110,11 @@ class ExpressionSQL:
             units = f"CAST({units_column(self.schema, name)} AS DOUBLE)"
             return f"({units} * {_double(step.numerator)} / {_double(step.denominator)})"
         value = value_column(self.schema, name)
-        shown = f"make_timestamp(CAST({value} AS BIGINT))" if column.is_temporal else value
+        typed = f"make_timestamp(CAST({value} AS BIGINT))" if column.is_temporal else value
         if column.edges is None or column.bounds is not None:
-            return shown  # clamped to its bounds
+            return typed  # clamped to its bounds
         low, high = (position(e) if column.is_temporal else e for e in (column.edges[0], column.edges[-1]))
-        return f"CASE WHEN {value} > {_double(low)} AND {value} <= {_double(high)} THEN {shown} END"
+        return f"CASE WHEN {value} > {_double(low)} AND {value} <= {_double(high)} THEN {typed} END"
 
     def _call(self, node: Call) -> str:
         if node.function == "round":

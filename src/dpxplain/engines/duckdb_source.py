@@ -48,8 +48,9 @@ def open_connection(memory: str | None = None) -> duckdb.DuckDBPyConnection:
     """A database in memory. What runs out of memory fails instead of writing rows to a temporary file."""
     settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
     connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
-    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
-    if shown and shown[0]:  # elsewhere it cannot even be set: a notebook without ipywidgets refuses
+    progress_bar = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
+    # Where it is off it cannot even be set: a notebook without ipywidgets refuses.
+    if progress_bar and progress_bar[0]:
         connection.execute("SET enable_progress_bar = false")  # it would be drawn into results on stdout
     connection.execute("SET TimeZone = 'UTC'")  # not the computer's: answers must not depend on it
     return connection
@@ -79,44 +80,46 @@ def open_source(
         return OpenedSource(connection.table("given"), untyped=untyped)
 
 
-def _open_files(connection: duckdb.DuckDBPyConnection, found: SourceFiles, table: str | None) -> OpenedSource:
-    name = found.files[0] if len(found.files) == 1 else f"One of {len(found.files)} files"
+def _open_files(
+    connection: duckdb.DuckDBPyConnection, source: SourceFiles, table: str | None
+) -> OpenedSource:
+    name = source.files[0] if len(source.files) == 1 else f"One of {len(source.files)} files"
     unreadable = SourceError(
-        f"{name} cannot be read.", remedy=f"Is it a whole {_FILE_NAMES[found.kind]} file?"
+        f"{name} cannot be read.", remedy=f"Is it a whole {_FILE_NAMES[source.kind]} file?"
     )
     with quiet(unreadable):
-        if found.kind == "parquet":
-            return OpenedSource(connection.read_parquet(list(found.files)), found.files)
-        if found.kind == "csv":
-            relation, delimiter = open_csv(connection, found.files)
+        if source.kind == "parquet":
+            return OpenedSource(connection.read_parquet(list(source.files)), source.files)
+        if source.kind == "csv":
+            relation, delimiter = open_csv(connection, source.files)
             return OpenedSource(
                 relation,
-                found.files,
+                source.files,
                 untyped=frozenset(relation.columns),
-                check_rows=lambda: check_csv(relation, found.files, delimiter),
+                check_rows=lambda: check_csv(relation, source.files, delimiter),
             )
-        if found.kind == "json lines":
-            relation = open_json_lines(connection, found.files)
-            return OpenedSource(relation, found.files, untyped=frozenset(relation.columns))
-        if found.kind == "arrow":
-            connection.register("given", read_arrow(found.files))
-            return OpenedSource(connection.table("given"), found.files)
-        return _open_database(connection, found, table)
+        if source.kind == "json lines":
+            relation = open_json_lines(connection, source.files)
+            return OpenedSource(relation, source.files, untyped=frozenset(relation.columns))
+        if source.kind == "arrow":
+            connection.register("given", read_arrow(source.files))
+            return OpenedSource(connection.table("given"), source.files)
+        return _open_database(connection, source, table)
 
 
 def _open_database(
-    connection: duckdb.DuckDBPyConnection, found: SourceFiles, table: str | None
+    connection: duckdb.DuckDBPyConnection, source: SourceFiles, table: str | None
 ) -> OpenedSource:
     """A table of a DuckDB file, attached read-only until the source is released."""
-    if Path(f"{found.files[0]}.wal").exists():
+    if Path(f"{source.files[0]}.wal").exists():
         # It holds rows that neither size nor content of the file itself shows.
         raise SourceError(
-            f"{found.files[0]} has changes that are not written into the file yet.",
+            f"{source.files[0]} has changes that are not written into the file yet.",
             remedy="Close the program that writes to it, or run CHECKPOINT there.",
         )
-    path = found.files[0].replace("'", "''")
+    path = source.files[0].replace("'", "''")
     in_use = SourceError(
-        f"{found.files[0]} is not a DuckDB file that can be opened now.",
+        f"{source.files[0]} is not a DuckDB file that can be opened now.",
         remedy="If this program has it open, pass its connection or relation; another program must close it.",
     )
     with quiet(in_use):
@@ -128,10 +131,10 @@ def _open_database(
         "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'attached' AND NOT internal"
     ).fetchall()
     schema, name = _chosen_table(
-        found.files[0], [*map(_pair, tables), *map(_pair, views)], found.table, table
+        source.files[0], [*map(_pair, tables), *map(_pair, views)], source.table, table
     )
     if (schema, name) in map(_pair, views):
-        raise _view(found.files[0], name)
+        raise _view(source.files[0], name)
     qualified = ".".join('"' + part.replace('"', '""') + '"' for part in ("attached", schema, name))
 
     def detach() -> None:
@@ -139,7 +142,7 @@ def _open_database(
 
     return OpenedSource(
         connection.sql(f"FROM {qualified}"),
-        found.files,
+        source.files,
         release=detach,
     )
 

@@ -1,0 +1,8 @@
+"""Budgets, charges, releases, tokens and jobs, in SQLite or PostgreSQL.
+
+The default place of the file is the same for the library, the commands and the server.
+"""
+
+WORKSPACE = ".dpxplain"  # of the current folder; for a server, of its configuration's folder
+LEDGER_FILE = "ledger.sqlite"
+DEFAULT_LEDGER = f"{WORKSPACE}/{LEDGER_FILE}"

@@ -191,8 +191,8 @@ def _no_turnstile(name: str) -> SourceError:
 def _exists(connection: sa.Connection) -> bool:
     # Read from the catalogue itself: to_regclass answers from a cache, which does not notice what another
     # process has made while we waited for the advisory lock.
-    found = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'dpxplain' AND tablename = 'turnstile'"
-    return connection.exec_driver_sql(found).one_or_none() is not None
+    query = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'dpxplain' AND tablename = 'turnstile'"
+    return connection.exec_driver_sql(query).one_or_none() is not None
 
 
 def _create(connection: sa.Connection) -> None:

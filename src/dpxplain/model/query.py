@@ -220,11 +220,11 @@ class Statement:
     @property
     def is_computed(self) -> bool:
         """Whether anything is computed group by group from what is released."""
-        shown = self.presentation
-        keys = (key.output for key in shown.order)
+        presentation = self.presentation
+        keys = (key.output for key in presentation.order)
         return (
-            shown.having is not None
-            or any(output.formula is not None for output in shown.values)
+            presentation.having is not None
+            or any(output.formula is not None for output in presentation.values)
             or any(not isinstance(key, int) for key in keys)
         )
 

@@ -224,17 +224,17 @@ def _unpack_lines(text: str) -> tuple[ExplanationLine, ...]:
     numbers = _unpack(text)
     if len(numbers) % 10:
         raise _damaged()
-    told, predicate, influence, low, high, first, last, gap, gap_low, gap_high = numbers.reshape(10, -1)
+    has_gap, predicate, influence, low, high, first, last, gap, gap_low, gap_high = numbers.reshape(10, -1)
     ranks = zip(first.astype(np.int64).tolist(), last.astype(np.int64).tolist(), strict=True)
     columns = (
         predicate.astype(np.int64).tolist(),
         influence.tolist(),
         zip(low.tolist(), high.tolist(), strict=True),
         ranks,
-        [value if known else None for value, known in zip(gap.tolist(), told.tolist(), strict=True)],
+        [value if known else None for value, known in zip(gap.tolist(), has_gap.tolist(), strict=True)],
         [
             (least, most) if known else None
-            for least, most, known in zip(gap_low.tolist(), gap_high.tolist(), told.tolist(), strict=True)
+            for least, most, known in zip(gap_low.tolist(), gap_high.tolist(), has_gap.tolist(), strict=True)
         ],
     )
     return tuple(ExplanationLine(*line) for line in zip(*columns, strict=True))

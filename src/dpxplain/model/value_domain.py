@@ -304,14 +304,14 @@ def truncated_domain(domain: ValueDomain, unit: Unit) -> ValueDomain | None:
     is_timestamp = unit in SUBDAY_UNITS
     kind: Kind = "timestamp" if is_timestamp else "date"
 
-    def shown(moment: datetime) -> date:
+    def typed(moment: datetime) -> date:
         return moment if is_timestamp else moment.date()
 
     if domain.values is not None:
-        return mapped(domain, kind, lambda moment: shown(truncated(midnight(moment), unit)))
+        return mapped(domain, kind, lambda moment: typed(truncated(midnight(moment), unit)))
     beginnings = []
     for moment in _beginnings(midnight(domain.low), midnight(domain.high), unit):
-        beginnings.append(shown(moment))
+        beginnings.append(typed(moment))
         if len(beginnings) > MOST_VALUES:
             return None
     return listed(kind, beginnings)

@@ -87,7 +87,7 @@ class SharedMeasurement:
     def _shares(self) -> Shares:
         if not self._columns and not self._counts_rows:
             return Shares(0.0, (), (), ())
-        asked = tuple(
+        columns = tuple(
             AskedColumn(
                 "count" in self._kinds(name),
                 self._offsets(name),
@@ -96,7 +96,7 @@ class SharedMeasurement:
             )
             for name in self._columns
         )
-        return allocate(asked, counts_rows=self._counts_rows)
+        return allocate(columns, counts_rows=self._counts_rows)
 
     def _offsets(self, column: str) -> tuple[float, ...]:
         kinds = self._kinds(column)
@@ -237,15 +237,15 @@ class SharedMeasurement:
 
     def _query_of(self, column: str | None) -> Query:
         """The query whose pass counts the column's values and adds them up; one of those asked, if it can."""
-        asked = [
+        queries = [
             query
             for query in self.queries
             if query.aggregate.column == column and query.aggregate.kind not in ("persons", "quantile")
         ]
-        summed = [query for query in asked if query.aggregate.kind in ("sum", "avg")]
-        if summed or all(query.aggregate.kind == "count" for query in asked):
-            return [*summed, *asked][0]
-        return replace(asked[0], aggregate=Aggregate("avg", column))
+        summed = [query for query in queries if query.aggregate.kind in ("sum", "avg")]
+        if summed or all(query.aggregate.kind == "count" for query in queries):
+            return [*summed, *queries][0]
+        return replace(queries[0], aggregate=Aggregate("avg", column))
 
     def _release(
         self, query: Query, values: Mapping[str, FloatArray], scales: Mapping[str, float], private: bool

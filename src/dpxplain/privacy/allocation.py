@@ -105,27 +105,27 @@ class _Design:
     def gains(self, shares: FloatArray) -> FloatArray:
         """−∂/∂share of the mean log variance; at the optimum 1 wherever the share is not 0."""
         covariance = self.covariance(shares)
-        slope, asked = np.zeros_like(shares), 0
+        slope, aggregates = np.zeros_like(shares), 0
         if self.counts_rows:
             slope += self._fall(covariance, 0) / covariance[0, 0]
-            asked += 1
+            aggregates += 1
         for place, column in enumerate(self.columns, start=1):
             fall, variance = self._fall(covariance, place), covariance[place, place]
             if column.counted:
                 slope += fall / variance
-                asked += 1
+                aggregates += 1
             for offset in column.offsets:
                 own = np.zeros_like(shares)
                 own[place + self.size] = 1.0 / shares[place + self.size] ** 2
                 slope += (own + offset * fall) / (1.0 / shares[place + self.size] + offset * variance)
-                asked += 1
+                aggregates += 1
             if column.squared:
                 total, square = shares[place + self.size], shares[place + 2 * self.size]
                 own = np.zeros_like(shares)
                 own[place + self.size], own[place + 2 * self.size] = 1.0 / total**2, 0.25 / square**2
                 slope += (own + 0.25 * fall) / (1.0 / total + 0.25 / square + 0.25 * variance)
-                asked += 1
-        return np.where(shares > 0.0, slope / asked, 0.0)
+                aggregates += 1
+        return np.where(shares > 0.0, slope / aggregates, 0.0)
 
     def _fall(self, covariance: FloatArray, place: int) -> FloatArray:
         """−∂ variance/∂share of one estimated count."""

@@ -142,14 +142,14 @@ def _of_what(explanation: Explanation) -> Markup:
 def _answer(question: QuestionLike) -> Markup:
     answer = question.answer
     assert isinstance(answer, Answer)
-    asked = {answer.groups.key(index) for index in question.contrast.groups}
-    visible_rows = _visible_groups(answer, asked)
+    of_question = {answer.groups.key(index) for index in question.contrast.groups}
+    visible_rows = _visible_groups(answer, of_question)
     alt = f"{answer.value_name} of each group with its interval; the table below has the numbers."
     return _section(
         "The answer",
         el("pre", el("code", answer.sql.strip())),
         _figure(
-            lambda width: charts.answer_chart(answer, rows=visible_rows, highlight=asked, width=width),
+            lambda width: charts.answer_chart(answer, rows=visible_rows, highlight=of_question, width=width),
             alt,
             "Released values, the groups of the question in colour.",
         ),
@@ -159,12 +159,12 @@ def _answer(question: QuestionLike) -> Markup:
     )
 
 
-def _visible_groups(answer: Answer, asked: set[Any]) -> list[AnswerRow]:
+def _visible_groups(answer: Answer, of_question: set[Any]) -> list[AnswerRow]:
     """The first groups, and those asked about wherever they are; LIMIT may even have hidden them."""
     visible_rows = list(answer.rows[:MOST_GROUPS])
     present = {row.group for row in visible_rows}
-    listed = [row for row in answer.rows[MOST_GROUPS:] if row.group in asked]
-    hidden = asked - present - {row.group for row in listed}
+    listed = [row for row in answer.rows[MOST_GROUPS:] if row.group in of_question]
+    hidden = of_question - present - {row.group for row in listed}
     return visible_rows + listed + [answer[key] for key in sorted(hidden, key=str)]
 
 

@@ -53,14 +53,14 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
 
     An answer of several aggregates is asked about one of them.
     """
-    asked = query_code(place, sql, rho)
+    query = query_code(place, sql, rho)
     about = f"answer[{request['of']!r}]" if several else "answer"
     named = {name: value for name, value in request["family"].items() if value not in (None, [])}
     options = {"k": request["k"], "rho": request["rho"], "mechanism": request["mechanism"], **named}
     if request["split"] is not None:
         options["split"] = tuple(request["split"])
     written = ", ".join(f"{name}={value!r}" for name, value in options.items())
-    python = asked["python"].removesuffix("print(answer)\n")
+    python = query["python"].removesuffix("print(answer)\n")
     python += f"question = {about}.why({_groups_python(request)})\n"
     python += f"table = question.explain({written})\nprint(table)\n"
     words = ["explain", *place.words, *_groups_words(request), "--rho", repr(request["rho"])]
@@ -70,7 +70,7 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
         words += [word for text in values for word in (f"--{name}", text)]
     if several:
         words += ["--of", request["of"]]
-    return Code(python=python, cli=f"{asked['cli']}\n{_line(*words)}")
+    return Code(python=python, cli=f"{query['cli']}\n{_line(*words)}")
 
 
 def _text(sql: str) -> str:

@@ -32,19 +32,19 @@ def cost(total: float, spends: Sequence[Spend], free: bool = False) -> str:
     return f"Cost: {rho(total)}{split}"
 
 
-def price(asked: Price) -> tuple[str, ...]:
+def price(quote: Price) -> tuple[str, ...]:
     """What a preview says first: the cost, and what would be left."""
-    if asked.free and not asked.rho:
+    if quote.free and not quote.rho:
         return ("Free: this answer was prepared before, so every why on it costs nothing.",)
-    if asked.free:
+    if quote.free:
         return ("Already asked: free. The stored release answers it.",)
-    if not asked.affordable:
+    if not quote.affordable:
         return (
-            cost(asked.rho, asked.spends),
-            f"That is more than the {rho(asked.remaining)} left: it would be refused.",
+            cost(quote.rho, quote.spends),
+            f"That is more than the {rho(quote.remaining)} left: it would be refused.",
         )
-    left = f"{rho(asked.remaining)} is left now, {rho(asked.remaining_after)} afterwards."
-    return (cost(asked.rho, asked.spends), left)
+    left = f"{rho(quote.remaining)} is left now, {rho(quote.remaining_after)} afterwards."
+    return (cost(quote.rho, quote.spends), left)
 
 
 def counted(count: int, noun: str) -> str:

@@ -120,17 +120,17 @@ def computed_answer(text: str, measured: Sequence[Answer]) -> FormulaAnswer | No
     first = measured[0]
     table = quoted_name(first.schema.table.name)
     try:
-        asked = parse(f"SELECT {text}\n FROM {table}", first.schema)
+        statement = parse(f"SELECT {text}\n FROM {table}", first.schema)
     except QueryRefused:
         return None
-    known = [part.statement.query.aggregate for part in measured]
-    values = asked.presentation.values
-    is_value = len(values) == len(asked.presentation.outputs) == 1 and asked.query.where is None
-    wanted = [query.aggregate for query in asked.queries]
-    if not is_value or any(aggregate not in known for aggregate in wanted):
+    available = [part.statement.query.aggregate for part in measured]
+    values = statement.presentation.values
+    is_value = len(values) == len(statement.presentation.outputs) == 1 and statement.query.where is None
+    aggregates = [query.aggregate for query in statement.queries]
+    if not is_value or any(aggregate not in available for aggregate in aggregates):
         return None
-    formula = renumbered(values[0].value, [known.index(aggregate) for aggregate in wanted])
-    whole = replace(first.statement, more=tuple(known[1:]))
-    output = Output(formula_text(formula, list(map(str, known))), None, -1, formula, values[0].digits)
-    shown = [first.groups.find(row.group) for row in first.rows]
-    return FormulaAnswer(output, whole, measured, shown)
+    formula = renumbered(values[0].value, [available.index(aggregate) for aggregate in aggregates])
+    whole = replace(first.statement, more=tuple(available[1:]))
+    output = Output(formula_text(formula, list(map(str, available))), None, -1, formula, values[0].digits)
+    order = [first.groups.find(row.group) for row in first.rows]
+    return FormulaAnswer(output, whole, measured, order)

@@ -61,18 +61,18 @@ class PlannedQuery(Frozen):
         """The stored answer, if the identical query was asked before. Free."""
         if isinstance(self.plan, QueriesPlan):
             several = self._dataset.find(self.plan)
-            return None if several is None else self.shown(several)
+            return None if several is None else self.answer_of(several)
         stored = self._dataset.find(self.plan)
-        return None if stored is None else self.shown(stored)
+        return None if stored is None else self.answer_of(stored)
 
     def run(self, dataset: OpenDataset | None = None) -> Answer | Answers:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
         dataset = dataset or self._dataset
         if isinstance(self.plan, QueriesPlan):
-            return self.shown(dataset.find_or_measure(self.plan, self.request))
-        return self.shown(dataset.find_or_measure(self.plan, self.request))
+            return self.answer_of(dataset.find_or_measure(self.plan, self.request))
+        return self.answer_of(dataset.find_or_measure(self.plan, self.request))
 
-    def shown(self, released: Released[AnswerRelease] | Released[AnswersRelease]) -> Answer | Answers:
+    def answer_of(self, released: Released[AnswerRelease] | Released[AnswersRelease]) -> Answer | Answers:
         """The release as the statement shows it."""
         if self.statement.is_table:
             return Answers(self.statement, released, self._dataset, confidence=self.confidence)

@@ -137,20 +137,20 @@ def _measured(query: Query, schema: Schema, quality: QualityLike | None) -> Iter
     if query.aggregate.column is None:
         return
     name, column = query.aggregate.column, schema.column(query.aggregate.column)
-    shown = clean(name)
+    clean_name = clean(name)
     is_count = query.aggregate.kind == "count"
     if column.expression is not None:
-        yield f"Rows where {shown} is NULL are {'not counted' if is_count else 'left out'}."
+        yield f"Rows where {clean_name} is NULL are {'not counted' if is_count else 'left out'}."
         return
     if column.values is not None:
         share = _outside(quality, name, column)
-        yield f"Rows with an undeclared {shown} are not counted, nor is NULL{share}."
+        yield f"Rows with an undeclared {clean_name} are not counted, nor is NULL{share}."
         return
     if column.bounds is not None and not is_count:
         low, high = _ends(column)
-        yield f"Values of {shown} below {low} or above {high} count as {low} or {high}."
+        yield f"Values of {clean_name} below {low} or above {high} count as {low} or {high}."
         if column.step is not None:
-            yield f"Values of {shown} are rounded to {_multiples(column.step)}."
+            yield f"Values of {clean_name} are rounded to {_multiples(column.step)}."
         if quality is not None:
             below, above = (percent(*quality.share(name, "bounds", end)) for end in ("below", "above"))
             yield (
@@ -160,7 +160,7 @@ def _measured(query: Query, schema: Schema, quality: QualityLike | None) -> Iter
     share = ""
     if quality is not None and column.is_summable:
         share = f" ({percent(*quality.share(name, 'bounds', 'null'))} of all rows)"
-    yield f"Rows whose {shown} is NULL or NaN are {'not counted' if is_count else 'left out'}{share}."
+    yield f"Rows whose {clean_name} is NULL or NaN are {'not counted' if is_count else 'left out'}{share}."
 
 
 def _grouped(query: Query, schema: Schema, quality: QualityLike | None) -> Iterator[str]:
@@ -195,16 +195,16 @@ def _filtered(query: Query, schema: Schema, quality: QualityLike | None) -> Iter
     null_tests = _null_tests(query.where)
     names = filter_columns(query.where)
     for name in (declared for declared in schema.columns if declared in names):
-        column, shown = schema.column(name), clean(name)
+        column, clean_name = schema.column(name), clean(name)
         if column.bounds is not None and column.is_numeric:
             low, high = _ends(column)
             rounding = "" if column.step is None else f" and rounded to {_multiples(column.step)}"
-            yield f"WHERE compares {shown} after it is clamped to {low} to {high}{rounding}."
+            yield f"WHERE compares {clean_name} after it is clamped to {low} to {high}{rounding}."
         elif column.values is not None and name in null_tests and None not in (column.domain or ()):
-            yield f"In WHERE, an undeclared {shown} reads as NULL{_outside(quality, name, column)}."
+            yield f"In WHERE, an undeclared {clean_name} reads as NULL{_outside(quality, name, column)}."
         elif column.values is not None:
             share = _outside(quality, name, column)
-            yield f"In WHERE, an undeclared {shown} meets neither a condition nor its opposite{share}."
+            yield f"In WHERE, an undeclared {clean_name} meets neither a condition nor its opposite{share}."
 
 
 def _null_tests(node: Filter | None) -> set[str]:

@@ -72,9 +72,9 @@ def columns(schema: Schema) -> list[ColumnPayload]:
 
 def examples(schema: Schema) -> list[Example]:
     """Questions that the schema can answer; no group in them was picked by looking at the data."""
-    found: list[Example] = []
+    questions: list[Example] = []
     if schema.table.name == "adult" and {"marital_status", "high_income"} <= schema.columns.keys():
-        found.append(
+        questions.append(
             _example(
                 "Why do married people earn more?",
                 _select("marital_status", "AVG(high_income)", schema),
@@ -84,15 +84,15 @@ def examples(schema: Schema) -> list[Example]:
         )
     grouping = _easiest_to_group(schema)
     if grouping is None:
-        return found
+        return questions
     two = [label(value) for value in schema.domain(grouping)[:2]]
     sql = _select(grouping, "COUNT(*)", schema)
-    found.append(_example(f"How many rows by {grouping}?", sql, two, schema))
+    questions.append(_example(f"How many rows by {grouping}?", sql, two, schema))
     measured = next((n for n, c in schema.columns.items() if c.is_summable and n != grouping), None)
     if measured is not None:
         sql = _select(grouping, f"AVG({sql_name(measured)})", schema)
-        found.append(_example(f"Does {measured} differ by {grouping}?", sql, two, schema))
-    return found
+        questions.append(_example(f"Does {measured} differ by {grouping}?", sql, two, schema))
+    return questions
 
 
 def _example(title: str, sql: str, groups: list[str], schema: Schema) -> Example:

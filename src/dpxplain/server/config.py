@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
-from dpxplain.ledger.place import DEFAULT_LEDGER, LEDGER_FILE
+from dpxplain.ledger import DEFAULT_LEDGER, LEDGER_FILE
 from dpxplain.model.spelling import unknown_key
 
 LEDGER_VARIABLE = "DPXPLAIN_LEDGER"

@@ -90,7 +90,7 @@ def _relation(select: exp.Expr, scope: Scope, known: Relations) -> Relation:
     inside = replace(scope, qualifiers=_qualifiers(clause.this))
     columns: dict[str, exp.Expr] = {}
     for item in select.expressions:
-        for name, expression in _shown(item, relation, inside):
+        for name, expression in _columns_of_item(item, relation, inside):
             if name.casefold() in {known.casefold() for known in columns}:
                 remedy = "Remove it, or give it another name with AS."
                 raise scope.refuse(f"The name {name} is selected twice.", remedy, item)
@@ -153,7 +153,7 @@ def _qualifiers(table: exp.Expr) -> tuple[str, ...]:
     return tuple(name for name in (table.alias, own) if name)
 
 
-def _shown(item: exp.Expr, relation: Relation, scope: Scope) -> Iterator[tuple[str, exp.Expr]]:
+def _columns_of_item(item: exp.Expr, relation: Relation, scope: Scope) -> Iterator[tuple[str, exp.Expr]]:
     """The columns that one item of a subquery's SELECT list stands for."""
     inner = item.unalias().unnest()
     if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):

@@ -12,7 +12,7 @@ from dpxplain.wire.shapes import FormFilter, FormMeasure, QueryForm
 
 def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
     """The form that asks the same, or None where SQL says more than a form can: OR, ORDER BY, expressions."""
-    query, shown = statement.query, statement.presentation
+    query, presentation = statement.query, statement.presentation
     aggregates = [query.aggregate for query in statement.queries]
     plain = [*query.group_by, *map(str, aggregates)]
     columns = {*query.group_by, *(a.column for a in aggregates if a.column), *filter_columns(query.where)}
@@ -22,10 +22,10 @@ def query_form(statement: Statement, schema: Schema) -> QueryForm | None:
     if (
         statement.is_computed
         or not all(aggregate.has_influence for aggregate in aggregates)
-        or any(output.digits is not None for output in shown.values)
-        or shown.order
-        or shown.limit is not None
-        or [o.name for o in shown.outputs] != plain
+        or any(output.digits is not None for output in presentation.values)
+        or presentation.order
+        or presentation.limit is not None
+        or [o.name for o in presentation.outputs] != plain
         or filters is None
     ):
         return None

@@ -108,11 +108,6 @@ def discrete_gaussian(scale: float, count: int, words: Words = system_words) -> 
     return sample(_gaussian_law(scale), count, words)
 
 
-def discrete_laplace(scale: float, count: int, words: Words = system_words) -> Integers:
-    """Independent samples of the discrete Laplace law."""
-    return sample(LaplaceLaw(scale), count, words)
-
-
 def sample(law: Law, count: int, words: Words) -> Integers:
     """Rounds of candidates; the first `count` that are kept. How many rounds tells nothing of them."""
     pieces: list[Integers] = [np.empty(0, dtype=np.int64)]
