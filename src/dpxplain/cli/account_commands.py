@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import OUT, Progress, approve, note, present, show, show_json
+from dpxplain.cli.screen import OUT, Progress, approved, note, present, show, show_json
 from dpxplain.cli.workspace import Place
 
 
@@ -63,15 +63,13 @@ def quality(
     Example:
       [cyan]dpxplain quality --rho 0.05[/cyan]
     """
-    from dpxplain.wire.payloads import preview_payload, quality_payload
+    from dpxplain.wire.payloads import quality_payload
 
     progress = Progress()
     with place.read_only_session() as session:
         preview = session.preview_quality(rho, confidence=confidence)
-        if dry_run:
-            present(preview, lambda: preview_payload(preview), output.form)
-            return
-    approve(preview.price, yes=yes, format=output.form)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        return
     with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
         with progress.running("Counting"):
             measured = session.quality(rho, confidence=confidence)

@@ -14,7 +14,7 @@ import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.explain_commands import preview_explanation
-from dpxplain.cli.screen import Format, Progress, approve, present, suggest
+from dpxplain.cli.screen import Format, Progress, approved, present, suggest
 from dpxplain.cli.workspace import AnswerChoice, Place, TypedQuestion
 from dpxplain.errors import BadRequest
 
@@ -40,16 +40,14 @@ def query(
     Example:
       [cyan]dpxplain query "SELECT sex, COUNT(*) FROM adult GROUP BY sex" --rho 0.1[/cyan]
     """
-    from dpxplain.wire.payloads import answer_payload, preview_payload
+    from dpxplain.wire.payloads import answer_payload
 
     progress = Progress()
     sql = sys.stdin.read() if sql == "-" else sql
     with place.read_only_session() as session:
         preview = session.preview(sql, rho, confidence=confidence)
-        if dry_run:
-            present(preview, lambda: preview_payload(preview), output.form)
-            return
-    approve(preview.price, yes=yes, format=output.form)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        return
     is_stored = preview.price.free and not curator
     with (
         place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)
@@ -162,15 +160,13 @@ def prepare(
       [cyan]dpxplain prepare --rho 0.02[/cyan]
       [cyan]dpxplain prepare --rho 0.1 --answer 3 --exclude relationship --dry-run[/cyan]
     """
-    from dpxplain.wire.payloads import prepared_payload, preview_payload
+    from dpxplain.wire.payloads import prepared_payload
 
     progress, arguments = Progress(), family.arguments(place.declared)
     with place.read_only_session() as session:
         preview = choice.find(session, place).preview_prepare(rho, **arguments)
-        if dry_run:
-            present(preview, lambda: preview_payload(preview), output.form)
-            return
-    approve(preview.price, yes=yes, format=output.form)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        return
     with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
         with progress.running("Preparing"):
             answer = choice.find(session, place)

@@ -64,7 +64,7 @@ for name, commands in {
 def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --version: as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The version, or this text, as JSON.")] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="On an unforeseen error, show its kind and place.")
     ] = False,
@@ -87,7 +87,8 @@ def root(
         else:
             typer.echo(f"dpxplain {__version__}")
     elif context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        with _help_as_json(as_json):
+            typer.echo(context.get_help())
 
 
 def main() -> NoReturn:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import Format, Progress, approve, note, present
+from dpxplain.cli.screen import Format, Progress, approve, approved, note, present
 from dpxplain.cli.workspace import AnswerChoice, Place, TypedQuestion
 from dpxplain.errors import BadRequest
 
@@ -49,7 +49,7 @@ def explain(
       [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
       [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
     """
-    from dpxplain.wire.payloads import explanation_payload, preview_payload
+    from dpxplain.wire.payloads import explanation_payload
 
     progress = Progress()
     typed = TypedQuestion(groups or (), choice, confidence, weight or (), at_least, method)
@@ -59,10 +59,8 @@ def explain(
         check_writable(Path(report))  # before spending, not after
     with place.read_only_session() as session:
         preview = preview_explanation(typed.ask(session, place), rho, **arguments)
-        if dry_run:
-            present(preview, lambda: preview_payload(preview), output.form)
-            return
-    approve(preview.price, yes=yes, format=output.form)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        return
     is_stored = preview.price.free and not curator
     with (
         place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)

@@ -168,6 +168,17 @@ def price_in_words(price: Price) -> str:
     )
 
 
+def approved(preview: Any, *, dry_run: bool, yes: bool, format: Format) -> bool:
+    """Whether the command goes on: --dry-run only presents the preview, otherwise its price is approved."""
+    if dry_run:
+        from dpxplain.wire.payloads import preview_payload
+
+        present(preview, lambda: preview_payload(preview), format)
+        return False
+    approve(preview.price, yes=yes, format=format)
+    return True
+
+
 def approve(price: Price, *, yes: bool, format: Format) -> None:
     """Prints the price and, at a terminal, asks for confirmation.
 

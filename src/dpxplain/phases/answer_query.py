@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,8 +34,32 @@ class ExpectedNoise:
     squares_scale: float | None = None
 
 
+class _MeasurementPlan(ABC):
+    """What the plans of one and of several aggregates have in common."""
+
+    rho: float
+
+    @property
+    @abstractmethod
+    def measurement(self) -> SharedMeasurement: ...
+
+    @abstractmethod
+    def key(self, dataset: OpenDataset) -> str: ...
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.measurement.spends
+
+    def expected(self, query: Query) -> ExpectedNoise:
+        return ExpectedNoise(query, *self.measurement.expected_noise(query))
+
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        """The whole ρ at once: nothing is read before all of it is reserved."""
+        return Charge("query", self.key(dataset), request, self.rho, self.spends)
+
+
 @dataclass(frozen=True)
-class QueryPlan:
+class QueryPlan(_MeasurementPlan):
     """What an answer will cost and how noisy it will be, from public quantities only."""
 
     query: Query
@@ -45,19 +70,9 @@ class QueryPlan:
     def measurement(self) -> SharedMeasurement:
         return SharedMeasurement((self.query,), self.rho, self.schema)
 
-    @property
-    def spends(self) -> tuple[Spend, ...]:
-        return self.measurement.spends
-
-    def expected(self, query: Query) -> ExpectedNoise:
-        return ExpectedNoise(query, *self.measurement.expected_noise(query))
-
     def key(self, dataset: OpenDataset) -> str:
         """How the answer is shown is not part of its identity."""
         return dataset.request_key("query", self.query, self.rho)
-
-    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
-        return Charge("query", self.key(dataset), request, self.rho, self.spends)
 
     def read(self, text: str) -> AnswerRelease:
         return AnswerRelease.from_json(text)
@@ -68,7 +83,7 @@ class QueryPlan:
 
 
 @dataclass(frozen=True)
-class QueriesPlan:
+class QueriesPlan(_MeasurementPlan):
     """What several aggregates of one SELECT cost together, and how noisy each will be (docs/adr/0016)."""
 
     queries: tuple[Query, ...]  # in canonical order
@@ -79,20 +94,9 @@ class QueriesPlan:
     def measurement(self) -> SharedMeasurement:
         return SharedMeasurement(self.queries, self.rho, self.schema)
 
-    @property
-    def spends(self) -> tuple[Spend, ...]:
-        return self.measurement.spends
-
-    def expected(self, query: Query) -> ExpectedNoise:
-        return ExpectedNoise(query, *self.measurement.expected_noise(query))
-
     def key(self, dataset: OpenDataset) -> str:
         """The order of the aggregates is not part of its identity."""
         return dataset.request_key("queries", self.queries, self.rho)
-
-    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
-        """The whole ρ at once: nothing is read before all of it is reserved."""
-        return Charge("query", self.key(dataset), request, self.rho, self.spends)
 
     def read(self, text: str) -> AnswersRelease:
         return AnswersRelease.from_json(text)
