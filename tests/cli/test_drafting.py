@@ -116,6 +116,12 @@ def test_a_doubtful_column_is_left_out_with_the_reason(
             ("2013-01-01", "2014-01-01"),
         ),
         (
+            datetime.datetime(2013, 1, 1),
+            datetime.datetime(2013, 12, 31, 23, 59),
+            12,
+            ("2012-12-31", "2014-01-01"),
+        ),
+        (
             datetime.datetime(2013, 1, 1, 5, 17),
             datetime.datetime(2013, 1, 1, 8, 30),
             4,

@@ -21,10 +21,14 @@ def drafted_dates(first: datetime, last: datetime, whole_days: bool) -> tuple[st
     >>> drafted_dates(datetime(2013, 1, 1, 5), datetime(2013, 1, 3, 9), whole_days=False)
     ('day', ['2013-01-01', '2013-01-02', '2013-01-03', '2013-01-04'])
     """
+    hour = timedelta(hours=1)
     shift = _DAY if whole_days else timedelta()  # a day is in the bin that its end is in
-    first, last = first + shift, last + shift
-    period, starts = _starts(first, last, least=_DAY if whole_days else timedelta(hours=1))
+    # The first moment of a period would be in the bin before: that of all moments is let in by a lower edge.
+    after = first + (shift or timedelta(microseconds=1))
+    period, starts = _starts(after, max(last + shift, after), least=_DAY if whole_days else hour)
     edges = [start - shift for start in starts]
+    if edges[0] == first:
+        edges[0] -= hour if period == "hour" else _DAY
     is_dated = all(edge.time() == time() for edge in edges)
     return period, [str(edge.date() if is_dated else edge) for edge in edges]
 

@@ -6,14 +6,24 @@ No code that an analyst can reach calls this. The source is read once; all count
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 import duckdb
 
-from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, moment_of, quote, raw_number
+from dpxplain.engines.duckdb_encoding import (
+    check_columns,
+    encoding,
+    known_unit,
+    moment_of,
+    position_of,
+    quote,
+    raw_number,
+)
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import interruptible
+from dpxplain.model.dates import position
 from dpxplain.model.fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.model.schema import Column, Schema
 from dpxplain.sql.render import code_column
@@ -55,13 +65,8 @@ def _read(schema: Schema, connection: duckdb.DuckDBPyConnection) -> str:
         source = quote(name)
         if column.domain is not None:
             parts.append(f"{encoded[code_column(schema, name)]} AS code_{number}")
-        if column.is_temporal:
-            parts.append(f"{source} IS NULL AS null_{number}")
-            odd = f"{source} IS NOT NULL AND {moment_of(name, column)} IS NULL"
-            if column.domain is not None:
-                odd = f"{source} IS NOT NULL AND code_{number} = 0"
-        elif column.is_numeric:
-            value = raw_number(name)
+        if column.is_numeric:
+            value = position_of(moment_of(name, column)) if column.is_temporal else raw_number(name)
             parts.append(f"CASE WHEN NOT isnan({value}) THEN {value} END AS number_{number}")
             odd = f"{source} IS NOT NULL AND {value} IS NULL"
             parts.append(f"{source} IS NULL OR COALESCE(isnan({value}), FALSE) AS null_{number}")
@@ -108,20 +113,20 @@ def _counts(number: int, column: Column) -> dict[str, str]:
     counts = {"nulls": f"count_if(null_{number})", "odd": f"count(odd_{number})"}
     if column.domain is not None:
         counts["codes"] = f"histogram(code_{number})"
-    if not column.is_numeric or column.is_temporal:
+    if not column.is_numeric:
         return counts
     value = f"number_{number}"
     finite = f"CASE WHEN isfinite({value}) THEN {value} END"
     counts |= {"low": f"min({finite})", "high": f"max({finite})", "mean": f"avg({finite})"}
     if column.bounds is not None:
-        low, high = map(_double, column.bounds)
+        low, high = (_double(_place(bound)) for bound in column.bounds)
         counts |= {
             "below": f"count_if({value} < {low})",
             "above": f"count_if({value} > {high})",
             "clamped_mean": f"avg(least(greatest({value}, {low}), {high}))",
         }
     if column.edges is not None:
-        first, last = _double(column.edges[0]), _double(column.edges[-1])
+        first, last = (_double(_place(edge)) for edge in (column.edges[0], column.edges[-1]))
         counts |= {
             "under_edges": f"count_if({value} <= {first})",
             "at_lowest_edge": f"count_if({value} = {first})",
@@ -143,7 +148,7 @@ def _column(
             f"GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_TEXTS}"
         ).fetchall()
     numbers = None
-    if column.is_numeric and not column.is_temporal:
+    if column.is_numeric:
         numbers = NumberFigures(
             low=of("low"),
             high=of("high"),
@@ -163,6 +168,11 @@ def _column(
         odd_texts=tuple((text, rows) for text, rows in texts),
         numbers=numbers,
     )
+
+
+def _place(end: Any) -> float:
+    """A declared edge or bound on the number line."""
+    return position(end) if isinstance(end, date) else end
 
 
 def _double(value: float) -> str:

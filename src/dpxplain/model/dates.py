@@ -35,6 +35,17 @@ def position(moment: date) -> float:
     return float((midnight(moment) - _EPOCH) // timedelta(microseconds=1))
 
 
+def at_position(place: float) -> date:
+    """The inverse of `position`: a date at midnight, else a timestamp; the first or last one beyond them.
+
+    >>> at_position(position(date(2025, 1, 31))), at_position(-1e30)
+    (datetime.date(2025, 1, 31), datetime.date(1, 1, 1))
+    """
+    inside = min(max(place, position(datetime.min)), position(datetime.max))
+    moment = _EPOCH + timedelta(microseconds=int(inside))
+    return moment.date() if moment.time() == time() else moment
+
+
 def comparable(value: Any) -> Any:
     """A value that compares with others of its column: a date as a timestamp, anything else as it is."""
     return midnight(value) if isinstance(value, date) else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from dpxplain.model.fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.model.schema import Column, Privacy, label
 from dpxplain.results.formats import number
 from dpxplain.results.near_misses import NearMiss, near_misses
+from dpxplain.results.number_lines import DateLine, NumberLine
 
 _SEVERAL = 3  # values named in a sentence
 _TO_DECLARE = 20  # undeclared values that a proposed list takes in
@@ -157,22 +157,27 @@ def _proposed(
 
 
 def _number_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
-    if figures.numbers is None:  # of dates and timestamps only the rows that fit no declaration are counted
-        if figures.odd:
-            texts = [text for text, _ in figures.odd_texts]
-            yield _warning(
-                name, "dates", figures.odd, figures,
-                f"{_of(figures.odd, figures)} hold no date, or one outside the edges: {_several(texts)}.",
-                "Write ISO dates in the source, or add edges.", "", texts[:_TO_DECLARE],
-            )  # fmt: skip
-        return
+    assert figures.numbers is not None
+    line = DateLine() if column.is_temporal else NumberLine()
     if figures.odd:
-        yield _not_numbers(name, figures)
-    if column.bounds is not None and column.is_summable:
-        yield from _clamped(name, column.bounds, figures, figures.numbers)
-    if not column.is_temporal and column.edges is not None:
-        yield from _outside_edges(name, column.edges, figures, figures.numbers)
-        yield from _bins(name, column, figures)
+        yield _not_dates(name, figures) if column.is_temporal else _not_numbers(name, figures)
+    if column.bounds is not None:
+        low, high = map(line.position, column.bounds)
+        yield from _clamped(name, (low, high), figures, figures.numbers, line)
+    if column.edges is not None:
+        edges = [line.position(edge) for edge in column.edges]
+        yield from _outside_edges(name, edges, figures, figures.numbers, line)
+        yield from _bins(name, column, edges, figures, line)
+
+
+def _not_dates(name: str, figures: ColumnFigures) -> SchemaWarning:
+    texts = [text for text, _ in figures.odd_texts]
+    return _warning(
+        name, "not_dates", figures.odd, figures,
+        f"{_of(figures.odd, figures)} hold text that is no date ({_several(texts)}): left out.",
+        'Write ISO dates in the source, such as "2025-01-31" or "2025-01-31 18:30:00".',
+        "", texts[:_TO_DECLARE],
+    )  # fmt: skip
 
 
 def _not_numbers(name: str, figures: ColumnFigures) -> SchemaWarning:
@@ -196,12 +201,12 @@ def _not_numbers(name: str, figures: ColumnFigures) -> SchemaWarning:
 
 
 def _clamped(
-    name: str, bounds: tuple[float, float], figures: ColumnFigures, numbers: NumberFigures
+    name: str, bounds: tuple[float, float], figures: ColumnFigures, numbers: NumberFigures, line: NumberLine
 ) -> Iterator[SchemaWarning]:
     moved = abs((numbers.clamped_mean or 0.0) - (numbers.mean or 0.0))
     matters = moved > _FEW_CLAMPED * (bounds[1] - bounds[0])
-    low = min(bounds[0], bounds[0] if numbers.low is None else round_out(numbers.low, -1))
-    high = max(bounds[1], bounds[1] if numbers.high is None else round_out(numbers.high, 1))
+    low = min(bounds[0], bounds[0] if numbers.low is None else line.round_out(numbers.low, -1))
+    high = max(bounds[1], bounds[1] if numbers.high is None else line.round_out(numbers.high, 1))
     for rows, side, bound, reach in (
         (numbers.below, "below", bounds[0], numbers.low),
         (numbers.above, "above", bounds[1], numbers.high),
@@ -209,22 +214,22 @@ def _clamped(
         if not rows or (rows <= _FEW_CLAMPED * figures.rows and not matters):
             continue
         mean = ""
-        if numbers.mean is not None and numbers.clamped_mean is not None:
+        if numbers.mean is not None and numbers.clamped_mean is not None and not isinstance(line, DateLine):
             mean = f" Clamping moves the mean from {number(numbers.mean)} to {number(numbers.clamped_mean)}."
-        furthest = "" if reach is None else f" (as far as {_short(reach)})"
+        furthest = "" if reach is None else f" (as far as {line.text(reach)})"
+        end = line.text(bound)
         yield _warning(
             name, f"clamped_{side}", rows, figures,
-            f"{_of(rows, figures)} lie {side} {_short(bound)}{furthest} and count as {_short(bound)}.{mean}",
+            f"{_of(rows, figures)} lie {side} {end}{furthest} and count as {end}.{mean}",
             "Widen the bounds as far as public knowledge supports; noise grows with their width.",
-            _toml(name, f"bounds = {_array([_plain_number(low), _plain_number(high)])}"),
+            _toml(name, f"bounds = {_array([line.literal(low), line.literal(high)])}"),
         )  # fmt: skip
 
 
 def _outside_edges(
-    name: str, edges: Sequence[float], figures: ColumnFigures, numbers: NumberFigures
+    name: str, edges: Sequence[float], figures: ColumnFigures, numbers: NumberFigures, line: NumberLine
 ) -> Iterator[SchemaWarning]:
-    first, last = _short(edges[0]), _short(edges[-1])
-    width = min(1.0, edges[1] - edges[0])
+    first, last = line.text(edges[0]), line.text(edges[-1])
     if numbers.under_edges:
         exactly = numbers.at_lowest_edge
         where = (
@@ -232,28 +237,31 @@ def _outside_edges(
             if exactly == numbers.under_edges
             else f"lie at or below the lowest edge {first}"
         )
-        lowest = edges[0] - width
+        lowest = edges[0] - line.step(edges[0], edges[1])
         if exactly < numbers.under_edges and numbers.low is not None:
-            lowest = min(lowest, round_out(numbers.low, -1))
+            lowest = min(lowest, line.round_out(numbers.low, -1))
+            if lowest == numbers.low:  # a value at the lowest edge is in no bin
+                lowest -= line.step(edges[0], edges[1])
         yield _warning(
             name, "below_edges", numbers.under_edges, figures,
             f"{_of(numbers.under_edges, figures)} {where}, so they are in no bin and left out.",
             "Begin with a lower edge.",
-            _toml(name, f"edges = {_array([_plain_number(e) for e in (lowest, *edges)])}"),
+            _toml(name, f"edges = {_array([line.literal(e) for e in (lowest, *edges)])}"),
         )  # fmt: skip
     if numbers.over_edges:
-        highest = max(edges[-1] + (edges[-1] - edges[-2]), round_out(numbers.high or 0.0, 1))
+        highest = max(edges[-1] + (edges[-1] - edges[-2]), line.round_out(numbers.high or 0.0, 1))
         yield _warning(
             name, "above_edges", numbers.over_edges, figures,
             f"{_of(numbers.over_edges, figures)} lie above the highest edge {last}, so they are in no bin "
             "and left out.",
             "End with a higher edge.",
-            _toml(name, f"edges = {_array([_plain_number(e) for e in (*edges, highest)])}"),
+            _toml(name, f"edges = {_array([line.literal(e) for e in (*edges, highest)])}"),
         )  # fmt: skip
 
 
-def _bins(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
-    assert column.edges is not None
+def _bins(
+    name: str, column: Column, edges: Sequence[float], figures: ColumnFigures, line: NumberLine
+) -> Iterator[SchemaWarning]:
     bins = [value for value in column.domain or () if value is not None]
     rows = [figures.codes.get(code, 0) for code in range(1, len(bins) + 1)]
     filled = sum(rows)
@@ -261,14 +269,14 @@ def _bins(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaW
         return
     thin = [label(value) for value, n in zip(bins, rows, strict=True) if n < _THIN * filled]
     if thin:
-        kept = _without_thin(column.edges, rows, _THIN * filled)
+        kept = _without_thin(edges, rows, _THIN * filled)
         together = sum(n for n in rows if n < _THIN * filled)
         yield _warning(
             name, "thin_bins", together, figures,
             f"{len(thin)} of {len(bins)} bins hold (almost) nothing, {together:,} rows together: "
             f"{_several(thin, quoted=False)}.",
             "Join them with their neighbours: their counts are mostly noise.",
-            _toml(name, f"edges = {_array([_plain_number(e) for e in kept])}") if len(kept) > 2 else "",
+            _toml(name, f"edges = {_array([line.literal(e) for e in kept])}") if len(kept) > 2 else "",
             thin,
         )  # fmt: skip
     largest = max(range(len(rows)), key=rows.__getitem__)
@@ -293,20 +301,6 @@ def _without_thin(edges: Sequence[float], rows: Sequence[int], least: float) -> 
     if kept[-1] != edges[-1]:
         kept[-1:] = [edges[-1]] if len(kept) > 1 else [edges[0], edges[-1]]
     return kept
-
-
-def round_out(value: float, direction: int) -> float:
-    """The next number of two digits: upwards for a positive direction, else downwards.
-
-    >>> round_out(1301, 1), round_out(-43, -1), round_out(0.137, 1), round_out(17, -1)
-    (1400.0, -43.0, 0.14, 17.0)
-    """
-    if value == 0:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
-    steps = value / unit
-    rounded = (math.ceil if direction > 0 else math.floor)(round(steps, 9)) * unit
-    return float(f"{rounded:.12g}")
 
 
 def _warning(
@@ -354,14 +348,6 @@ def _is_whole(value: object) -> bool:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _short(value: float) -> str:
-    return f"{value:.6g}"
-
-
-def _plain_number(value: float) -> float | int:
-    return int(value) if value == int(value) and abs(value) < 2**53 else float(f"{value:.12g}")
 
 
 def _toml(name: str, line: str) -> str:
