@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.family import Family, Listed
+from dpxplain.explanation.family import CONDITION_BYTES, PART_BYTES, Family, Listed
 from dpxplain.explanation.recipes import Either, Recipe, library_recipe, read, written
 from dpxplain.model.hardening import plain, plain_texts
 from dpxplain.model.query import Filter, Query, filter_columns
@@ -16,6 +16,10 @@ from dpxplain.model.schema import Schema
 from dpxplain.model.spelling import did_you_mean
 
 LARGEST_FAMILY = 20_000_000
+FAMILY_BYTES = 32_000_000
+"""The most memory that one family may take; a request names it for nothing, and several are kept."""
+_MOST_COMPARISONS = 50_000_000  # of cells and conditions, to tabulate a family
+_MOST_SUBSETS = FAMILY_BYTES // PART_BYTES
 
 Predicates = str | Recipe | Either | Iterable[str | Recipe | Either]
 ParseCondition = Callable[[str, Schema], Filter]
@@ -101,13 +105,32 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
 def chosen_family(choice: CheckedChoice, schema: Schema, query: Query, parse: ParseCondition) -> Family:
     """The predicates of a choice. `parse` reads SQL conditions; this room knows no SQL."""
     if choice.predicates is not None:
-        family = _sized(_listed(choice.predicates, schema, query, parse))
-        family.overlap  # noqa: B018 (tabulates the conditions: one that cuts a bin is refused here)
+        family = _listed(choice.predicates, schema, query, parse)
+        _check_tables(family)
+        family.overlap  # noqa: B018 (tabulates the conditions)
         return family
-    subsets = math.comb(len(choice.attributes), choice.conjuncts)
-    if subsets > LARGEST_FAMILY:
-        raise _too_many(subsets)
-    return _sized(Family.conjunctions(schema, choice.attributes, choice.conjuncts))
+    sizes = [len(schema.domain(name)) for name in choice.attributes]
+    if (size := _conjunction_count(sizes, choice.conjuncts)) > LARGEST_FAMILY:
+        raise _too_many(size)
+    if (subsets := math.comb(len(sizes), choice.conjuncts)) > _MOST_SUBSETS:
+        raise ExplanationError(
+            f"{subsets:,} combinations of attributes are more than the {_MOST_SUBSETS:,} that are handled.",
+            remedy="Choose fewer attributes or fewer conjuncts.",
+        )
+    return Family.conjunctions(schema, choice.attributes, choice.conjuncts)
+
+
+def _conjunction_count(sizes: Sequence[int], conjuncts: int) -> int:
+    """How many conjunctions there are, without listing them: an elementary symmetric polynomial.
+
+    >>> _conjunction_count([2, 3, 4], 2)  # 2·3 + 2·4 + 3·4
+    26
+    """
+    counts = [1] + [0] * conjuncts
+    for size in sizes:
+        for number in range(conjuncts, 0, -1):
+            counts[number] += counts[number - 1] * size
+    return counts[conjuncts]
 
 
 def eligible_attributes(schema: Schema, query: Query) -> list[str]:
@@ -135,6 +158,7 @@ def _listed(
     """Conditions grouped by the columns they read, so that each set of columns is counted once."""
     eligible = eligible_attributes(schema, query)
     by_columns: dict[tuple[str, ...], dict[Filter, None]] = {}
+    number = 0
     for item in predicates:
         conditions: Iterable[Filter]
         if isinstance(item, str):
@@ -147,10 +171,15 @@ def _listed(
             _names("predicates", sorted(read), schema, query, eligible)
             columns = tuple(name for name in schema.columns if name in read)
             by_columns.setdefault(columns, {})[condition] = None
-    parts = tuple(Listed(schema, columns, tuple(conditions)) for columns, conditions in by_columns.items())
-    if not parts:
+            number += 1
+            if number * CONDITION_BYTES > FAMILY_BYTES:
+                raise _too_large()
+    if not by_columns:
         raise _not_predicates()
-    return Family(schema, parts)
+    return Family(
+        schema,
+        tuple(Listed(schema, columns, tuple(conditions)) for columns, conditions in by_columns.items()),
+    )
 
 
 def _not_predicates() -> ExplanationError:
@@ -160,10 +189,22 @@ def _not_predicates() -> ExplanationError:
     )
 
 
-def _sized(family: Family) -> Family:
-    if family.size > LARGEST_FAMILY:
-        raise _too_many(family.size)
-    return family
+def _check_tables(family: Family) -> None:
+    """Refuses conditions whose tables would take too much memory or time, before any of them is made.
+
+    Cells come first: to look which of them satisfy a condition takes memory too, a few bytes for each.
+    """
+    parts = [part for part in family.parts if isinstance(part, Listed)]
+    cells, comparisons = sum(part.cells for part in parts), sum(part.comparisons for part in parts)
+    if cells * 4 > FAMILY_BYTES or comparisons > _MOST_COMPARISONS or family.bytes > FAMILY_BYTES:
+        raise _too_large()
+
+
+def _too_large() -> ExplanationError:
+    return ExplanationError(
+        f"To tabulate these conditions takes more than the {FAMILY_BYTES // 10**6} MB that one request may.",
+        remedy="Use fewer conditions, on fewer columns, or on columns with fewer declared values.",
+    )
 
 
 def _too_many(size: int) -> ExplanationError:

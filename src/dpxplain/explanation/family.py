@@ -15,15 +15,16 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpxplain.errors import ExplanationError
 from dpxplain.explanation.truth_table import Truth
 from dpxplain.model.grouped import IntArray
 from dpxplain.model.predicate import Condition, FilterPredicate, Predicate
 from dpxplain.model.query import Filter, identity
 from dpxplain.model.schema import Schema
 
-LARGEST_TABLE = 50_000_000  # (cell, predicate) pairs of one part
+_CODE = np.dtype(np.int32)
+PART_BYTES, CONDITION_BYTES = 600, 400  # of Python objects, identities included
 
 
 class Part(Protocol):
@@ -50,6 +51,11 @@ class Part(Protocol):
 
     def identity(self) -> object:
         """Equal for equal parts; part of a request's identity."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory once it is tabulated; computed without tabulating it."""
         ...
 
     @property
@@ -105,6 +111,10 @@ class Conjunctions:
         return ["conjunctions", list(self.columns)]
 
     @property
+    def bytes(self) -> int:
+        return PART_BYTES
+
+    @property
     def cells(self) -> int:
         return self.size + 1
 
@@ -149,10 +159,12 @@ class Listed:
         cell: IntArray = np.zeros(len(codes[0]), dtype=np.int64)
         for column, size in zip(codes, self._shape, strict=True):
             cell = cell * size + column
-        start, number = self._starts[cell], np.diff(self._starts)[cell]
+        start = self._starts[cell]
+        number = self._starts[cell + 1] - start
         rows = np.repeat(np.arange(len(cell)), number)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
-        return rows, self._pairs[1][np.repeat(start, number) + within]
+        predicates: IntArray = self._predicates[np.repeat(start, number) + within].astype(np.int64)
+        return rows, predicates
 
     @property
     def cells(self) -> int:
@@ -183,25 +195,38 @@ class Listed:
     def _truth(self) -> Truth:
         return Truth(self.columns, self.schema)
 
-    @cached_property
-    def _pairs(self) -> tuple[IntArray, IntArray]:
-        """All (cell, predicate) where the predicate holds, by cell."""
-        if math.prod(self._shape) * self.size > LARGEST_TABLE:
-            raise ExplanationError(
-                f"{self.size:,} conditions on {', '.join(self.columns)} are too many to tabulate.",
-                remedy="Use fewer conditions, or columns with fewer declared values.",
-            )
-        cells = [np.flatnonzero(self._truth.cells(condition)) for condition in self.conditions]
-        predicate = np.repeat(np.arange(self.size), [len(c) for c in cells])
-        cell = np.concatenate(cells) if cells else np.zeros(0, dtype=np.int64)
-        order = np.argsort(cell, kind="stable")
-        return cell[order], predicate[order]
+    @property
+    def comparisons(self) -> int:
+        """How many (cell, condition) are looked at to tabulate the part."""
+        return self.cells * self.size
+
+    @property
+    def bytes(self) -> int:
+        """Looks at one condition at a time, so that it needs little memory itself."""
+        return PART_BYTES + CONDITION_BYTES * self.size + _CODE.itemsize * (self.cells + 1 + self._pairs)
 
     @cached_property
-    def _starts(self) -> IntArray:
-        """Where the pairs of each cell begin, and the end of the last."""
-        starts: IntArray = np.searchsorted(self._pairs[0], np.arange(math.prod(self._shape) + 1))
-        return starts
+    def _pairs(self) -> int:
+        """The number of (cell, predicate) where the predicate holds."""
+        return sum(int(np.count_nonzero(self._truth.cells(condition))) for condition in self.conditions)
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int32]:
+        """Where the predicates of each cell begin, and the end of the last."""
+        starts = np.zeros(self.cells + 1, dtype=_CODE)
+        for condition in self.conditions:
+            starts[1:] += self._truth.cells(condition).ravel()
+        return np.cumsum(starts, dtype=_CODE, out=starts)
+
+    @cached_property
+    def _predicates(self) -> NDArray[np.int32]:
+        """The predicates that hold in each cell, by cell."""
+        predicates, ends = np.empty(self._pairs, dtype=_CODE), self._starts[:-1].copy()
+        for number, condition in enumerate(self.conditions):
+            holds = self._truth.cells(condition).ravel()
+            predicates[ends[holds]] = number
+            ends[holds] += 1
+        return predicates
 
 
 @dataclass(frozen=True)
@@ -246,6 +271,11 @@ class Family:
     def overlap(self) -> int:
         """The most predicates that one row can satisfy."""
         return max(1, sum(part.overlap for part in self.parts))  # conditions may hold nowhere at all
+
+    @property
+    def bytes(self) -> int:
+        """What its parts take in memory once they are tabulated."""
+        return sum(part.bytes for part in self.parts)
 
     @cached_property
     def key(self) -> str:

@@ -78,3 +78,69 @@ class Memo:
                 if len(self._results) > self._size:
                     self._results.pop(next(iter(self._results)))
             return result
+
+
+@dataclass(frozen=True)
+class _Sized:
+    value: Any
+    bytes: int
+    holder: str
+
+
+class SizedMemo:
+    """The latest results as far as their bytes fit, for each holder and for all of them together.
+
+    >>> memo = SizedMemo(together=10, each=4)
+    >>> for text, holder in (("aaa", "ann"), ("bb", "ann"), ("cc", "bob")):
+    ...     result = memo.get(text, lambda: text, len, holder)
+    >>> memo.bytes
+    4
+    """
+
+    def __init__(self, together: int, each: int) -> None:
+        self._together, self._each = together, each
+        self._results: dict[Hashable, _Sized] = {}  # oldest first
+        self._locks = KeyedLocks()
+        self._guard = threading.Lock()
+
+    @property
+    def bytes(self) -> int:
+        with self._guard:
+            return sum(result.bytes for result in self._results.values())
+
+    def get(self, key: Hashable, compute: Callable[[], T], size: Callable[[T], int], holder: str = "") -> T:
+        """The result, computed if need be; it then counts for the holder. One too large is not kept."""
+        with self._locks.hold(key):
+            cached = self._results.get(key)
+            if cached is not None:
+                value: T = cached.value
+                return value
+            computed = compute()
+            with self._guard:
+                self._results[key] = _Sized(computed, size(computed), holder)
+                self._drop(self._each, holder)
+                self._drop(self._together, None)
+            return computed
+
+    @contextmanager
+    def keep_if_accepted(self, holder: str) -> Iterator[None]:
+        """If the block raises, what it made the holder keep is dropped again."""
+        before = set(self._results)
+        try:
+            yield
+        except BaseException:
+            with self._guard:
+                for key in [key for key, kept in self._results.items() if kept.holder == holder]:
+                    if key not in before:
+                        del self._results[key]
+            raise
+
+    def _drop(self, most: int, holder: str | None) -> None:
+        """The oldest, of one holder or of all, until the rest fits."""
+        kept = [(key, result) for key, result in self._results.items() if holder in (None, result.holder)]
+        total = sum(result.bytes for _, result in kept)
+        for key, result in kept:
+            if total <= most:
+                return
+            del self._results[key]
+            total -= result.bytes

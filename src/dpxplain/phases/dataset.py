@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dpxplain.engines.engine import Engine
 from dpxplain.errors import InternalError
 from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, histogram, marginals, totals
-from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
+from dpxplain.explanation.choice import FAMILY_BYTES, FamilyChoice, check_choice, chosen_family
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.ledger.protocol import LedgerView, damage_explained
@@ -27,7 +28,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
-from dpxplain.phases.concurrency import Memo
+from dpxplain.phases.concurrency import Memo, SizedMemo
 from dpxplain.phases.data_guard import DataGuard, GuardedLedger
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.sql.parse import parse_condition
@@ -35,6 +36,7 @@ from dpxplain.sql.parse import parse_condition
 Progress = Callable[[str], None]
 """Called with what is being worked on, to show it to a person."""
 
+KEPT_FAMILIES = 4 * FAMILY_BYTES  # in bytes, per data set; of one caller, no more than one largest family
 _MOST_PASSES = 16  # kept per session; a pass over triples of a wide table can hold millions of cells
 
 
@@ -85,9 +87,10 @@ class OpenDataset:
     progress: Progress = silent
     trusted_code: bool = False  # influences that are not the library's may run on true counts
     guard: DataGuard | None = None  # None where the data are not at hand: at a server, or nowhere
+    caller: str = ""  # for whom families are kept; "" where there is one user only
     # Shared by everybody who works on the same data set at the same time.
     _passes: Memo = field(default_factory=lambda: Memo(_MOST_PASSES))
-    _families: Memo = field(default_factory=lambda: Memo(_MOST_PASSES))
+    _families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
     _declared: str = ""  # a hash of the declarations, once it is needed
     _fingerprint: str = ""  # of the declarations as they were when the data set was opened
 
@@ -149,7 +152,13 @@ class OpenDataset:
         return self._families.get(
             (query.group_by, query.aggregate.column, checked),
             lambda: chosen_family(checked, self.schema, query, parse_condition),
+            lambda family: family.bytes,
+            self.caller,
         )
+
+    def keep_families_if_accepted(self, caller: str) -> AbstractContextManager[None]:
+        """A block after which a refused request leaves no family behind."""
+        return self._families.keep_if_accepted(caller)
 
     def totals(self, query: Query) -> Confidential[Totals]:
         """Rows and sums of every declared group."""

@@ -152,7 +152,7 @@ class DatasetAccess:
 
     def read_only_session(self) -> Session:
         """For prices and stored releases; cannot spend."""
-        return caller_session.read_only_session(self.dataset, self.account)
+        return caller_session.read_only_session(self.dataset, self.account, self.caller.name)
 
     def measuring_dataset(self, task: Task) -> OpenDataset:
         return caller_session.measuring_dataset(self.dataset, self.account, task, self._locks, self._admitted)

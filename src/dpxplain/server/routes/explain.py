@@ -135,11 +135,12 @@ async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float
 
 def _plan(access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Preview]:
     session, sizes = access.read_only_session(), access.server.sizes
-    if isinstance(body, Prepare):
-        preparation = translate.plan_preparation(session, body)
-        return preparation, size_limits.check_preparation(preparation, sizes)
-    explanation = translate.plan_explanation(session, body)
-    return explanation, size_limits.check_explanation(explanation, sizes)
+    with access.dataset.keep_families_if_accepted(access.caller.name):
+        if isinstance(body, Prepare):
+            preparation = translate.plan_preparation(session, body)
+            return preparation, size_limits.check_preparation(preparation, sizes)
+        explanation = translate.plan_explanation(session, body)
+        return explanation, size_limits.check_explanation(explanation, sizes)
 
 
 def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
