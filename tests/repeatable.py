@@ -21,7 +21,7 @@ from opendp.mod import Measurement
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise, VectorisedNoise
 
 SEED = 20261116
-_DRAWING = {"gaussian", "pick", "below"}
+_DRAWING = {"gaussian", "top_k"}
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, database=None, print_blob=True)

@@ -13,7 +13,7 @@ import numpy as np
 from dpxplain.explanation.cells import IntArray, group_index
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
-from dpxplain.explanation.influence import FloatArray, of_question, values_without
+from dpxplain.explanation.influence import FloatArray, values_without
 from dpxplain.model.computed import evaluate
 from dpxplain.model.display import Record
 from dpxplain.model.grouped import BIN
@@ -154,8 +154,7 @@ class CuratorDataset(OpenDataset):
         """The question's true value without the rows of each predicate; None over no rows."""
         query, contrast = table.question.answer.statement.query, table.question.contrast
         family, kind = table.plan.family, query.aggregate.explained
-        totals, cells = self.totals(query).reveal(), self.cells(query, family).reveal()
-        data = of_question(totals, cells, contrast.groups)
+        data = self.question_cells(query, family, contrast.groups).reveal()
         none = np.zeros((len(contrast.groups), 1), dtype=np.int64)
         whole = replace(data, predicate_count=none, predicate_total=none)
         value = np.full(family.size, values_without(kind, contrast.weights, whole)[0])  # without no rows

@@ -35,7 +35,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import SchemaError
 from dpxplain.explanation.family import Family as PredicateFamily
 from dpxplain.explanation.influence import influences as true_influences
-from dpxplain.explanation.influence import of_question, scores
+from dpxplain.explanation.influence import scores
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
@@ -370,8 +370,7 @@ def test_a_replaced_row_moves_the_scores_by_the_grid_at_most() -> None:
             family = PredicateFamily.conjunctions(dataset.schema, ("p", "q"), 1)
             kind, grid = query.aggregate.kind, dataset.schema.columns["x"].grid
             unit = influence_sensitivity(kind, (1, -1), grid.low, grid.high, neighbours=BOUNDED)
-            totals, cells = dataset.totals(query).reveal(), dataset.cells(query, family).reveal()
-            data = of_question(totals, cells, question.contrast.groups)
+            data = dataset.question_cells(query, family, question.contrast.groups).reveal()
             middle = grid.low + grid.high if kind == "avg" else 0
             whole = np.zeros(family.size)
             whole[data.active] = scores(true_influences(kind, (1, -1), data, middle), unit)

@@ -78,12 +78,12 @@ def test_extreme_values_are_clamped_and_never_overflow(source: noise.NoiseSource
 
 
 def _selection_frequencies(
-    scores: list[int], size: int, k: int, rho: float, runs: int
+    scores: list[int], size: int, k: int, rho: float, runs: int, source: noise.NoiseSource
 ) -> dict[tuple[int, ...], int]:
     family = Confidential(FamilyScores(np.arange(len(scores)), np.array(scores), size))
     counts: dict[tuple[int, ...], int] = dict.fromkeys(itertools.permutations(range(size), k), 0)
     for _ in range(runs):
-        chosen = top_k.select_top_k(family, k=k, sensitivity=100, rho=rho, noise=OPENDP)
+        chosen = top_k.select_top_k(family, k=k, sensitivity=100, rho=rho, noise=source)
         counts[tuple(chosen)] += 1
     return counts
 
@@ -99,7 +99,7 @@ def _softmax_sequence(scores: list[float], chosen: tuple[int, ...], scale: float
 
 
 @pytest.mark.draws
-@pytest.mark.parametrize("few", [256, 0], ids=["one by one", "in buckets"])
+@each_source
 @pytest.mark.parametrize(
     ("listed", "size"),
     [
@@ -116,12 +116,11 @@ def _softmax_sequence(scores: list[float], chosen: tuple[int, ...], scale: float
     ],
 )
 def test_top_k_selects_sequences_as_often_as_the_exact_softmax_says(
-    listed: list[int], size: int, few: int, monkeypatch: pytest.MonkeyPatch
+    listed: list[int], size: int, source: noise.NoiseSource
 ) -> None:
-    monkeypatch.setattr(top_k, "_FEW", few)
     power = listed == [300, 0, 150, 100]  # this case sees a wrong scale too
     runs, k, rho = 6000 if power else 1500, 2, 0.5
-    counts = _selection_frequencies(listed, size, k, rho, runs)
+    counts = _selection_frequencies(listed, size, k, rho, runs, source)
     scale = top_k_scale(100 + top_k.bucket_rounding(100, k, rho), 1, rho / k)
     scores = [float(s) for s in listed] + [0.0] * (size - len(listed))
 
@@ -237,9 +236,9 @@ class _Recorder(noise.OpenDPNoise):
         self.gaussians.append((measurement, len(values)))
         return super().gaussian(measurement, values, scale)
 
-    def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
+    def pick(self, measurement: Any, scores: list[int]) -> int:
         self.picks.append(measurement)
-        return super().pick(measurement, scores, scale)
+        return super().pick(measurement, scores)
 
 
 @pytest.mark.draws

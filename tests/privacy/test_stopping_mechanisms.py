@@ -47,9 +47,9 @@ class StopsAfter(SeededNoise):
         self._count(len(values))
         return super().gaussian(measurement, values, scale)
 
-    def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
+    def pick(self, scores: list[int], scale: float) -> int:
         self._count(1)
-        return super().pick(measurement, scores, scale)
+        return super().pick(scores, scale)
 
 
 def _one_shot(noise: NoiseSource, k: int = 3000) -> object:

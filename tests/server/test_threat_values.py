@@ -146,13 +146,15 @@ def true_values(folder: Path, asked: list[dict[str, Any]], answers: dict[int, st
             question = part.why({tuple(w["group"]): w["weight"] for w in why["weights"]})
             found += [row["influence"] for row in question.truth().rows]
             query, dataset = part.statement.query, s._dataset
-            for counted in (
-                dataset.totals(query),
-                dataset.cells(query, dataset.family(query, FamilyChoice())),
-            ):
-                seen = counted.reveal()
-                found += [*seen.count.tolist(), *seen.total.tolist()]
-                found += (seen.total[seen.count > 0] / seen.count[seen.count > 0]).tolist()
+            totals, family = dataset.totals(query), dataset.family(query, FamilyChoice())
+            groups = tuple(range(len(totals.reveal().count)))
+            cells = dataset.question_cells(query, family, groups).reveal()
+            counted = [(totals.reveal().count, totals.reveal().total)]
+            counted.append((cells.predicate_count.ravel(), cells.predicate_total.ravel()))
+            for count, total in counted:
+                occupied = count > 0
+                found += [*count[occupied].tolist(), *total[occupied].tolist()]
+                found += (total[occupied] / count[occupied]).tolist()
     return found
 
 

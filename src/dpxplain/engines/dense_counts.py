@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.grouped import Grouped, IntArray
+from dpxplain.model.grouped import MOST_CELLS, Block, DenseGrouped, cell_number
 
-MOST_CELLS = 2**23  # of all subsets together: 128 MB of counts and sums
 FEW_SUBSETS = 4  # up to here reading the rows out of the database takes longer than grouping them there
 ROWS_AT_ONCE = 2**17  # their places stay in the processor's cache
 
@@ -25,9 +24,7 @@ def suits_dense(
     group_by: Sequence[str], subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
 ) -> bool:
     """Whether dense arrays are the faster way; depends on the declared domains only."""
-    groups = math.prod(sizes[name] for name in group_by)
-    cells = sum(math.prod(sizes[name] for name in subset) for subset in subsets)
-    return len(subsets) > FEW_SUBSETS and groups * cells <= MOST_CELLS
+    return len(subsets) > FEW_SUBSETS and cell_number(group_by, subsets, sizes) <= MOST_CELLS
 
 
 class DenseCounts:
@@ -42,13 +39,17 @@ class DenseCounts:
     """
 
     def __init__(
-        self, group_by: tuple[str, ...], subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]
+        self,
+        group_by: tuple[str, ...],
+        subsets: Sequence[tuple[str, ...]],
+        sizes: Mapping[str, int],
+        has_total: bool = True,
     ) -> None:
         """`sizes` says how many codes each column has."""
         self._columns = [(*group_by, *subset) for subset in subsets]
         self._shapes = [tuple(sizes[name] for name in columns) for columns in self._columns]
         self._counts = [np.zeros(math.prod(shape), dtype=np.int64) for shape in self._shapes]
-        self._totals = [np.zeros_like(count) for count in self._counts]
+        self._totals = [np.zeros_like(count) if has_total else None for count in self._counts]
 
     def add(self, codes: Codes, count: NDArray[np.integer], total: NDArray[np.integer] | None) -> None:
         """Adds rows: the codes of each, and what it adds to the count and the total of its cells."""
@@ -63,22 +64,16 @@ class DenseCounts:
                 place += codes[name].astype(np.int32)
             place = place.astype(np.intp)
             np.add.at(counts, place, count)
-            if total is not None:
+            if total is not None and totals is not None:
                 np.add.at(totals, place, total)
 
-    def grouped(self) -> Grouped:
-        """The cells that any row was counted in, subset by subset."""
-        occupied = [np.flatnonzero(counts) for counts in self._counts]
-        starts = np.cumsum([0, *map(len, occupied)])
-        names = dict.fromkeys(name for columns in self._columns for name in columns)
-        codes: dict[str, IntArray] = {name: np.zeros(starts[-1], dtype=np.int64) for name in names}
-        for cells, columns, shape, start in zip(occupied, self._columns, self._shapes, starts, strict=False):
-            rest = cells.astype(np.int32)
-            for name, size in zip(reversed(columns), reversed(shape), strict=True):
-                rest, codes[name][start : start + len(cells)] = np.divmod(rest, size)
-        return Grouped(
-            codes,
-            np.repeat(np.arange(len(occupied)), [len(cells) for cells in occupied]),
-            np.concatenate([counts[cells] for counts, cells in zip(self._counts, occupied, strict=True)]),
-            np.concatenate([totals[cells] for totals, cells in zip(self._totals, occupied, strict=True)]),
+    def grouped(self) -> DenseGrouped:
+        """All cells, subset by subset."""
+        return DenseGrouped(
+            tuple(
+                Block(columns, counts.reshape(shape), None if totals is None else totals.reshape(shape))
+                for columns, shape, counts, totals in zip(
+                    self._columns, self._shapes, self._counts, self._totals, strict=True
+                )
+            )
         )

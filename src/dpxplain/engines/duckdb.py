@@ -22,7 +22,7 @@ from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit
 from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file, discard
-from dpxplain.engines.engine import Grouped, Recognised
+from dpxplain.engines.engine import Recognised
 from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import is_path
 from dpxplain.engines.source_table import TableSource, table_digest
@@ -30,7 +30,7 @@ from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.fit import FitCounts
-from dpxplain.model.grouped import BIN
+from dpxplain.model.grouped import BIN, AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import (
@@ -96,7 +96,7 @@ class DuckDBEngine:
     def close(self) -> None:
         self._connection.close()
 
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
+    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
         return Confidential(self._scan(query, subsets))
 
     def fit(self) -> Confidential[FitCounts]:
@@ -129,18 +129,21 @@ class DuckDBEngine:
             return fit_counts(connection, self.schema, rows)
 
     @sealed
-    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
+    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
         names = {*query.group_by, *(name for subset in subsets for name in subset)}
         sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
         scan = self._dense_scan if suits_dense(query.group_by, subsets, sizes) else self._grouping_sets
         return scan(query, subsets, self._condensed and fits_condensed(query, self.schema))
 
-    def _dense_scan(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
+    def _dense_scan(
+        self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool
+    ) -> DenseGrouped:
         """Reads the rows and counts them here."""
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
         rendered = row_select(query, self.schema, attributes, condensed=condensed)
         names = (*query.group_by, *attributes)
-        counts = DenseCounts(query.group_by, subsets, {n: len(self.schema.domain(n)) + 1 for n in names})
+        sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
+        counts = DenseCounts(query.group_by, subsets, sizes, has_total=query.aggregate.kind != "count")
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):
             sql, parameters = self._statement(rendered, query)

@@ -1,7 +1,7 @@
 """The protocol of every engine: one grouped pass over the rows that the declared schema admits.
 
-An engine answers in codes and whole numbers (`Grouped`). It never raises an error that depends on a
-value, and never prints one.
+An engine answers in codes and whole numbers, cell by cell or densely. It never raises an error that depends
+on a value, and never prints one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Protocol
 
 from dpxplain.model.confidential import Confidential, ContentDigest
 from dpxplain.model.fit import FitCounts
-from dpxplain.model.grouped import Grouped
+from dpxplain.model.grouped import AnyGrouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 
-__all__ = ["Engine", "Grouped", "Recognised", "Source"]
+__all__ = ["Engine", "Recognised", "Source"]
 
 Recognised = Callable[[str], bool]
 """Whether files in this state (path, size, times) were read in full before and had the right content."""
@@ -55,7 +55,7 @@ class Engine(Protocol):
         """What was read, to tell whether it has changed."""
         ...
 
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[Grouped]:
+    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
         """Counts and sums by group and by each attribute subset, in one pass; `()` gives the totals."""
         ...
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Family
-from dpxplain.model.grouped import Grouped, IntArray
+from dpxplain.model.grouped import AnyGrouped, IntArray
 
 _DENSE = 8  # a dense array of up to so many cells per row is quicker to fill than the rows are to sort
 
@@ -38,7 +38,7 @@ class Cells:
     total: IntArray
 
 
-def group_index(grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, ...]) -> IntArray:
+def group_index(grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int, ...]) -> IntArray:
     """Position of each row's group among the declared ones, -1 for rows outside the declared domain."""
     rows = len(grouped.count)
     index: IntArray = np.zeros(rows, dtype=np.int64)
@@ -51,7 +51,7 @@ def group_index(grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, .
     return index
 
 
-def totals(grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, ...]) -> Totals:
+def totals(grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int, ...]) -> Totals:
     """Dense totals of all declared groups, empty ones included."""
     groups = group_index(grouped, group_by, shape)
     inside = groups >= 0
@@ -63,7 +63,7 @@ def totals(grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, ...]) 
 
 
 def histogram(
-    grouped: Grouped, group_by: tuple[str, ...], shape: tuple[int, ...], name: str, bins: int
+    grouped: AnyGrouped, group_by: tuple[str, ...], shape: tuple[int, ...], name: str, bins: int
 ) -> IntArray:
     """Rows of every (group, bin), in that order; `name` has the bins' codes."""
     groups, codes = group_index(grouped, group_by, shape), grouped.codes[name]
@@ -74,7 +74,7 @@ def histogram(
 
 
 def cells(
-    grouped: Grouped,
+    grouped: AnyGrouped,
     group_by: tuple[str, ...],
     shape: tuple[int, ...],
     family: Family,
@@ -121,7 +121,7 @@ def _summed(index: IntArray, values: tuple[IntArray, IntArray], size: int) -> tu
     return index[starts], *(np.add.reduceat(added[order], starts) for added in values)
 
 
-def _rows_of_blocks(grouped: Grouped, wanted: NDArray[np.bool_], blocks: int) -> list[IntArray]:
+def _rows_of_blocks(grouped: AnyGrouped, wanted: NDArray[np.bool_], blocks: int) -> list[IntArray]:
     """The places of the wanted rows, block by block."""
     order = np.argsort(grouped.subset, kind="stable")
     ends = np.searchsorted(grouped.subset[order], np.arange(1, blocks))
@@ -138,7 +138,7 @@ def _holders(family: Family, blocks: tuple[tuple[str, ...], ...]) -> list[list[i
 
 
 def marginals(
-    grouped: Grouped,
+    grouped: AnyGrouped,
     group_by: tuple[str, ...],
     shape: tuple[int, ...],
     family: Family,

@@ -49,6 +49,17 @@ class Part(Protocol):
         """Pairs (row, predicate): which predicates the rows with these codes satisfy."""
         ...
 
+    def sums(self, cells: IntArray) -> IntArray:
+        """(groups, predicates) from the values of all cells: groups, then the columns' codes, 0 included.
+
+        The work is the same whatever the values are.
+        """
+        ...
+
+    def partition(self, cells: IntArray) -> IntArray:
+        """The same values by group and cell, (groups, self.cells), in the order of `cell_of`."""
+        ...
+
     def identity(self) -> object:
         """Equal for equal parts; part of a request's identity."""
         ...
@@ -106,6 +117,15 @@ class Conjunctions:
         for column, size in zip(codes, self.shape, strict=True):
             index = index * size + (column[declared] - 1)
         return declared, index
+
+    def sums(self, cells: IntArray) -> IntArray:
+        declared = (slice(None), *(slice(1, None) for _ in self.columns))
+        return cells[declared].reshape(len(cells), self.size)
+
+    def partition(self, cells: IntArray) -> IntArray:
+        declared = self.sums(cells)
+        undeclared = cells.reshape(len(cells), -1).sum(axis=1) - declared.sum(axis=1)
+        return np.hstack([declared, undeclared[:, None]])
 
     def identity(self) -> object:
         return ["conjunctions", list(self.columns)]
@@ -182,6 +202,18 @@ class Listed:
             holds = np.roll(holds, -1, axis=axis)
         cells: list[int] = np.flatnonzero(holds).tolist()
         return cells
+
+    def sums(self, cells: IntArray) -> IntArray:
+        flat = cells.reshape(len(cells), -1)
+        cell, predicate = self._pairs
+        added: IntArray = np.zeros((len(cells), self.size), dtype=np.int64)
+        for group, values in zip(added, flat, strict=True):
+            np.add.at(group, predicate, values[cell])
+        return added
+
+    def partition(self, cells: IntArray) -> IntArray:
+        axes = tuple(range(1, cells.ndim))
+        return np.roll(cells, -1, axis=axes).reshape(len(cells), -1)  # code 0 goes last
 
     def identity(self) -> object:
         return ["listed", list(self.columns), [identity(condition) for condition in self.conditions]]

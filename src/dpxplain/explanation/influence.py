@@ -22,7 +22,8 @@ FloatArray = NDArray[np.float64]
 class QuestionCells:
     """Rows and sums of a question's groups: totals (groups), and per active predicate (groups × active).
 
-    A predicate is active if some row of the question's groups satisfies it; the others have influence 0.
+    Predicates that are not active have influence 0: no row of the question's groups satisfies them. An active
+    one may be satisfied by none either, and all are active where the family is small enough.
     """
 
     active: IntArray
@@ -68,8 +69,7 @@ def influences(
         # m = 0 makes the influence 0 whatever the averages are, so the empty denominator never matters.
         per_group = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
         influence: FloatArray = (w * per_group).sum(axis=0)
-        influence[smallest == 0] = 0.0
-        return influence
+        return np.where(smallest == 0, 0.0, influence)
     removed = a if kind == "count" else data.predicate_total
     change = (w * removed.astype(np.float64)).sum(axis=0)
     result: FloatArray = change * smallest / (float(data.count.max()) + 1.0)

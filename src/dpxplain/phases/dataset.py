@@ -18,12 +18,14 @@ from dpxplain.errors import InternalError
 from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, histogram, marginals, totals
 from dpxplain.explanation.choice import FAMILY_BYTES, FamilyChoice, check_choice, chosen_family
 from dpxplain.explanation.cover import cover
+from dpxplain.explanation.dense_cells import DenseCells, is_dense
 from dpxplain.explanation.family import Family
+from dpxplain.explanation.influence import QuestionCells, of_question
 from dpxplain.ledger.protocol import LedgerView, damage_explained
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.fit import FitCounts
-from dpxplain.model.grouped import BIN
+from dpxplain.model.grouped import BIN, AnyGrouped
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
@@ -176,21 +178,40 @@ class OpenDataset:
         grouped = self._open_engine.grouped(query, ((),) if name == BIN else ((name,),))
         return grouped.map(lambda scanned: histogram(scanned, groups.columns, groups.shape, name, bins))
 
-    def cells(self, query: Query, family: Family) -> Confidential[Cells]:
-        """Rows and sums of every (group, predicate) cell, from one grouped pass."""
+    def question_cells(
+        self, query: Query, family: Family, groups: tuple[int, ...]
+    ) -> Confidential[QuestionCells]:
+        """Rows and sums of the groups of a question and of the family's predicates in them."""
+        both = self.totals(query).zip(self._cells(query, family))
+
+        def of_groups(pair: tuple[Totals, Cells | DenseCells]) -> QuestionCells:
+            totals, counted = pair
+            if isinstance(counted, DenseCells):
+                return counted.question(totals, groups)
+            return of_question(totals, counted, groups)
+
+        return both.map(of_groups)
+
+    def _cells(self, query: Query, family: Family) -> Confidential[Cells | DenseCells]:
+        """Rows and sums of every (group, cell), or of every (group, predicate), from one grouped pass."""
         groups = Groups.of(query, self.schema)
+        blocks = self._blocks(family)
 
-        def scan() -> Confidential[Cells]:
-            blocks = self._blocks(family)
-            grouped = self._open_engine.grouped(query, blocks)
-            return grouped.map(lambda scanned: cells(scanned, groups.columns, groups.shape, family, blocks))
+        def arranged(scanned: AnyGrouped) -> Cells | DenseCells:
+            if is_dense(groups, family, blocks):
+                return DenseCells.of(scanned, groups, family, blocks)
+            return cells(scanned, groups.columns, groups.shape, family, blocks)
 
-        return self._passes.get(("cells", query, family.key), scan)
+        return self._passes.get(
+            ("cells", query, family.key), lambda: self._open_engine.grouped(query, blocks).map(arranged)
+        )
 
     def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
         """Rows and sums of every (part, group, cell), from one grouped pass; asked once, so not kept."""
         groups, blocks = Groups.of(query, self.schema), self._blocks(family)
         grouped = self._open_engine.grouped(query, blocks)
+        if is_dense(groups, family, blocks):
+            return grouped.map(lambda scanned: DenseCells.of(scanned, groups, family, blocks).marginals())
         return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
 
     def fit(self) -> Confidential[FitCounts]:

@@ -16,7 +16,6 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.custom import CustomInfluence, RatioInfluence, audit, code_of, is_our_own
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.family import Family
-from dpxplain.explanation.influence import of_question
 from dpxplain.model.budget import check_rho
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.contrast import Contrast
@@ -141,8 +140,7 @@ class CustomPlan:
     def measure(self, dataset: OpenDataset) -> CustomRelease:
         influence, size, k = self.influence, self.family.size, self.shares.k
         dataset.progress(f"Counting {size:,} predicates in one pass")
-        both = dataset.totals(self.query).zip(dataset.cells(self.query, self.family))
-        cells = both.map(lambda pair: of_question(*pair, self.contrast.groups))
+        cells = dataset.question_cells(self.query, self.family, self.contrast.groups)
         dataset.progress("Selecting and measuring explanations under privacy")
         chosen = list(range(size))
         if k < size:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.family import Family
-from dpxplain.explanation.influence import FloatArray, influences, of_question, scores
+from dpxplain.explanation.influence import FloatArray, influences, scores
 from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
@@ -61,7 +61,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class ActiveInfluences:
-    """True influences, in grid units, of the predicates that some row in question satisfies."""
+    """True influences, in grid units, of the listed predicates: all, or those that some row satisfies."""
 
     active: IntArray
     influence: FloatArray
@@ -72,15 +72,13 @@ def true_influences(
 ) -> Confidential[ActiveInfluences]:
     """Influence of every predicate of the family; those not listed have influence 0."""
     dataset.progress(f"Counting {family.size:,} predicates in one pass")
-    totals = dataset.totals(query)
-    cells = dataset.cells(query, family)
+    cells = dataset.question_cells(query, family, contrast.groups)
     kind, weights, middle = query.aggregate.explained, contrast.weights, 0
     if kind == "avg":
         assert query.aggregate.column is not None
         grid = dataset.schema.column(query.aggregate.column).grid
         middle = grid.low + grid.high
-    laid_out = totals.zip(cells).map(lambda both: of_question(*both, contrast.groups))
-    return laid_out.map(lambda data: ActiveInfluences(data.active, influences(kind, weights, data, middle)))
+    return cells.map(lambda data: ActiveInfluences(data.active, influences(kind, weights, data, middle)))
 
 
 def true_scores(

@@ -19,8 +19,11 @@ from dpxplain.model.cancellation import check_stop
 from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.model.schema import NoiseKind
 from dpxplain.privacy.calibration import LARGEST_SCALE
+from dpxplain.privacy.mechanisms.bucket_selection import peel_top_k
 from dpxplain.privacy.mechanisms.discrete_gaussian import discrete_gaussian, saturating_sum
+from dpxplain.privacy.mechanisms.gumbel_race import gumbel_top_k
 from dpxplain.privacy.mechanisms.random_words import Words, system_words
+from dpxplain.privacy.mechanisms.scores import FamilyScores
 
 Values = NDArray[np.int64]
 
@@ -35,9 +38,8 @@ class NoiseSource(Protocol):
     def gaussian(self, measurement: Any, values: Values, scale: float) -> Values:
         """The values with discrete Gaussian noise of `scale`, which is the measurement's."""
 
-    def pick(self, measurement: Any, scores: list[int], scale: float) -> int: ...
-
-    def below(self, bound: int) -> int: ...
+    def top_k(self, measurement: Any, family: FamilyScores, k: int, scale: float) -> list[int]:
+        """The k highest scores after Gumbel noise of `scale`: k runs of the measurement, each on the rest."""
 
 
 class OpenDPNoise:
@@ -48,26 +50,30 @@ class OpenDPNoise:
     def gaussian(self, measurement: Any, values: Values, scale: float) -> Values:
         return np.array(measurement(values), dtype=np.int64)
 
-    def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
+    def top_k(self, measurement: Any, family: FamilyScores, k: int, scale: float) -> list[int]:
+        return peel_top_k(family, k, scale, lambda scores: self.pick(measurement, scores), secrets.randbelow)
+
+    def pick(self, measurement: Any, scores: list[int]) -> int:
         # As an array: OpenDP converts lists element by element, in Python.
         return int(measurement(np.asarray(scores, dtype=np.int64))[0])
 
-    def below(self, bound: int) -> int:
-        """A uniform index, from the operating system's cryptographic generator."""
-        return secrets.randbelow(bound)
 
+class VectorisedNoise:
+    """Our own exact samplers (docs/proofs/discrete-gaussian.md, top-k.md), in times the values do not decide.
 
-class VectorisedNoise(OpenDPNoise):
-    """Gaussian noise of our own exact sampler (docs/proofs/discrete-gaussian.md); the rest is OpenDP's.
-
-    Noise is drawn before it meets the values, so the time of a draw does not depend on them.
+    Gaussian noise is drawn before it meets the values; the race for the top k looks at all candidates.
     """
+
+    private = True
 
     def __init__(self, words: Words = system_words) -> None:
         self._words = words
 
     def gaussian(self, measurement: Any, values: Values, scale: float) -> Values:
         return saturating_sum(values, discrete_gaussian(scale, len(values), self._words))
+
+    def top_k(self, measurement: Any, family: FamilyScores, k: int, scale: float) -> list[int]:
+        return gumbel_top_k(family, k, scale, self._words)
 
 
 class SeededNoise:
@@ -83,12 +89,15 @@ class SeededNoise:
         # The lattice is fine (see gaussian.py), so a rounded Gaussian stands in for the discrete one.
         return saturating_sum(values, np.rint(self._seeded.normal(0.0, scale, len(values))).astype(np.int64))
 
-    def pick(self, measurement: Any, scores: list[int], scale: float) -> int:
+    def top_k(self, measurement: Any, family: FamilyScores, k: int, scale: float) -> list[int]:
+        def below(bound: int) -> int:
+            return int(self._seeded.integers(bound))
+
+        return peel_top_k(family, k, scale, lambda scores: self.pick(scores, scale), below)
+
+    def pick(self, scores: list[int], scale: float) -> int:
         noisy = np.asarray(scores, dtype=np.float64) + self._seeded.gumbel(0.0, scale, len(scores))
         return int(np.argmax(noisy))
-
-    def below(self, bound: int) -> int:
-        return int(self._seeded.integers(bound))
 
 
 def private_noise(kind: NoiseKind) -> NoiseSource:

@@ -20,6 +20,11 @@ def system_words(count: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
+def seeded_shuffler() -> np.random.Generator:
+    """Seeded by the operating system; for the order in which work is done only, never for an outcome."""
+    return np.random.default_rng()  # seeded, and quick
+
+
 def one_word(words: Words) -> int:
     return int(words(1)[0])
 

@@ -1,7 +1,8 @@
 """The integer scores of a whole family of predicates, stored sparsely.
 
 A predicate that no row of the question's groups satisfies is idle: its influence is 0 whatever the question.
-Only active predicates are stored, so that a family of millions costs what its active part costs.
+Families whose declared cells fit in memory have every predicate listed as active, so that no time depends on
+how many are; of larger ones only the active predicates are stored.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpxplain.privacy.mechanisms.random_words import seeded_shuffler
+
 IntArray = NDArray[np.int64]
+_LARGEST = 2**52  # up to here float64 holds every whole number and its half
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,19 @@ class FamilyScores:
         is_active = np.append(self.active, -1)[position] == wanted
         return np.where(is_active, np.append(self.scores, 0)[position], 0)
 
+    def between(self, start: int, stop: int) -> IntArray:
+        """The scores of predicates start..stop-1, idle ones included."""
+        if not self.idle:
+            return self.scores[start:stop]
+        dense: IntArray = np.zeros(stop - start, dtype=np.int64)
+        first, last = np.searchsorted(self.active, [start, stop])
+        dense[self.active[first:last] - start] = self.scores[first:last]
+        return dense
+
+    @property
+    def highest(self) -> int:
+        return int(self.scores.max(initial=0 if self.idle else np.iinfo(np.int64).min))
+
     def at_ranks(self, ranks: IntArray) -> IntArray:
         """For each rank t the t-th highest score of the whole family, counted from 1."""
         above = self._not_below_zero
@@ -55,7 +72,16 @@ class FamilyScores:
 
     @cached_property
     def _descending(self) -> IntArray:
-        return np.sort(self.scores)[::-1]
+        """Sorted as different numbers in random order: then the work tells neither ties nor an order.
+
+        A fraction below one half makes equal scores different, and is cut off afterwards. Scores beyond 2^52,
+        which no influence has, count as that.
+        """
+        shuffler = seeded_shuffler()
+        keys = np.clip(self.scores, -_LARGEST, _LARGEST) + shuffler.random(len(self.scores)) / 2
+        shuffler.shuffle(keys)
+        keys.sort()
+        return np.floor(keys[::-1]).astype(np.int64)
 
     @cached_property
     def _not_below_zero(self) -> int:

@@ -1,0 +1,142 @@
+"""The k highest of scores with Gumbel noise, exactly and in a time that the scores do not decide.
+
+Each candidate has a uniform real number R, of which 64 bits are drawn; score/scale − ln(−ln(1 − R)) is its
+key, and the highest keys win. Floats decide where their error cannot matter; else more bits are drawn and
+compared in certified decimals. Candidates are looked at in random order, so that sorting, too, takes a time
+that only their number and k decide. docs/proofs/top-k.md.
+"""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cmp_to_key
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpxplain.model.cancellation import checking
+from dpxplain.privacy.mechanisms.random_words import Words, one_word, seeded_shuffler
+from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
+
+FloatArray = NDArray[np.float64]
+
+_AT_ONCE = (
+    2**16
+)  # candidates: their keys stay in the processor's cache, and a request can be stopped in between
+_BITS = 64
+_NEAR_ZERO, _NEAR_ONE = np.uint64(2**10), np.uint64(2**64 - 2**12)  # beyond, floats know too little of R
+
+
+@dataclass(frozen=True)
+class _Field:
+    """Candidates that can still be among the k highest, with bounds of their keys."""
+
+    index: IntArray
+    low: FloatArray
+    high: FloatArray
+    drawn: NDArray[np.uint64]
+
+    def best(self, k: int) -> _Field:
+        """Without those that k others certainly beat."""
+        if len(self.index) <= k:
+            return self
+        place = len(self.low) - k
+        kept = self.high >= np.partition(self.low, place)[place]
+        return _Field(self.index[kept], self.low[kept], self.high[kept], self.drawn[kept])
+
+    def joined(self, other: _Field) -> _Field:
+        return _Field(
+            np.concatenate([self.index, other.index]),
+            np.concatenate([self.low, other.low]),
+            np.concatenate([self.high, other.high]),
+            np.concatenate([self.drawn, other.drawn]),
+        )
+
+
+def gumbel_top_k(family: FamilyScores, k: int, scale: float, words: Words) -> list[int]:
+    """The k that win, the first first: the law of k exponential mechanisms, each on what the others left."""
+    highest = family.highest
+    shuffler = seeded_shuffler()
+    empty = np.zeros(0)
+    field = _Field(empty.astype(np.int64), empty, empty, empty.astype(np.uint64))
+    for start in checking(range(0, family.size, _AT_ONCE)):
+        scores = family.between(start, min(start + _AT_ONCE, family.size))
+        order = shuffler.permutation(len(scores))
+        drawn = words(len(scores))
+        low, high = key_bounds((scores[order] - highest) / scale, drawn)
+        field = field.joined(_Field(start + order, low, high, drawn)).best(k)
+    order = np.argsort(-field.low)
+    if np.all(field.low[order[:-1]] > field.high[order[1:]]):
+        chosen: list[int] = field.index[order[:k]].tolist()
+        return chosen
+    return _exact_order(field, family.scores_of(field.index.tolist()) - highest, scale, words)[:k]
+
+
+def key_bounds(leads: FloatArray, drawn: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
+    """Bounds of lead − ln(−ln(1 − R)), for R between drawn/2^64 and (drawn + 1)/2^64.
+
+    The errors (docs/proofs/top-k.md): of the logarithms, of R's position inside its 2^-64, of its
+    rounding, which near 1 is large beside 1 − R, and of the lead's division.
+    """
+    middle = drawn * 2.0**-_BITS
+    middle += 2.0 ** -(_BITS + 1)
+    np.minimum(middle, 1.0 - 2.0**-53, out=middle)
+    error = 2.0**-40 + 2.0**-50 / (1.0 - middle) + 2.0**-60 / middle + 2.0**-50 * np.abs(leads)
+    error[(drawn < _NEAR_ZERO) | (drawn >= _NEAR_ONE)] = np.inf
+    key = leads - np.log(-np.log1p(-middle))
+    return key - error, key + error
+
+
+def _exact_order(field: _Field, leads: IntArray, scale: float, words: Words) -> list[int]:
+    """The field's candidates, highest key first, with as many bits as that takes."""
+    exact_scale = Fraction(scale)
+    candidates = [
+        _Candidate(index, lead / exact_scale, drawn)
+        for index, lead, drawn in zip(field.index.tolist(), leads.tolist(), field.drawn.tolist(), strict=True)
+    ]
+    candidates.sort(key=cmp_to_key(lambda one, other: _compare(one, other, words)))
+    return [candidate.index for candidate in candidates]
+
+
+class _Candidate:
+    """A key known between two bounds, which further bits bring together."""
+
+    def __init__(self, index: int, lead: Fraction, drawn: int) -> None:
+        self.index = index
+        self._lead, self._drawn, self._bits = lead, drawn, _BITS
+        self.low, self.high = self._bounds()
+
+    def refine(self, words: Words) -> None:
+        self._drawn, self._bits = self._drawn << _BITS | one_word(words), self._bits + _BITS
+        self.low, self.high = self._bounds()
+
+    def _bounds(self) -> tuple[Decimal, Decimal]:
+        with decimal.localcontext(
+            prec=self._bits + 40, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN
+        ) as context:
+            lead = Decimal(self._lead.numerator) / Decimal(self._lead.denominator)
+            margin = (abs(lead) + self._bits) * Decimal(10) ** (5 - context.prec)
+            low = lead - _log_exponential(self._drawn + 1, self._bits) - margin
+            return low, lead - _log_exponential(self._drawn, self._bits) + margin
+
+
+def _log_exponential(numerator: int, bits: int) -> Decimal:
+    """ln(−ln(1 − numerator/2^bits)). Decimal logarithms are correctly rounded; the division is exact."""
+    whole = 1 << bits
+    if numerator in (0, whole):
+        return Decimal("Infinity") if numerator else Decimal("-Infinity")
+    return (-(Decimal(whole - numerator) / whole).ln()).ln()
+
+
+def _compare(first: _Candidate, second: _Candidate, words: Words) -> int:
+    """Negative if the first is ahead."""
+    while True:
+        if first.low > second.high:
+            return -1
+        if second.low > first.high:
+            return 1
+        first.refine(words)
+        second.refine(words)
