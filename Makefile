@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page serve check check-page bench load experiments clean constraints
+.PHONY: setup demo page serve check check-page bench load audit-time experiments clean constraints
 .PHONY: test test-page test-fast test-slow test-all test-stress fuzz
 
 setup: $(STAMP)
@@ -86,6 +86,11 @@ check-page: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Does the time of a request tell whether one person is in the table? At most 20 minutes; rewrites figures in docs/.
+audit-time: setup
+	@tools/machine
+	$(BIN)/python -m benchmarks.time_audit --seconds 540 --report docs/timing.md
 
 # Slow: many analysts, killed servers and response times, on this machine's loopback only.
 load: setup

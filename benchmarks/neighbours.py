@@ -110,7 +110,7 @@ def probes() -> Iterator[Probe]:
     }
     for (text, family), mechanism in itertools.product(families.items(), ("one-shot", "vector", "auto")):
         rho = 1e-6 if mechanism == "auto" else 1e-9
-        for k, is_fresh in ((5, True), (200 if "1 " not in text else 40, False)):
+        for k, is_fresh in ((5, True), (40 if "1 conj" in text else 130, False)):
             scan = "new scan" if is_fresh else "same scan"
             yield Probe(
                 f"{mechanism}, {text}, k = {k}, {scan}",
@@ -124,7 +124,7 @@ def probes() -> Iterator[Probe]:
     for select in ("team, AVG(pay)", "code_5, SUM(pay)"):
         yield Probe(f"one-shot, 2 conjuncts, {select}", "explain", select, family=families["2 conjuncts"])
     for text in ("1 conjunct", "2 conjuncts", "719 conditions"):
-        yield Probe(f"prepare, {text}", "prepare", family=families[text], rho=1e-6)
+        yield Probe(f"prepare, {text}", "prepare", family=families[text], rho=2e-6)
     for select in ("team, COUNT(*)", "age, AVG(pay)", "age, MEDIAN(pay)", "team, STDDEV(pay)"):
         for where, people in ((ISOLATED, "one person"), (EVERYBODY, "everybody")):
             yield Probe(f"query, {select}, {people}", "query", select, where, rho=1e-6)

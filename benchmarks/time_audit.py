@@ -31,6 +31,7 @@ from benchmarks.neighbours import SCHEMA, Probe, issue_probe, probes, table
 CONFIDENCE = 0.95
 SEARCH_RUNS = 12
 MOST_CONFIRMED = 5
+MEASURED = "## Measured\n"
 NAMES = {True: "included", False: "omitted"}
 
 
@@ -62,10 +63,13 @@ class LocalPlace:
         if sql not in self._answers:
             self._answers = {sql: self._session.query(sql, 1e-6)}
         answer = self._answers[sql]
+        family = dict(probe.family)
+        if family.get("predicates") == ["ranges:age"]:  # as text it is a server's spelling
+            family["predicates"] = dpx.ranges("age")
         if probe.kind == "prepare":
-            return lambda: answer.prepare(rho, **probe.family)
+            return lambda: answer.prepare(rho, **family)
         question = answer.why(*_groups(probe))
-        return lambda: question.explain(probe.k, rho, mechanism=probe.mechanism, **probe.family)
+        return lambda: question.explain(probe.k, rho, mechanism=probe.mechanism, **family)
 
 
 class ServerPlace:
@@ -217,7 +221,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100, help="of each table, when measured again")
     parser.add_argument("--where", choices=["process", "server", "both"], default="both")
     parser.add_argument("--only", default="", help="requests whose name contains this text")
-    parser.add_argument("--report", type=Path, help="file for the tables, in Markdown")
+    parser.add_argument("--report", type=Path, help="Markdown file whose last section has the tables")
     options = parser.parse_args()
     candidates = [probe for probe in probes() if options.only in probe.name] or [issue_probe()]
     text: list[str] = []
@@ -230,7 +234,8 @@ def main() -> None:
             text += [f"### {title}: all requests of the search", "", *lines(searched), ""]
             print("\n".join(text[-len(searched) - len(confirmed) - 10 :]), flush=True)
     if options.report:
-        options.report.write_text("\n".join(text), encoding="utf-8")
+        before = options.report.read_text(encoding="utf-8").partition(MEASURED)[0]
+        options.report.write_text(before + MEASURED + "\n" + "\n".join(text), encoding="utf-8")
 
 
 if __name__ == "__main__":

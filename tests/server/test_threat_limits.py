@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from slow_engine import slow_down
 
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
+from dpxplain.server.pool import end_time
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, config_of, running_server
 
 AT = "/datasets/people"
@@ -62,8 +64,31 @@ def test_t22_with_padding_every_pass_takes_whole_steps(tmp_path: Path) -> None:
         assert len(padded) == 1 + len(passes)  # what reads no data does not wait
 
 
-def test_t22_padding_is_off_unless_asked_for(tmp_path: Path) -> None:
-    assert config_of(tmp_path).limits.pad_seconds == 0
+def test_t22_by_default_passes_end_at_times_of_a_public_series(tmp_path: Path) -> None:
+    """At most a quarter later. What a busy machine adds when the thread wakes up is not looked at."""
+    limits = config_of(tmp_path).limits
+    assert (limits.pad_seconds, limits.pad_ratio) == (0, 1.25)
+    with running_server(config_of(tmp_path, limits=MANY)) as server:
+        pool, ends = server.state.pool, []
+        real = pool._end
+        pool._end = lambda elapsed: ends.append((elapsed, real(elapsed))) or ends[-1][1]
+        ask(server.client()).raise_for_status()
+    series = [0.01 * 1.25**power for power in range(60)]
+    assert len(ends) == 2, "its time limit and its end"
+    for elapsed, end in ends:
+        assert end in series
+        assert elapsed <= end <= max(0.01, 1.25 * elapsed * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("ratio", [1.01, 1.25, 2.0, 10.0])
+def test_t22_every_time_has_an_end_not_before_it_and_not_far_behind(ratio: float) -> None:
+    series = [0.01 * ratio**power for power in range(2000) if power * math.log(ratio) < 20]
+    around = [end * (1 + error) for end in series for error in (-1e-15, 0, 1e-15, 1e-9)]
+    for seconds in [0.0, 1e-9, *around]:
+        end = end_time(seconds, 0.0, ratio)
+        assert end >= seconds
+        assert end <= max(0.01, seconds * ratio * (1 + 1e-9))
+        assert min(abs(end / step - 1) for step in [*series, series[-1] * ratio]) < 1e-12
 
 
 @pytest.mark.draws

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -147,8 +148,10 @@ class DuckDBEngine:
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):
             sql, parameters = self._statement(rendered, query)
-            relation = cursor.sql(sql, params=parameters)
-            for batch in checking(relation.to_arrow_reader(ROWS_AT_ONCE)):
+            reader = cursor.sql(sql, params=parameters).to_arrow_reader(ROWS_AT_ONCE)
+            # No row is counted like one: otherwise the time would tell whether a filter admits any.
+            nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
+            for batch in checking(chain([next(reader, nothing)], reader)):
                 columns = {name: batch[name].to_numpy() for name in batch.schema.names}
                 codes = {name: columns[code_column(self.schema, name)] for name in names}
                 counts.add(codes, columns["count"], columns.get("total"))

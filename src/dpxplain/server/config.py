@@ -112,6 +112,7 @@ class Limits(_Strict):
     ranked: int = Field(default=50_000_000, ge=1)
     failures: int = Field(default=3, ge=1)
     pad_seconds: float = Field(default=0.0, ge=0, le=600)
+    pad_ratio: float = Field(default=1.25, ge=1, le=10)
     session_hours: float = Field(default=12.0, gt=0, le=24 * 30)
 
 

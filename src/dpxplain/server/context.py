@@ -67,6 +67,7 @@ class Server:
             waiting=limits.waiting,
             seconds=limits.seconds_per_request,
             pad_seconds=limits.pad_seconds,
+            pad_ratio=limits.pad_ratio,
             shared=not config.single_user,
         )
         # For prices and stored releases: they read no data, and do not wait for requests that do.

@@ -33,7 +33,7 @@ _BETWEEN_HEARTBEATS = 10.0  # the ledger takes a job for lost after a minute wit
 _BETWEEN_PRUNINGS = 3600.0
 _BETWEEN_POLLS = 0.25  # of a job that runs in another process
 _MOST_RESULTS, _MOST_ROWS = 64, 50_000
-_WORKING = "Working"  # the only stage shown when times are padded: stages would tell how long each takes
+_WORKING = "Working"  # shown of a job in another process when times are padded
 
 
 @dataclass
@@ -85,8 +85,10 @@ class JobRunner:
     def stage(self, job: Job) -> str:
         """The current stage; the ledger has that of the last stored state only."""
         local = self._local.get(job.id)
-        if local is None or job.state != "running" or self._pool.pad_seconds > 0:
+        if local is None or job.state != "running":
             return job.stage
+        if self._pool.is_padded:  # later stages would tell how long each takes
+            return local.task.first_stage or _WORKING
         return local.task.stage
 
     def cancel(self, id: str) -> None:
@@ -149,7 +151,7 @@ class JobRunner:
         self, job: LocalJob, state: str, *, error: Mapping[str, Any] | None = None, entry: int | None = None
     ) -> None:
         job.stored_state = state
-        stage = _WORKING if self._pool.pad_seconds > 0 and state == "running" else job.task.stage
+        stage = _WORKING if self._pool.is_padded and state == "running" else job.task.stage
         try:
             self._jobs.update(job.id, state, stage if state == "running" else "", error=error, entry=entry)
         except Exception as failure:  # the release is stored all the same

@@ -1,9 +1,10 @@
 """The thread pool in which data is read: bounded in threads, queue and time, and fair between callers.
 
-With `pad_seconds`, each task takes a whole number of such steps, so that its time says little about the data;
-its thread is held that long too, or the waiting time of others would tell. Whether what was measured is
-stored is decided when its step ends, by whether the task was stopped until then and by nothing else: the
-history, or asking again, would tell how long it took otherwise.
+Each task ends at one of a public series of times, so that its time says little about the data: whole steps
+with `pad_seconds`, otherwise a geometric series, none later than by the factor `pad_ratio`. Its thread is held
+that long too, or the waiting time of others would tell. Whether what was measured is stored is decided at that
+time, by whether the task was stopped until then and by nothing else: the history, or asking again, would tell
+how long it took otherwise.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ T = TypeVar("T")
 RETRY_SECONDS = 5
 CLOSING_SECONDS = 10.0  # in which what runs may finish, and once more in which it may stop
 _SECONDS_BETWEEN_CHECKS = 0.1
+_FIRST_END = 0.01  # seconds; the next end times are so many times later, again and again
 
 
 class Task:
@@ -41,6 +43,7 @@ class Task:
     def __init__(self) -> None:
         self.stop = Stop()
         self.stage = ""
+        self.first_stage = ""  # begins before any row is read, so when it begins tells nothing
         self.cancelled = False
         self.deadline = math.inf
         self.charged = 0.0
@@ -71,6 +74,7 @@ class Task:
         """Note the stage, for the phases; between two passes this is where a request to stop takes effect."""
         self.stop.check()
         self.stage = stage
+        self.first_stage = self.first_stage or stage
 
     def charge(self, entry: int, rho: float) -> None:
         self.entry, self.charged = entry, rho
@@ -92,13 +96,14 @@ class Pool:
         waiting: int,
         seconds: float,
         pad_seconds: float = 0.0,
+        pad_ratio: float = 1.0,
         shared: bool = True,
         name: str = "dpxplain-work",
     ) -> None:
         self._most = running + waiting
         self._each = max(1, self._most // 2) if shared else self._most
         self._seconds = seconds
-        self.pad_seconds = pad_seconds
+        self.pad_seconds, self.pad_ratio = pad_seconds, pad_ratio
         self._admitted: Counter[str] = Counter()  # running or waiting, by caller
         self._tasks: set[Task] = set()
         self.failed: set[int] = set()  # entries that were charged and not released
@@ -151,6 +156,10 @@ class Pool:
             return {task.entry for task in self._tasks if task.entry is not None}
 
     @property
+    def is_padded(self) -> bool:
+        return self.pad_seconds > 0 or self.pad_ratio > 1
+
+    @property
     def is_running(self) -> bool:
         return bool(self._tasks)
 
@@ -175,8 +184,8 @@ class Pool:
 
     def _run(self, task: Task, work: Callable[[], T]) -> T:
         started = time.monotonic()
-        # In whole steps, as a time limit within one would tell which part of it a measurement took.
-        task.deadline = started + whole_steps(self._seconds, self.pad_seconds)
+        # At such a time, as a time limit between two would tell which part of it a measurement took.
+        task.deadline = started + self._end(self._seconds)
 
         def pad() -> None:
             if time.monotonic() > task.deadline:  # so the end of the step is later, too
@@ -198,9 +207,11 @@ class Pool:
                     self.failed.add(task.entry)
 
     def _pad(self, started: float) -> None:
-        if self.pad_seconds > 0:
-            elapsed = time.monotonic() - started
-            time.sleep(whole_steps(elapsed, self.pad_seconds) - elapsed)
+        elapsed = time.monotonic() - started
+        time.sleep(self._end(elapsed) - elapsed)
+
+    def _end(self, seconds: float) -> float:
+        return end_time(seconds, self.pad_seconds, self.pad_ratio)
 
     def _watch(self) -> None:
         """Stop late tasks, repeatedly: a pass that begins just after a request to stop has not seen it."""
@@ -236,13 +247,21 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
     raise failure
 
 
-def whole_steps(seconds: float, step: float) -> float:
-    """The time rounded up to whole steps; as it is if a step has no length.
+def end_time(seconds: float, step: float, ratio: float) -> float:
+    """The time rounded up: to whole steps, or to the next of a geometric series; as it is without both.
 
-    >>> whole_steps(0.25, 0.5), whole_steps(1.75, 1.0), whole_steps(1.0, 0.5), whole_steps(0.25, 0.0)
-    (0.5, 2.0, 1.0, 0.25)
+    >>> end_time(0.25, 0.5, 1.25), end_time(1.75, 1.0, 1.25), end_time(0.25, 0.0, 1.0)
+    (0.5, 2.0, 0.25)
+    >>> end_time(0.001, 0.0, 2.0), end_time(0.01, 0.0, 2.0), end_time(0.03, 0.0, 2.0)
+    (0.01, 0.01, 0.04)
     """
-    return math.ceil(seconds / step) * step if step > 0 else seconds
+    if step > 0:
+        return math.ceil(seconds / step) * step
+    if ratio <= 1:
+        return seconds
+    power = max(0, math.floor(math.log(max(seconds, _FIRST_END) / _FIRST_END, ratio)))
+    ends = (_FIRST_END * ratio ** (power + further) for further in range(3))
+    return next(end for end in ends if end >= seconds)
 
 
 def too_slow() -> Problem:

@@ -23,7 +23,7 @@ from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.server.config import Limits
-from dpxplain.server.pool import Pool, whole_steps
+from dpxplain.server.pool import Pool, end_time
 from dpxplain.server.problems import too_many_failures
 
 MANY_GROUPS = 2_000
@@ -131,7 +131,9 @@ class FailureLimit:
         self._pool = pool
         self._most = limits.failures
         # Of other processes it is only known when a request must have ended.
-        longest = whole_steps(limits.seconds_per_request, limits.pad_seconds) + limits.pad_seconds
+        longest = limits.seconds_per_request
+        for _ in range(2):  # its time limit, and the end of the step in which it stops
+            longest = end_time(longest * (1 + 1e-9), limits.pad_seconds, limits.pad_ratio)
         self._longest = timedelta(seconds=longest) + _SLACK
 
     def check(self, dataset: str, analyst: str) -> None:
