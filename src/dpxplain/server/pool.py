@@ -1,10 +1,10 @@
 """The thread pool in which data is read: bounded in threads, queue and time, and fair between callers.
 
 Each task ends at one of a public series of times, so that its time says little about the data: whole steps
-with `pad_seconds`, otherwise a geometric series, none later than by the factor `pad_ratio`. Its thread is held
-that long too, or the waiting time of others would tell. Whether what was measured is stored is decided at that
-time, by whether the task was stopped until then and by nothing else: the history, or asking again, would tell
-how long it took otherwise.
+with `pad_seconds`, otherwise a geometric series, none later than by the factor `pad_ratio`. Its thread is
+held that long too, or the waiting time of others would tell. Whether what was measured is stored is decided
+at that time, by whether the task was stopped until then and by nothing else: the history, or asking again,
+would tell how long it took otherwise.
 """
 
 from __future__ import annotations
