@@ -49,10 +49,10 @@ test: setup page test-page
 	$(PYTEST_IN_MEMORY) -m "not slow" --ignore=tests/page
 	$(PYTEST) -m "not slow" tests/page  # apart: Playwright keeps an event loop and greenlets in its process
 
-# For the loop while editing: no process, database, server, browser or grid.
+# For the loop while editing: no process, database, server, browser or grid; under a minute.
+SLOWER_ROOMS := page server sessions ledger cli engines datasets examples fuzz
 test-fast: setup
-	$(PYTEST_IN_MEMORY) -m "not (slow or draws or process or database)" \
-	  --ignore=tests/page --ignore=tests/server --ignore=tests/ledger --ignore=tests/cli
+	$(PYTEST_IN_MEMORY) -m "not (slow or draws or process or database)" $(SLOWER_ROOMS:%=--ignore=tests/%)
 
 # Statistical grids, long searches and rounds of kills.
 test-slow: setup page

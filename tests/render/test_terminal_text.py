@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 
 import pytest
 from rich.cells import cell_len
@@ -161,14 +159,3 @@ def test_what_cannot_be_shown_or_drawn_is_named():
         view_of(1j)
     with pytest.raises(TypeError, match="no chart of complex"):
         chart(1j)
-
-
-@pytest.mark.process
-def test_printing_a_result_does_not_load_the_chart_library():
-    code = (
-        "import sys, dpxplain as dpx\n"
-        "print(dpx.example('adult').preview('SELECT COUNT(*) FROM adult', rho=0.1))\n"
-        "print('altair' in sys.modules)\n"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.splitlines()[-1] == "False"

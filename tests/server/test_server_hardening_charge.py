@@ -341,7 +341,7 @@ def test_the_process_ends_even_if_a_worker_does_not(tmp_path: Path) -> None:
             signed_in = {"Authorization": f"Bearer {token}"}
             with suppress(httpx.HTTPError):
                 httpx.post(
-                    f"{url}api/v1{AT}/query", json={"sql": SQL, "rho": 0.1}, headers=signed_in, timeout=30
+                    f"{url}api/v1{AT}/query", json={"sql": SQL, "rho": 0.1}, headers=signed_in, timeout=120
                 )
 
         thread = threading.Thread(target=hang)

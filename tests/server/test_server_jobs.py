@@ -253,7 +253,7 @@ def test_any_process_tells_of_a_job_cancels_it_and_knows_when_it_is_lost(
         mine = here.client()
         mine.post(f"{AT}/query", json=QUERY).raise_for_status()
         url, process = other_process("slow")
-        with httpx.Client(base_url=f"{url}api/v1", headers=token, timeout=30, verify=False) as there:
+        with httpx.Client(base_url=f"{url}api/v1", headers=token, timeout=120, verify=False) as there:
             # Done there, told here: the result comes from what is stored, with its true price.
             stored = begun(mine, 0.2)["id"]
             told = mine.get(f"/jobs/{stored}", params={"wait": 60}).json()

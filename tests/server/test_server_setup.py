@@ -165,7 +165,7 @@ def test_the_command_prints_its_address_and_ends_in_order(tmp_path: Path) -> Non
         url, key = line.split()[-1].split("?key=")
         assert line.startswith("DPXPlain is at http://127.0.0.1:")
         signed_in = {"Authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=f"{url}api/v1", headers=signed_in, timeout=20) as client:
+        with httpx.Client(base_url=f"{url}api/v1", headers=signed_in, timeout=120) as client:
             client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).raise_for_status()
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=60)
