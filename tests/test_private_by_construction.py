@@ -454,7 +454,7 @@ def watched(engine: Any) -> tuple[Session, list[str]]:
 def test_budget_is_reserved_before_data_is_read_in_every_phase(engines: dict[str, DuckDBEngine]) -> None:
     session, calls = watched(engines["base"])
     answer = session.query("SELECT city, AVG(pay) FROM t GROUP BY city", 0.5)
-    order = ["ledger.find", "ledger.reserve", "engine.grouped", "ledger.release"]
+    order = ["ledger.find", "ledger.reserve_once", "engine.grouped", "ledger.release"]
     assert calls[:4] == order
     assert "engine.grouped" not in calls[4:]
     calls.clear()
@@ -511,7 +511,7 @@ def test_the_charge_of_a_failed_pass_stays_and_its_error_says_nothing() -> None:
     with pytest.raises(InternalError) as caught:
         session.query("SELECT COUNT(*) FROM t", 0.5)
     clean("".join(traceback.format_exception(caught.value)))
-    assert calls == ["ledger.find", "ledger.reserve", "engine.grouped"]
+    assert calls == ["ledger.find", "ledger.reserve_once", "engine.grouped", "ledger.abandon"]
     assert session.budget.spent == 0.5
     assert [(entry.state, entry.rho) for entry in session.history] == [("reserved", 0.5)]
     with pytest.raises(InternalError):  # nothing was stored, so asking again is charged again

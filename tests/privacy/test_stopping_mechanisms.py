@@ -167,8 +167,9 @@ def test_a_vector_drawn_in_pieces_is_the_vector_drawn_at_once(monkeypatch: pytes
 
 @pytest.mark.parametrize("mechanism", ["one-shot", "vector", "marginals"])
 def test_a_stop_after_the_charge_releases_nothing_and_gives_nothing_back(
-    mechanism: str, tmp_path: Any
+    mechanism: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(noises, "DRAWS_AT_ONCE", 100)  # no mechanism has drawn everything at the stop
     columns = {name: {"values": list(range(30))} for name in ("a", "b")}
     schema = {
         "table": {"name": "t"},

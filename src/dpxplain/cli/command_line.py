@@ -117,7 +117,8 @@ def run(arguments: Sequence[str]) -> int:
 def _run(words: Sequence[str], as_json: bool, debug: bool) -> int:
     try:
         _check_text(words)
-        with _help_as_json(as_json and not {"--help", "-h"}.isdisjoint(words)):
+        wants_help = not {"--help", "-h"}.isdisjoint(words) or list(words) == ["--json"]
+        with _help_as_json(as_json and wants_help):
             outcome = get_command(app).main(words, prog_name="dpxplain", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as ended:  # Typer exits after completing a word, and on a closed pipe

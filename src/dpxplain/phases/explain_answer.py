@@ -139,7 +139,7 @@ def best_split(k: int, family_size: int, confidence: float) -> tuple[float, floa
     influence interval, and the slack of a rank probe. Σ aᵢ/√ρᵢ is least for ρᵢ in proportion to aᵢ^(2/3).
 
     >>> [round(share, 2) for share in best_split(5, 103, 0.95)]
-    [0.27, 0.15, 0.58]
+    [0.28, 0.16, 0.57]
     """
     k, probes = plain(k), max(1, rank_probes(family_size))
     errors = (

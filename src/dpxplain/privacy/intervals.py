@@ -128,7 +128,7 @@ def failure_of_each(failure: float, number: int) -> float:
     >>> [f"{failure_of_each(*case):.6g}" for case in ((0.05, 103), (1e-9, 1_000_000))]
     ['0.000497869', '1e-15']
     """
-    return -math.expm1(math.log1p(-failure) / number)
+    return 1.0 if failure >= 1.0 else -math.expm1(math.log1p(-failure) / number)
 
 
 def gaussian_interval(estimate: float, scale: float, confidence: float) -> Interval:

@@ -64,7 +64,7 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
     )
     columns = (
         Column("no.", "right"),
-        *((Column("data"),) if has_versions else ()),
+        *((Column("data", wrap=True),) if has_versions else ()),
         Column("time (UTC)"),
         Column("kind"),
         Column("asked", wrap=True),
