@@ -10,6 +10,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.errors import SchemaError
 from dpxplain.model.schema import Schema
+from dpxplain.server.catalog import columns
 
 ROWS = pa.table({"origin": ["EWR", "JFK"] * 50, "delay": [1.0, 3.0] * 50, "late": [True, False] * 50})
 LABELLED: dict[str, dict[str, Any]] = {
@@ -43,7 +44,7 @@ def test_tables_and_charts_show_labels_units_and_what_values_stand_for(tmp_path)
         late = str(session.query("SELECT late, COUNT(*) FROM flights GROUP BY late", rho=1))
         assert "True (late)" in late
         assert "Departure delay (minutes)" in str(session.schema)
-        assert "Airport. Of departure." in str(session.schema)
+        assert "Airport. Of departure" in str(session.schema)
 
 
 def test_names_given_in_the_query_win_and_exports_keep_the_sql_names(tmp_path):
@@ -79,6 +80,8 @@ def test_a_derived_column_has_labels_too():
     schema["columns"]["is_late"] = late | {"label": "Late"}
     column = Schema.load(schema).columns["is_late"]
     assert column.text("yes") == "yes (late)"
+    assert column.meaning == f"Late. Computed as {late['expression']}"
+    assert "Computed as" in columns(Schema.load(schema))[-1]["description"]
     schema["columns"]["is_late"] = late | {"value_labels": {"maybe": "?"}}
     with pytest.raises(SchemaError, match="none of the declared values"):
         Schema.load(schema)

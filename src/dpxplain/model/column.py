@@ -248,8 +248,10 @@ class Column(Declared):
 
     @property
     def meaning(self) -> str:
-        """Label, unit and description in one text; empty if none is declared."""
-        return ". ".join(part for part in (self.heading("").strip(), self.description) if part)
+        """Label, unit, description and expression in one text; empty if none is declared."""
+        computed = f"Computed as {self.expression}" if self.expression else ""
+        parts = (self.heading("").strip(), self.description.rstrip("."), computed)
+        return ". ".join(part for part in parts if part)
 
     def text(self, value: DomainValue) -> str:
         """A declared value as text for people, with what it stands for.

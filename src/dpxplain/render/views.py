@@ -117,7 +117,7 @@ def _domain(column: DeclaredColumn) -> str:
     """The declared values, as many as fit into two lines or so."""
     domain = column.domain
     if domain is None:
-        return "" if column.expression is None else formats.clean(column.expression)
+        return ""
     text = ", ".join(formats.clean(column.text(value)) for value in domain[:_MOST_VALUES])
     hidden = len(domain) - _MOST_VALUES
     return f"{text} and {hidden:,} more" if hidden > 0 else text
