@@ -43,7 +43,8 @@ ROOMS = {
     "session": _ROOMS_OF_SESSION,
     "__init__": _ROOMS_OF_SESSION | {"session"},
     "server": _ROOMS_OF_SESSION | {"session", "__init__"},
-    "cli": _ROOMS_OF_SESSION | {"session", "__init__", "server"},
+    "audit": {"__init__"},  # from outside: the public face only
+    "cli": _ROOMS_OF_SESSION | {"session", "__init__", "server", "audit"},
 }
 
 # A driver or library lives in these places only.

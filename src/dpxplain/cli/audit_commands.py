@@ -37,7 +37,7 @@ Key = Annotated[
 
 @audit_app.callback(invoke_without_command=True)
 def audit_root(context: typer.Context) -> None:
-    """The audit log: every change, hash-chained; show, verify or anchor it."""
+    """The audit log, hash-chained: show, verify or anchor it. And audits of what is promised."""
     show_help(context)
 
 

@@ -1,7 +1,7 @@
 """All commands, and how one is run.
 
-Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted, 4 a schema that fits with warnings;
-130 interrupted, 141 reader gone.
+Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted, 4 a schema that fits with warnings,
+5 an audit that found a promise broken; 130 interrupted, 141 reader gone.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dpxplain.cli.demo import demo, sample
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
 from dpxplain.cli.explain_commands import explain, ratio
 from dpxplain.cli.options import flat
+from dpxplain.cli.privacy_audit_command import audit_privacy
 from dpxplain.cli.schema_commands import schema_app
 from dpxplain.cli.screen import PipeClosed, json_streams, show_json
 from dpxplain.cli.serve_command import serve
@@ -50,6 +51,7 @@ for command in (
     serve,
 ):
     app.command()(flat(command))
+audit_app.command("privacy")(audit_privacy)
 for name, commands in {
     "schema": schema_app,
     "data": data_app,

@@ -16,7 +16,7 @@ from rich.text import Text
 from dpxplain.cli.screen import ERR, Declined, emit
 from dpxplain.errors import BadRequest, BudgetExhausted, DPXPlainError, InternalError, QueryRefused
 
-OK, INTERNAL, BAD_REQUEST, EXHAUSTED, WARNED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+OK, INTERNAL, BAD_REQUEST, EXHAUSTED, WARNED, VIOLATED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 PIPE_CLOSED = 141  # what a shell shows for any command whose reader has left
 
 _MARGIN = "  "

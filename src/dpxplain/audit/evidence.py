@@ -1,0 +1,180 @@
+"""From the releases of two neighbouring tables to lower bounds of what they cost.
+
+Everything that is chosen (the score, its thresholds, how it is clipped) is chosen on the first half of the
+releases. The second half is used once, so that the bounds hold at the level that is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpxplain.audit.confidence_bounds import lower_mean, lower_probability, upper_mean, upper_probability
+from dpxplain.audit.divergence import delta_allowed, epsilon_allowing, rho_of_event
+from dpxplain.audit.likelihood import LikelihoodRatio, Sample
+
+FloatArray = NDArray[np.float64]
+Scores = tuple[FloatArray, FloatArray]
+
+DELTAS = (0.7, 0.5, 0.3, 0.1)  # the curve is compared at the ε where the promise allows these
+LEVEL = 0.05  # of the bounds that are shown
+_THRESHOLDS = 60
+_CLIPS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
+_DIRECTIONS = 2
+_TESTS = _DIRECTIONS * (2 + len(DELTAS))  # of one design: an event and a mean for ρ, and an event for each ε
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The hockey-stick divergence at ε: at least `delta`, at most `allowed` if the promise holds."""
+
+    epsilon: float
+    delta: float
+    allowed: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the second half of the releases shows.
+
+    `rho` is a lower bound of the true cost with 95% confidence; `sure_rho` and the points of the curve hold
+    with the confidence that decides on an alarm.
+    """
+
+    promised: float
+    rho: float
+    sure_rho: float
+    curve: tuple[CurvePoint, ...]
+    draws: int  # of both tables, both halves
+
+    @property
+    def reached(self) -> float:
+        """The lower bound as a share of the promise."""
+        return self.rho / self.promised
+
+    @property
+    def violation(self) -> str:
+        """Why the promise does not hold, as a sentence; empty while nothing speaks against it."""
+        if self.sure_rho > self.promised:
+            return f"it costs at least ρ = {self.sure_rho:.4g}, more than the {self.promised:.4g} promised"
+        for point in self.curve:
+            if point.delta > point.allowed:
+                return (
+                    f"at ε = {point.epsilon:.3g} its δ is at least {point.delta:.3g}, "
+                    f"more than the {point.allowed:.3g} that ρ = {self.promised:.4g} allows"
+                )
+        return ""
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """Scores of both tables, so signed that a high score speaks for the first; training and test halves."""
+
+    train: Scores
+    test: Scores
+
+
+def weigh(table: Sample, neighbour: Sample, promised: float, false_alarm: float) -> Evidence:
+    """Lower bounds from releases of both tables; an alarm is false with probability `false_alarm` at most."""
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    model = LikelihoodRatio.fit(table.part(even), neighbour.part(even))
+    train, test = ([model.score(sample.part(half)) for sample in (table, neighbour)] for half in (even, odd))
+    directions = (
+        _Direction((train[1], train[0]), (test[1], test[0])),
+        _Direction((-train[0], -train[1]), (-test[0], -test[1])),
+    )
+    sure_level, shown_level = false_alarm / _TESTS, LEVEL / (2 * _DIRECTIONS)
+    return Evidence(
+        promised=promised,
+        rho=max(max(_rhos(direction, shown_level)) for direction in directions),
+        sure_rho=max(max(_rhos(direction, sure_level)) for direction in directions),
+        curve=tuple(_curve(directions, promised, sure_level)),
+        draws=len(table) + len(neighbour),
+    )
+
+
+def _rhos(direction: _Direction, level: float) -> Iterator[float]:
+    threshold = _best_threshold(direction.train, rho_of_event, level)
+    yield rho_of_event(*_event(direction.test, threshold, level))
+    yield _divergence_bound(direction, level)
+
+
+def _curve(directions: Sequence[_Direction], promised: float, level: float) -> Iterator[CurvePoint]:
+    for allowed in DELTAS:
+        epsilon = epsilon_allowing(promised, allowed)
+        excess = partial(_excess, math.exp(epsilon))
+        deltas = (
+            excess(*_event(direction.test, _best_threshold(direction.train, excess, level), level))
+            for direction in directions
+        )
+        yield CurvePoint(epsilon, max(0.0, *deltas), delta_allowed(promised, epsilon))
+
+
+def _excess(factor: float, p: float, q: float) -> float:
+    """The hockey-stick divergence of one event; never more than that of the two tables."""
+    return p - factor * q
+
+
+def _event(scores: Scores, threshold: float, level: float) -> tuple[float, float]:
+    """Bounds of how likely a score reaches the threshold: lower in one table, upper in the other."""
+    hits, trials = [int((of_one >= threshold).sum()) for of_one in scores], [len(of_one) for of_one in scores]
+    return (
+        lower_probability(hits[0], trials[0], level / 2),
+        upper_probability(hits[1], trials[1], level / 2),
+    )
+
+
+def _best_threshold(scores: Scores, worth: Callable[[float, float], float], level: float) -> float:
+    """The threshold whose bounds, guessed from the training half, are worth most."""
+    pooled = np.concatenate(scores)
+    thresholds = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, _THRESHOLDS), method="higher"))
+    z = _normal_quantile(level / 2)
+    p, q = (
+        _shrunk(1.0 - np.searchsorted(np.sort(of_one), thresholds) / len(of_one), len(of_one), sign * z)
+        for of_one, sign in zip(scores, (-1.0, 1.0), strict=True)
+    )
+    values = [worth(*pair) for pair in zip(p.tolist(), q.tolist(), strict=True)]
+    return float(thresholds[int(np.argmax(values))])
+
+
+def _shrunk(share: FloatArray, trials: int, z: float) -> FloatArray:
+    """Wilson's bound: close to the exact one, and quick."""
+    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    width = z / (1 + z * z / trials) * np.sqrt(share * (1 - share) / trials + z * z / (4 * trials**2))
+    bound: FloatArray = np.clip(middle + width, 1e-12, 1 - 1e-12)
+    return bound
+
+
+def _divergence_bound(direction: _Direction, level: float) -> float:
+    """A lower bound of the Kullback–Leibler divergence, which ρ-zCDP bounds by ρ.
+
+    For every function g, E_P[g] − log E_Q[exp g] is at most the divergence of P from Q (Donsker and
+    Varadhan), with equality for the logarithm of the likelihood ratio. Here g is the score, clipped so that
+    both means have exact bounds.
+    """
+    n, z = min(map(len, direction.test)), _normal_quantile(level / 2)
+
+    def clipped(scores: Scores, end: float) -> Scores:
+        return np.clip(scores[0], -end, end), np.exp(np.clip(scores[1], -end, end))
+
+    def guess(end: float) -> float:
+        g, odds = clipped(direction.train, end)
+        high = odds.mean() + z * odds.std() / math.sqrt(n) + z * z * math.exp(end) / (6 * n)
+        return float(g.mean() - z * g.std() / math.sqrt(n) - z * z * end / (3 * n) - np.log(high))
+
+    end = max(_CLIPS, key=guess)
+    guesses = [(float(values.mean()), float(values.std())) for values in clipped(direction.train, end)]
+    g, odds = clipped(direction.test, end)
+    least = lower_mean(g, -end, level / 2, guesses[0])
+    greatest = upper_mean(odds, math.exp(end), level / 2, guesses[1])
+    return least - math.log(greatest)
+
+
+def _normal_quantile(level: float) -> float:
+    return NormalDist().inv_cdf(1.0 - level)

@@ -1,0 +1,236 @@
+"""Designs of explanation tables: the rows that move an influence, a choice or a rank most.
+
+A part of a table (what was chosen, its influences, its ranks) is held against the part of ρ that is charged
+for it; `spends` tells. How far the tables get, and why some cannot get further, is in docs/audit.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import dpxplain as dpx
+from dpxplain.audit.designs import ROWS_OF_PERSON, Design, Releases, Row, schema
+
+_NEGLIGIBLE = 1e-6  # ρ of the answer that a question needs
+_MANY = 400  # rows of a group, so many that one more hardly matters
+_TWO_GROUPS = {"A": 1.0, "B": -1.0}
+_ONE_GROUP = {"A": 1.0}
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked, what is looked at in the table, and the charges it is held against."""
+
+    sql: str
+    weights: Mapping[str, float]
+    shown: Sequence[str]  # of "chosen", "influences", "ranks"
+    charges: Sequence[str]  # parts of the names of the events that were charged for; none: all of them
+    options: Mapping[str, Any]
+
+    def __call__(self, session: dpx.Session, rho: float) -> Releases:
+        answer = session.query(f"SELECT g, {self.sql} FROM t GROUP BY g", rho=_NEGLIGIBLE)
+        assert isinstance(answer, dpx.Answer)
+        table = answer.why(dict(self.weights)).explain(rho=rho, **self.options)
+        rows = sorted(table.rows, key=lambda row: row.index)
+        name = [str(row.predicate) for row in rows] if "chosen" in self.shown else []
+        if "ranks" in self.shown:
+            name += [f"{row.rank}" for row in rows]
+        numbers: list[float] = []
+        if "influences" in self.shown:
+            if isinstance(table, dpx.Explanation):
+                numbers += [row.estimate for row in sorted(table, key=lambda row: row.index)]
+            else:  # found between thresholds, so rather a name than a number
+                name += [f"{row.influence}" for row in rows]
+        return Releases(["; ".join(name)], np.array([numbers]), _NEGLIGIBLE + self._charged(table.spends))
+
+    def _charged(self, spends: Sequence[Any]) -> float:
+        return sum(
+            spend.rho
+            for spend in spends
+            if not self.charges or any(word in spend.event for word in self.charges)
+        )
+
+
+def explanation_designs() -> Iterator[Design]:
+    yield from _one_predicate()
+    yield from _two_predicates()
+    yield from _custom()
+
+
+def _rows(number: int, group: str, x: str | None, pay: float = 0.0, person: str = "") -> list[Row]:
+    return [{"g": group, "x": x, "pay": pay, "person": person or f"{group} {n}"} for n in range(number)]
+
+
+def _if_present(rows: list[Row], otherwise: list[Row], copy: int, present: bool) -> list[Row]:
+    return rows if present else otherwise
+
+
+def _design(
+    name: str,
+    mechanism: str,
+    aggregate: str,
+    question: _Question,
+    common: list[Row],
+    rows: list[Row],
+    otherwise: list[Row] | None = None,
+    *,
+    values: Sequence[str] = ("u", "v"),
+    bounds: tuple[float, float] = (0, 10),
+    person: bool = False,
+    rho: float = 2.0,
+    trusted_code: bool = False,
+) -> Design:
+    columns = {
+        "g": {"values": ["A", "B", "C"]},
+        "x": {"values": list(values)},
+        "pay": {"bounds": list(bounds), "step": 1},
+    }
+    replaced = otherwise is not None
+    return Design(
+        name=name,
+        mechanism=mechanism,
+        aggregate=aggregate,
+        unit=f"{ROWS_OF_PERSON} rows of a person" if person else "row",
+        neighbours="replaced" if replaced else "one more",
+        schema=schema(columns, person=person, replaced=replaced),
+        rows=partial(_if_present, rows, otherwise or []),
+        ask=question,
+        rho=rho,
+        common=common,
+        trusted_code=trusted_code,
+    )
+
+
+def _only(predicate: str, mechanism: str = "one-shot") -> dict[str, Any]:
+    """A table of one predicate: nothing is selected, and its rank is known."""
+    return {"k": 1, "mechanism": mechanism, "predicates": f"x = '{predicate}'"}
+
+
+# A group where all rows but one satisfy v, and one where the row in question is the first that does not:
+# removing v leaves nothing of a group, or something, and the influence jumps by as much as all groups weigh.
+_AVERAGES = [*_rows(_MANY, "A", "v", 0.0), *_rows(_MANY, "B", "v", 10.0), *_rows(1, "B", None, 0.0)]
+_SIGNED = [*_rows(_MANY, "A", "v", 10.0), *_rows(_MANY, "B", "v", -10.0), *_rows(1, "B", None, 0.0)]
+_WEIGHED = [*_rows(_MANY, "B", "v"), *_rows(_MANY, "C", "v"), *_rows(1, "B", None), *_rows(1, "C", None)]
+_PLAIN = [*_rows(_MANY, "A", None), *_rows(_MANY, "B", None)]
+
+
+def _one_predicate() -> Iterator[Design]:
+    def influence(sql: str, predicate: str, weights: Mapping[str, float] = _TWO_GROUPS) -> _Question:
+        return _Question(sql, weights, ("influences",), (), _only(predicate))
+
+    yield _design(
+        "influence, count", "one-shot", "COUNT", influence("COUNT(*)", "u"), _PLAIN, _rows(1, "A", "u")
+    )
+    yield _design(
+        "influence, sum", "one-shot", "SUM", influence("SUM(pay)", "u"), _PLAIN, _rows(1, "A", "u", 10.0)
+    )
+    yield _design(
+        "influence, sum of both signs",
+        "one-shot",
+        "SUM",
+        influence("SUM(pay)", "v"),
+        _SIGNED,
+        _rows(1, "A", None, 0.0),
+        bounds=(-10, 10),
+    )
+    average = influence("AVG(pay)", "v")
+    yield _design("influence, average", "one-shot", "AVG", average, _AVERAGES, _rows(1, "A", None, 10.0))
+    yield _design(
+        "influence, weights",
+        "one-shot",
+        "COUNT",
+        influence("COUNT(*)", "v", {"A": 2.0, "B": -1.0, "C": -3.0}),
+        _WEIGHED,
+        _rows(1, "A", None),
+    )
+    yield _design(
+        "influence, persons",
+        "one-shot",
+        "COUNT",
+        influence("COUNT(*)", "u"),
+        _PLAIN,
+        _rows(ROWS_OF_PERSON, "A", "u", person="person"),
+        person=True,
+    )
+    yield _design(
+        "influence, replaced",
+        "one-shot",
+        "COUNT",
+        influence("COUNT(*)", "u"),
+        _PLAIN,
+        _rows(1, "A", "u"),
+        _rows(1, "B", "u"),
+    )
+    for sql, aggregate, predicate, common, rows in (
+        ("COUNT(*)", "COUNT", "u", _PLAIN, _rows(1, "A", "u")),
+        ("AVG(pay)", "AVG", "v", _AVERAGES, _rows(1, "A", None, 10.0)),
+    ):
+        fresh = _Question(
+            sql, _TWO_GROUPS, ("influences",), ("chosen-influences",), _only(predicate, "vector")
+        )
+        yield _design(f"vector influence, {aggregate}", "vector", aggregate, fresh, common, rows, rho=4.0)
+
+
+_TIE = [*_rows(_MANY, "A", None), *_rows(10, "A", "u"), *_rows(10, "A", "v")]
+_BEHIND = [*_TIE, *_rows(1, "A", "v")]
+
+
+def _two_predicates() -> Iterator[Design]:
+    def question(
+        sql: str,
+        weights: Mapping[str, float],
+        shown: Sequence[str],
+        charges: Sequence[str],
+        split: tuple[float, float, float] = (1.0, 1.0, 2.0),
+        **more: Any,
+    ) -> _Question:
+        options = {"k": 1, "mechanism": "one-shot", "attributes": ["x"], "split": split} | more
+        return _Question(sql, weights, shown, charges, options)
+
+    u, v = _rows(1, "A", "u"), _rows(1, "A", "v")
+    select = question("COUNT(*)", _ONE_GROUP, ("chosen",), ("top-k",), (1000.0, 1.0, 1.0))
+    yield _design("selection, replaced", "one-shot", "COUNT", select, _TIE, u, v, rho=1.0)
+    select = question("AVG(pay)", _TWO_GROUPS, ("chosen",), ("top-k",), (1000.0, 1.0, 1.0))
+    yield _design(
+        "selection, average", "one-shot", "AVG", select, _AVERAGES, _rows(1, "A", "u", 10.0), rho=1.0
+    )
+    ranks = question(
+        "COUNT(*)", _ONE_GROUP, ("chosen", "ranks"), ("top-k", "rank"), (1.0, 1.0, 1000.0), confidence=0.01
+    )
+    yield _design("ranks, replaced", "one-shot", "COUNT", ranks, _BEHIND, u, v, rho=4.0)
+    everything = ("chosen", "influences", "ranks")
+    whole = question("COUNT(*)", _ONE_GROUP, everything, ())
+    yield _design("whole table, replaced", "one-shot", "COUNT", whole, _TIE, u, v)
+    select = question("AVG(pay)", _TWO_GROUPS, ("chosen",), ("all-influences",), mechanism="vector")
+    yield _design(
+        "vector selection, average", "vector", "AVG", select, _AVERAGES, _rows(1, "A", "u", 10.0), rho=2.0
+    )
+    whole = question("AVG(pay)", _TWO_GROUPS, everything, (), mechanism="vector")
+    yield _design("whole vector table, average", "vector", "AVG", whole, _AVERAGES, _rows(1, "A", "u", 10.0))
+
+
+def _matching(counts: Any) -> Any:
+    return counts.matching(0)
+
+
+def _custom() -> Iterator[Design]:
+    """An influence of an analyst's own: the rows that satisfy the predicate, found among thresholds."""
+    influence = dpx.FormulaInfluence("matching rows", _matching, (5.5, 10.5, 15.5))
+
+    def question(shown: Sequence[str], charges: Sequence[str], **options: Any) -> _Question:
+        return _Question("COUNT(*)", _ONE_GROUP, shown, charges, {"k": 1, "influence": influence} | options)
+
+    select = question(("chosen",), ("top-k",), attributes=["x"])
+    u = _rows(1, "A", "u")
+    yield _design(
+        "custom selection", "custom influence", "COUNT", select, _TIE, u, rho=4.0, trusted_code=True
+    )
+    search = question(("influences",), (), predicates="x = 'u'", confidence=0.01)
+    yield _design(
+        "custom influence", "custom influence", "COUNT", search, _TIE, u, rho=4.0, trusted_code=True
+    )

@@ -1,0 +1,131 @@
+"""The statistical audit: it is silent where the promise holds, and raises the alarm where it is broken.
+
+Broken variants exist in this file only. An alarm on intact parts is false with probability 1e-7 at most per
+test; what must raise the alarm is far beyond the bounds, so that missing it is rarer still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpxplain.audit.privacy_audit import Finding, designs, run_design
+from dpxplain.model.confidential import Confidential, sealed
+from dpxplain.phases import explain_scored, prepare_answer, shared_measurement
+from dpxplain.privacy.mechanisms import gaussian
+from dpxplain.privacy.mechanisms.noise import VectorisedNoise
+from dpxplain.privacy.parts import Measurement
+
+INTACT = ["count", "sum of both signs", "average", "distinct persons", "count, replaced", "prepared count"]
+FALSE_ALARM = 1e-7
+
+
+def audited(name: str, draws: int) -> Finding:
+    return run_design(designs()[name], seed=1, draws=draws, false_alarm=FALSE_ALARM)
+
+
+@pytest.mark.draws
+@pytest.mark.parametrize("name", INTACT)
+def test_no_alarm_is_raised_where_the_promise_holds(name: str) -> None:
+    finding = audited(name, 2_000)
+    assert finding.violation == ""
+    assert finding.evidence.promised == pytest.approx(1.0, rel=1e-5)
+
+
+@pytest.mark.draws
+def test_a_design_comes_close_to_the_promise() -> None:
+    """So that little more than what is promised would be noticed; it is seven standard errors above 0.6."""
+    assert audited("count", 10_000).evidence.reached > 0.6
+
+
+def _smaller(function: Callable[..., float]) -> Callable[..., float]:
+    return lambda *arguments, **options: 0.7 * function(*arguments, **options)
+
+
+@pytest.mark.draws
+@pytest.mark.parametrize(
+    "name",
+    [
+        "count",
+        pytest.param("sum, persons", marks=pytest.mark.slow),
+        pytest.param("average, replaced", marks=pytest.mark.slow),
+    ],
+)
+def test_sensitivities_of_answers_at_seven_tenths_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(Measurement, "sensitivity", _smaller(Measurement.sensitivity))
+    assert "it costs at least" in audited(name, 10_000).violation
+
+
+@pytest.mark.draws
+def test_sensitivities_of_cells_at_seven_tenths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare_answer, "count_sensitivity", _smaller(prepare_answer.count_sensitivity))
+    assert "it costs at least" in audited("prepared count", 10_000).violation
+
+
+@pytest.mark.slow
+@pytest.mark.draws
+def test_sensitivities_of_influences_at_seven_tenths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    smaller = _smaller(explain_scored.influence_sensitivity)
+    monkeypatch.setattr(explain_scored, "influence_sensitivity", smaller)
+    assert "it costs at least" in audited("influence, count", 8_000).violation
+
+
+@pytest.mark.draws
+def test_noise_that_is_used_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts and sums get the same noise: together they tell what neither tells alone."""
+    kept: list[Any] = []
+
+    def again(_: Any, measurement: Any, values: Any, scale: float) -> Any:
+        if kept:
+            drawn = kept.pop()
+        else:
+            drawn = np.random.default_rng().normal(size=len(values))
+            kept.append(drawn)
+        return values + np.rint(drawn * scale).astype(np.int64)
+
+    monkeypatch.setattr(VectorisedNoise, "gaussian", again)
+    assert "it costs at least" in audited("average of an empty group", 1_000).violation
+
+
+@pytest.mark.draws
+def test_a_split_that_was_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count and sum are each measured for the whole ρ, which is charged once."""
+    whole = property(lambda self: {part.name: self.rho for part in self.parts})
+    monkeypatch.setattr(Measurement, "rhos", whole)
+    monkeypatch.setattr(Measurement, "check", lambda self: None)
+    assert "it costs at least" in audited("average", 10_000).violation
+
+
+@pytest.fixture
+def broken_gaussian(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Replaces the noise of answers by what a function makes of true values and scale."""
+
+    def install(release: Callable[[Any, Any], Any]) -> None:
+        intact = gaussian.add_gaussian
+
+        @sealed
+        def broken(secret: Confidential[Any], **options: Any) -> gaussian.NoisyValues:
+            noisy = intact(secret, **options)
+            return gaussian.NoisyValues(release(secret.reveal(), noisy), noisy.scale)
+
+        monkeypatch.setattr(shared_measurement, "add_gaussian", broken)
+
+    return install
+
+
+@pytest.mark.draws
+def test_counts_of_empty_groups_without_noise_are_noticed(broken_gaussian: Any) -> None:
+    broken_gaussian(lambda true, noisy: np.where(true == 0, 0.0, noisy.values))
+    assert "it costs at least" in audited("count of an empty group", 1_000).violation
+
+
+@pytest.mark.draws
+def test_noise_drawn_in_floating_point_is_noticed(broken_gaussian: Any) -> None:
+    random = np.random.default_rng()
+    broken_gaussian(lambda true, noisy: true + random.normal(0.0, noisy.scale, len(true)))
+    assert "as fine as floating point" in audited("count", 200).violation
