@@ -40,7 +40,7 @@ class Design:
     name: str
     mechanism: str
     aggregate: str
-    unit: str  # "row", or "3 rows of a person"
+    unit: str  # "row" or "person"
     neighbours: str  # "one more" or "replaced"
     schema: Mapping[str, Any]
     rows: Callable[[int, bool], list[Row]]

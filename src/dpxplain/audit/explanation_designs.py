@@ -95,7 +95,7 @@ def _design(
         name=name,
         mechanism=mechanism,
         aggregate=aggregate,
-        unit=f"{ROWS_OF_PERSON} rows of a person" if person else "row",
+        unit="person" if person else "row",
         neighbours="replaced" if replaced else "one more",
         schema=schema(columns, person=person, replaced=replaced),
         rows=partial(_if_present, rows, otherwise or []),

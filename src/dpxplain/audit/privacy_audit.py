@@ -23,9 +23,9 @@ from dpxplain.audit.lattice import lattice_problem
 from dpxplain.audit.likelihood import Sample
 
 FALSE_ALARM = 1e-6  # of all designs of an audit together
-_FEWEST = 200  # releases of either table
-_MOST = 50_000  # then more of them tell little
-_DEARER = 4.0  # where a question asks about one copy only, it gets so many times the time
+_FEWEST = 100  # releases of either table
+_MOST = 20_000  # of either table; more tell little more
+_DEARER = 8.0  # times the time for a design whose questions ask about one copy only
 _LESS = 1e-7  # of ρ: the same request is answered from the ledger, so each asks for a little less
 
 

@@ -13,13 +13,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from dpxplain.cli import options as o
 from dpxplain.cli.admin_options import print_table
 from dpxplain.cli.exits import OK, VIOLATED
-from dpxplain.cli.screen import ERR, OUT, note, show_json, warn
+from dpxplain.cli.screen import ERR, OUT, emit, note, show_json, warn
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
     from dpxplain.audit.privacy_audit import Finding
 
-_COLUMNS = ("design", "released by", "one unit is", "neighbours", "releases", "ρ promised", "ρ at least", "")
+_COLUMNS = ("design", "neighbours", "releases", "ρ promised", "ρ at least", "promise")
 
 
 def audit_privacy(
@@ -75,6 +75,8 @@ def audit_privacy(
 
         def begin(name: str) -> None:
             progress.update(task, description=name)
+            if as_json:
+                emit("progress", stage=name)
 
         for finding in run(names, minutes=minutes, seed=seed, workers=workers, begin=begin):
             findings.append(finding)
@@ -100,8 +102,8 @@ def _list(names: list[str], *, as_json: bool) -> None:
         show_json({"kind": "privacy-designs", "designs": rows})
         return
     print_table(
-        ("design", "released by", "aggregate", "one unit is", "neighbours"),
-        [(d.name, d.mechanism, d.aggregate, d.unit, d.neighbours) for d in chosen],
+        ("design", "released by", "aggregate", "neighbours"),
+        [(d.name, d.mechanism, d.aggregate, f"{d.unit}, {d.neighbours}") for d in chosen],
         empty="",
     )
 
@@ -125,8 +127,7 @@ def _print(findings: list[Finding], violated: list[Finding], seed: int) -> None:
         _COLUMNS,
         [
             (
-                *(finding.design, finding.mechanism, finding.unit, finding.neighbours),
-                f"{finding.evidence.draws:,}",
+                *(finding.design, f"{finding.unit}, {finding.neighbours}", f"{finding.evidence.draws:,}"),
                 f"{finding.evidence.promised:.3g}",
                 f"{finding.evidence.rho:.3g} ({finding.evidence.reached:.0%})",
                 "BROKEN" if finding.violation else "holds",
@@ -137,8 +138,9 @@ def _print(findings: list[Finding], violated: list[Finding], seed: int) -> None:
     )
     for finding in violated:
         OUT.print(f"{finding.design}: {finding.violation}.", style="red")
-    OUT.print(
-        f"{len(findings)} designs, {len(violated) or 'no'} violation{'s' if len(violated) > 1 else ''}.",
-        style="bold",
-    )
+    OUT.print(f"{_number(len(findings), 'design')}, {_number(len(violated), 'violation')}.", style="bold")
     note(f"Lower bounds have 95% confidence. The same tables again: --seed {seed}")
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count or 'no'} {thing}{'' if count < 2 else 's'}"
