@@ -50,7 +50,7 @@ class _Question:
 
     def _charged(self, spends: Sequence[Any]) -> float:
         return sum(
-            spend.rho
+            float(spend.rho)
             for spend in spends
             if not self.charges or any(word in spend.event for word in self.charges)
         )
