@@ -205,7 +205,7 @@ class Listed:
 
     def sums(self, cells: IntArray) -> IntArray:
         flat = cells.reshape(len(cells), -1)
-        cell, predicate = self._pairs
+        cell, predicate = np.repeat(np.arange(self.cells), np.diff(self._starts)), self._predicates
         added: IntArray = np.zeros((len(cells), self.size), dtype=np.int64)
         for group, values in zip(added, flat, strict=True):
             np.add.at(group, predicate, values[cell])
