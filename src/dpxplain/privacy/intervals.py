@@ -27,7 +27,7 @@ METHODS = ("mover", "fieller", "image", "bootstrap")
 DEFAULT_METHOD = "mover"
 
 _TINY = float(np.finfo(np.float64).tiny)
-_RESAMPLES = 2000
+RESAMPLES = 2000
 
 # MOVER is trusted while every noisy count exceeds this many half-widths of its own interval, that is while
 # Fieller's g = (z·σ/count)² stays below 1/4. Nearer to zero a Fieller interval is lopsided or unbounded, and
@@ -340,20 +340,20 @@ def _bootstrap(means: NoisyMeans, weights: FloatArray, failure: float) -> _Ends:
     Approximate, and short of its level for small groups. A noisy count that is not positive leaves all open.
     """
     draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise
-    sum_noise, count_noise = draws.standard_normal((2, _RESAMPLES, len(weights)))
+    sum_noise, count_noise = draws.standard_normal((2, RESAMPLES, len(weights)))
     sums = means.noisy_sum[..., None, :] + means.sum_scale * sum_noise
     counts = means.noisy_count[..., None, :] + means.count_scale * count_noise
     resampled = np.sort(np.nan_to_num(np.sum(weights * (means.mid + sums / counts), axis=-1)), axis=-1)
     estimate = np.sum(weights * (means.mid + means.noisy_sum / means.noisy_count), axis=-1)
 
     share = np.mean(resampled < estimate[..., None], axis=-1)
-    bias = normal_quantiles(np.clip(share, 1.0 / _RESAMPLES, 1.0 - 1.0 / _RESAMPLES))
+    bias = normal_quantiles(np.clip(share, 1.0 / RESAMPLES, 1.0 - 1.0 / RESAMPLES))
     z = _quantile(failure)
-    first = np.ceil(_RESAMPLES * normal_cdfs(2.0 * bias - z)) - 1.0
-    last = np.floor(_RESAMPLES * normal_cdfs(2.0 * bias + z))
+    first = np.ceil(RESAMPLES * normal_cdfs(2.0 * bias - z)) - 1.0
+    last = np.floor(RESAMPLES * normal_cdfs(2.0 * bias + z))
 
     def pick(position: FloatArray) -> FloatArray:
-        index = np.clip(position, 0, _RESAMPLES - 1).astype(np.intp)
+        index = np.clip(position, 0, RESAMPLES - 1).astype(np.intp)
         return np.take_along_axis(resampled, index[..., None], axis=-1)[..., 0]
 
     known = np.all(means.noisy_count > 0.0, axis=-1)

@@ -12,13 +12,14 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from dpxplain.errors import ExplanationError, QueryRefused
+from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.ledger.account import Failures
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.privacy.intervals import DEFAULT_METHOD, RESAMPLES
 from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
 from dpxplain.results.preview import ExplanationPreview
@@ -29,6 +30,10 @@ from dpxplain.server.problems import too_many_failures
 MANY_GROUPS = 2_000
 """Answers with more are rendered in the planning pool, as that takes long."""
 
+LONG_SQL = 2_000
+"""Characters. Longer statements are planned in the planning pool, as reading them takes long."""
+_MOST_RESAMPLED = 1_000_000  # values that a bootstrap draws for one question, twice
+_MOST_COMPUTED = 10_000_000  # groups times characters of a formula
 _BYTES_PER_CELL = 128  # of DuckDB's hash table and of the result, with room to spare
 _SIZES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -71,6 +76,26 @@ def check_groups(groups: int, sizes: Sizes) -> None:
             f"The query has {groups:,} declared groups, more than the {sizes.groups:,} that this server "
             "answers at once. Nothing was charged.",
             remedy="Group by fewer columns, or by columns with fewer declared values.",
+        )
+
+
+def check_question(weights: int, method: str) -> None:
+    """Refuses a bootstrap over many groups: what it draws grows with them, and the question is free."""
+    if method == "bootstrap" and weights * RESAMPLES > _MOST_RESAMPLED:
+        raise QuestionError(
+            f"A bootstrap over {weights:,} groups is more work than this server does for nothing.",
+            remedy=f"Weigh at most {_MOST_RESAMPLED // RESAMPLES:,} groups, or leave method out: "
+            f"{DEFAULT_METHOD!r} takes any number.",
+        )
+
+
+def check_formula(text: str, groups: int) -> None:
+    """Refuses a value computed from released ones that is long and asked for many groups."""
+    if len(text) * groups > _MOST_COMPUTED:
+        raise QuestionError(
+            f"To compute {len(text):,} characters of a formula for {groups:,} groups is more work than this "
+            "server does for nothing.",
+            remedy="Write a shorter formula, or ask it of an answer with fewer groups.",
         )
 
 

@@ -21,6 +21,7 @@ from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
 from dpxplain.server.bodies import Explain, Family, Prepare, Why
 from dpxplain.server.problems import Problem, not_found
+from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
 from dpxplain.wire.account_payloads import history_records
 from dpxplain.wire.payloads import (
@@ -44,6 +45,8 @@ def stored_answer(session: Session, number: int, confidence: float) -> Answer | 
 def stored_part(session: Session, number: int, of: str | None, confidence: float = 0.95) -> Answer:
     """The stored answer of that number, or of several aggregates the one named `of`."""
     answer = stored_answer(session, number, confidence)
+    if of is not None:
+        check_formula(of, answer.groups.size)
     if isinstance(answer, Answers):
         if of is None and len(answer.answers) > 1:
             raise QuestionError(
@@ -60,6 +63,7 @@ def stored_part(session: Session, number: int, of: str | None, confidence: float
 
 
 def question_of(session: Session, why: Why) -> Question:
+    check_question(len(why.weights), why.method)
     answer = stored_part(session, why.answer, why.of, why.confidence)
     weights: dict[object, float] = {}
     for part in why.weights:

@@ -2785,6 +2785,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy; see Retry-After. Nothing was charged. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     query_api_v1_datasets__dataset__query_post: {
@@ -3081,6 +3090,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy; see Retry-After. Nothing was charged. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3516,6 +3534,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy; see Retry-After. Nothing was charged. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

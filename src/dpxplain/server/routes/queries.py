@@ -72,13 +72,17 @@ def budget(access: AccessDep) -> Any:
     return JSONResponse(budget_payload(access.account.budget(access.name)))
 
 
-@router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload, "Price.", 409))
-def preview(access: AccessDep, body: Ask) -> Any:
+@router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
+async def preview(access: AccessDep, body: Ask) -> Any:
     """What a query would cost and how noisy its answer would be. Spends nothing."""
-    planned = _plan(access, body)
-    size_limits.check_groups(planned.group_count, access.server.sizes)
-    form = query_form(planned.statement, access.dataset.schema)
-    return JSONResponse(preview_payload(planned.preview()) | {"form": form})
+
+    def price() -> Response:
+        planned = _plan(access, body)
+        size_limits.check_groups(planned.group_count, access.server.sizes)
+        form = query_form(planned.statement, access.dataset.schema)
+        return JSONResponse(preview_payload(planned.preview()) | {"form": form})
+
+    return await access.plan(price)
 
 
 @router.post("/datasets/{dataset}/query", responses=_ANSWER)
@@ -101,7 +105,9 @@ async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
             return planned, answer
         return planned, show(answer)
 
-    planned, answer = await run_sync(stored)
+    # Long SQL takes long to read, so it waits for its turn; what is short is quicker than a turn.
+    is_long = len(body.sql) > size_limits.LONG_SQL
+    planned, answer = await (access.plan(stored) if is_long else run_sync(stored))
     if isinstance(answer, Response):
         return answer
     if answer is not None:
@@ -131,11 +137,15 @@ async def answer(
     return await access.plan(lambda: show(answer))
 
 
-@router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload, "The verdict.", 409))
-def why(access: AccessDep, body: Why) -> Any:
+@router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload, "The verdict.", 409, 503))
+async def why(access: AccessDep, body: Why) -> Any:
     """Phase 2: is the difference real, or privacy noise? Free."""
-    question = translate.question_of(access.read_only_session(), body)
-    return JSONResponse(translate.show_question(question, body.chart_width))
+
+    def verdict() -> Response:
+        question = translate.question_of(access.read_only_session(), body)
+        return JSONResponse(translate.show_question(question, body.chart_width))
+
+    return await access.plan(verdict)
 
 
 @router.get("/datasets/{dataset}/history", responses=answers(HistoryPayload))
@@ -191,10 +201,10 @@ def _release_response(stored: tuple[Entry, str] | None) -> Response:
     return JSONResponse({"entry": history_records([stored[0]])[0], "release": stored[1]})
 
 
-@router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload, "Price.", 409))
-def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
+@router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
+async def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
     """What measuring the quality would cost and how noisy its counts would be. Spends nothing."""
-    return JSONResponse(preview_payload(_plan_quality(access, body).preview()))
+    return JSONResponse(await access.plan(lambda: preview_payload(_plan_quality(access, body).preview())))
 
 
 @router.post("/datasets/{dataset}/quality", responses=_QUALITY)
