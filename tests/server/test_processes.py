@@ -84,9 +84,10 @@ def test_processes_divide_the_limits_and_free_requests_write_nothing(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_of(tmp_path / "data", limits=RATES)
+    monkeypatch.setattr(rate_limits, "_SECONDS_BETWEEN_COUNTS", 3600)  # so that no heartbeat is counted below
     with closing(open_ledger(place)) as here, closing(open_ledger(place)) as there:
         with running_server(config, here) as one, running_server(config, there) as two:
-            monkeypatch.setattr(one.state._processes, "_number", 2)  # it will have noticed in ten seconds
+            monkeypatch.setattr(one.state._processes, "_number", 2)  # as it would notice in ten seconds
             assert two.state._processes() == 2
             one.stop_refilling()
             two.stop_refilling()

@@ -142,7 +142,7 @@ def test_what_takes_too_long_is_stopped_and_the_charge_stays(tmp_path: Path) -> 
             late = threads.submit(client.post, f"{AT}/query", json=QUERY)
             assert engine.entered.acquire(timeout=60)
             [task] = server.state.pool._tasks
-            assert 0 < task.deadline - time.monotonic() <= 60
+            assert 0 < task.deadline - time.monotonic() <= 60 * 1.25  # at the end of a padded step
             task.deadline = time.monotonic()
             response = late.result()
         assert (response.status_code, response.json()["code"]) == (500, "failed_after_charge")

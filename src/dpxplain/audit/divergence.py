@@ -37,7 +37,7 @@ def delta_allowed(rho: float, epsilon: float) -> float:
     """The δ at which ρ-zCDP implies (ε, δ)-differential privacy (Canonne, Kamath and Steinke 2020, prop. 12).
 
     >>> round(delta_allowed(0.5, 1.0), 3), delta_allowed(0.5, 0.0) <= 1.0
-    (0.285, True)
+    (0.247, True)
     """
     log_delta = (
         (_ORDERS - 1.0) * (_ORDERS * rho - epsilon)

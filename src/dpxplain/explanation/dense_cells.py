@@ -20,6 +20,8 @@ from dpxplain.model.grouped import MOST_CELLS, AnyGrouped, Block, DenseGrouped, 
 from dpxplain.model.groups import Groups
 
 Blocks = tuple[tuple[str, ...], ...]
+BYTES_PER_CELL = 16  # a count and a sum
+LARGEST_PASS = BYTES_PER_CELL * MOST_CELLS
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,12 @@ def is_dense(groups: Groups, family: Family, blocks: Blocks) -> bool:
     """Whether all cells that could be occupied fit in memory; depends on declared sizes only."""
     sizes = _code_numbers(groups, family)
     return cell_number(groups.columns, blocks, sizes) <= MOST_CELLS and family.size <= MOST_CELLS
+
+
+def pass_bytes(groups: Groups, family: Family, blocks: Blocks) -> int:
+    """What a pass counts as in memory, by declared sizes: what is kept must not tell which are occupied."""
+    cells = cell_number(groups.columns, blocks, _code_numbers(groups, family))
+    return BYTES_PER_CELL * min(cells, MOST_CELLS)
 
 
 def _code_numbers(groups: Groups, family: Family) -> dict[str, int]:

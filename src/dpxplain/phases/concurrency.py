@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_MISSING: Any = object()
 
 
 @dataclass
@@ -51,35 +50,6 @@ class KeyedLocks:
                     del self._locks[key]
 
 
-class Memo:
-    """The latest few results, each computed once however many threads ask for it.
-
-    `functools.lru_cache` would compute a result twice when two threads miss at once, and these are scans.
-
-    >>> memo = Memo(size=1)
-    >>> memo.get("a", lambda: 1), memo.get("a", lambda: 2), memo.get("b", lambda: 3), memo.get("a", lambda: 4)
-    (1, 1, 3, 4)
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._results: dict[Hashable, Any] = {}
-        self._locks = KeyedLocks()
-        self._guard = threading.Lock()  # of the dictionary; never held while computing
-
-    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        with self._locks.hold(key):
-            cached: T = self._results.get(key, _MISSING)
-            if cached is not _MISSING:
-                return cached
-            result = compute()
-            with self._guard:
-                self._results[key] = result
-                if len(self._results) > self._size:
-                    self._results.pop(next(iter(self._results)))
-            return result
-
-
 @dataclass(frozen=True)
 class _Sized:
     value: Any
@@ -89,6 +59,9 @@ class _Sized:
 
 class SizedMemo:
     """The latest results as far as their bytes fit, for each holder and for all of them together.
+
+    Each is computed once however many threads ask for it; `functools.lru_cache` would compute a result twice
+    when two threads miss at once, and these are scans.
 
     >>> memo = SizedMemo(together=10, each=4)
     >>> for text, holder in (("aaa", "ann"), ("bb", "ann"), ("cc", "bob")):

@@ -18,7 +18,7 @@ from dpxplain.errors import InternalError
 from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, histogram, marginals, totals
 from dpxplain.explanation.choice import FAMILY_BYTES, FamilyChoice, check_choice, chosen_family
 from dpxplain.explanation.cover import cover
-from dpxplain.explanation.dense_cells import DenseCells, is_dense
+from dpxplain.explanation.dense_cells import BYTES_PER_CELL, LARGEST_PASS, DenseCells, is_dense, pass_bytes
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import QuestionCells, of_question
 from dpxplain.ledger.protocol import LedgerView, damage_explained
@@ -30,7 +30,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
-from dpxplain.phases.concurrency import Memo, SizedMemo
+from dpxplain.phases.concurrency import SizedMemo
 from dpxplain.phases.data_guard import DataGuard, GuardedLedger
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.sql.parse import parse_condition
@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 """Called with what is being worked on, to show it to a person."""
 
 KEPT_FAMILIES = 4 * FAMILY_BYTES  # in bytes, per data set; of one caller, no more than one largest family
-_MOST_PASSES = 16  # kept per session; a pass over triples of a wide table can hold millions of cells
+KEPT_PASSES = 4 * LARGEST_PASS  # in bytes, per data set
 
 
 def silent(_stage: str) -> None:
@@ -91,7 +91,7 @@ class OpenDataset:
     guard: DataGuard | None = None  # None where the data are not at hand: at a server, or nowhere
     caller: str = ""  # for whom families are kept; "" where there is one user only
     # Shared by everybody who works on the same data set at the same time.
-    _passes: Memo = field(default_factory=lambda: Memo(_MOST_PASSES))
+    _passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
     _families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
     _declared: str = ""  # a hash of the declarations, once it is needed
     _fingerprint: str = ""  # of the declarations as they were when the data set was opened
@@ -170,7 +170,7 @@ class OpenDataset:
             grouped = self._open_engine.grouped(query, ((),))
             return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
 
-        return self._passes.get(("totals", query), scan)
+        return self._passes.get(("totals", query), scan, lambda _: BYTES_PER_CELL * groups.size)
 
     def histogram(self, query: Query, name: str, bins: int) -> Confidential[IntArray]:
         """Rows of every (group, bin): of a declared column's own bins, or of a `Histogram` query's."""
@@ -203,7 +203,9 @@ class OpenDataset:
             return cells(scanned, groups.columns, groups.shape, family, blocks)
 
         return self._passes.get(
-            ("cells", query, family.key), lambda: self._open_engine.grouped(query, blocks).map(arranged)
+            ("cells", query, family.key),
+            lambda: self._open_engine.grouped(query, blocks).map(arranged),
+            lambda _: pass_bytes(groups, family, blocks),
         )
 
     def marginals(self, query: Query, family: Family) -> Confidential[Totals]:

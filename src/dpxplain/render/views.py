@@ -65,7 +65,7 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
     columns = (
         Column("no.", "right"),
         *((Column("data", wrap=True),) if has_versions else ()),
-        Column("time (UTC)"),
+        Column("time (UTC)", wrap=has_versions),  # or there is no room for the versions
         Column("kind"),
         Column("asked", wrap=True),
         Column("ρ", "right"),

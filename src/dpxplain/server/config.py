@@ -115,6 +115,13 @@ class Limits(_Strict):
     pad_ratio: float = Field(default=1.25, ge=1, le=10)
     session_hours: float = Field(default=12.0, gt=0, le=24 * 30)
 
+    @field_validator("pad_ratio")
+    @classmethod
+    def _is_a_step(cls, ratio: float) -> float:
+        if 1 < ratio < 1.01:
+            raise ValueError("must be 1, which pads nothing, or at least 1.01")
+        return ratio
+
 
 class Oidc(_Strict):
     """[oidc]"""

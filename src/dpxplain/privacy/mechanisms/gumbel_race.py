@@ -9,6 +9,7 @@ that only their number and k decide. docs/proofs/top-k.md.
 from __future__ import annotations
 
 import decimal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,15 +18,13 @@ from functools import cmp_to_key
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.cancellation import checking
+from dpxplain.model.cancellation import check_stop, checking
 from dpxplain.privacy.mechanisms.random_words import Words, one_word, seeded_shuffler
 from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
 
 FloatArray = NDArray[np.float64]
 
-_AT_ONCE = (
-    2**16
-)  # candidates: their keys stay in the processor's cache, and a request can be stopped in between
+_AT_ONCE = 2**16  # candidates: their keys stay in the processor's cache, and a request can stop in between
 _BITS = 64
 _NEAR_ZERO, _NEAR_ONE = np.uint64(2**10), np.uint64(2**64 - 2**12)  # beyond, floats know too little of R
 
@@ -44,8 +43,10 @@ class _Field:
         if len(self.index) <= k:
             return self
         place = len(self.low) - k
-        kept = self.high >= np.partition(self.low, place)[place]
-        return _Field(self.index[kept], self.low[kept], self.high[kept], self.drawn[kept])
+        return self.at(self.high >= np.partition(self.low, place)[place])
+
+    def at(self, places: NDArray[np.bool_] | IntArray) -> _Field:
+        return _Field(self.index[places], self.low[places], self.high[places], self.drawn[places])
 
     def joined(self, other: _Field) -> _Field:
         return _Field(
@@ -63,16 +64,30 @@ def gumbel_top_k(family: FamilyScores, k: int, scale: float, words: Words) -> li
     empty = np.zeros(0)
     field = _Field(empty.astype(np.int64), empty, empty, empty.astype(np.uint64))
     for start in checking(range(0, family.size, _AT_ONCE)):
-        scores = family.between(start, min(start + _AT_ONCE, family.size))
-        order = shuffler.permutation(len(scores))
-        drawn = words(len(scores))
-        low, high = key_bounds((scores[order] - highest) / scale, drawn)
-        field = field.joined(_Field(start + order, low, high, drawn)).best(k)
-    order = np.argsort(-field.low)
-    if np.all(field.low[order[:-1]] > field.high[order[1:]]):
-        chosen: list[int] = field.index[order[:k]].tolist()
-        return chosen
-    return _exact_order(field, family.scores_of(field.index.tolist()) - highest, scale, words)[:k]
+        stop = min(start + _AT_ONCE, family.size)
+        drawn = words(stop - start)
+        low, high = key_bounds((family.between(start, stop) - highest) / scale, drawn)
+        field = field.joined(_Field(np.arange(start, stop), low, high, drawn))
+        field = field.at(shuffler.permutation(len(field.index))).best(k)
+    chosen: list[int] = []
+    for tied in _decided(field):
+        if len(chosen) >= k:
+            break
+        if len(tied.index) > 1:
+            leads = family.scores_of(tied.index.tolist()) - highest
+            chosen += _exact_order(tied, leads, scale, words)
+        else:
+            chosen += tied.index.tolist()
+    return chosen[:k]
+
+
+def _decided(field: _Field) -> Iterator[_Field]:
+    """The field, highest first, cut wherever all keys before are certainly above all keys after."""
+    field = field.at(np.argsort(-field.low))
+    highest_after = np.maximum.accumulate(field.high[::-1])[::-1][1:]
+    ends = np.flatnonzero(field.low[:-1] > highest_after) + 1
+    for places in np.split(np.arange(len(field.index)), ends):
+        yield field.at(places)
 
 
 def key_bounds(leads: FloatArray, drawn: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
@@ -134,6 +149,7 @@ def _log_exponential(numerator: int, bits: int) -> Decimal:
 def _compare(first: _Candidate, second: _Candidate, words: Words) -> int:
     """Negative if the first is ahead."""
     while True:
+        check_stop()
         if first.low > second.high:
             return -1
         if second.low > first.high:
