@@ -7,6 +7,8 @@ import shutil
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -131,6 +133,35 @@ def test_what_is_no_anchor_is_refused(text, tmp_path):
         read_anchor(file, KEY)
     with pytest.raises(BadRequest):
         Anchor.read(text, KEY)
+
+
+def test_no_anchor_of_an_empty_log_is_written(tmp_path):
+    file = tmp_path / "anchor"
+    with closing(open_ledger(None)) as empty, pytest.raises(BadRequest, match="log is empty"):
+        write_anchor(file, empty.anchor(), KEY)
+    assert not file.exists()
+
+
+def test_verifying_tells_when_the_anchor_was_made_so_that_an_old_one_is_noticed(tmp_path, capsys):
+    place, file, key = tmp_path / "ledger.sqlite", tmp_path / "anchor", tmp_path / "key"
+    with closing(open_ledger(place)) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        made = datetime.now(UTC) - timedelta(days=40, hours=3)
+        make_key(key)
+        write_anchor(file, replace(ledger.anchor(), time=made.isoformat()), read_key(key))
+        ledger.release(reserve(ledger, 0.5), "{}")
+    words = ["audit", "verify", "--anchor", str(file), "--ledger", str(place), "--key", str(key)]
+    assert run(words) == 0
+    sentence = f"anchor at record 1, made {made:%Y-%m-%d %H:%M} UTC, 40 days ago."
+    assert sentence in " ".join(capsys.readouterr().err.split())
+    assert run([*words, "--json"]) == 0
+    anchor = json.loads(capsys.readouterr().out)["anchor"]
+    assert (anchor["records"], anchor["time"]) == (1, made.isoformat())
+    assert timedelta(days=40) < timedelta(seconds=anchor["age_seconds"]) < timedelta(days=41)
+    with closing(open_ledger(place)) as ledger:
+        rewrite(ledger, 1)
+    assert run(words) == 2
+    assert sentence.replace(", made", " was made") in " ".join(capsys.readouterr().err.split())
 
 
 def test_key_is_for_its_owner_only(tmp_path):

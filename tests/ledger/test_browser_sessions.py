@@ -85,6 +85,18 @@ def test_session_of_the_issuers_token_ends_no_later_than_that(ledger, monkeypatc
         ledger.sessions.open(olga)
 
 
+def test_sessions_with_the_issuers_tokens_end_with_all_that_the_person_made(ledger):
+    olga = Identity("oidc:olga", "curator", later(), token=None)
+    texts = [ledger.sessions.open(olga)[1] for _ in range(2)]
+    _, others = ledger.sessions.open(Identity("oidc:otto", "curator", later(), token=None))
+    _, anns = ledger.sessions.open(holder(ledger))
+    assert ledger.tokens.revoke_made_by("oidc:olga", "carol") == ([], 2)
+    assert [ledger.sessions.authenticate(text) for text in texts] == [None, None]
+    assert None not in (ledger.sessions.authenticate(others), ledger.sessions.authenticate(anns))
+    assert ledger.tokens.revoke_made_by("oidc:olga", "carol") == ([], 0)
+    assert ledger.verify_audit().problems == []
+
+
 def test_neither_a_session_is_a_token_nor_a_token_a_session(ledger):
     token = ledger.tokens.create("ann", "analyst", expires=later(), by="carol")[1]
     _, text = ledger.sessions.open(ledger.tokens.authenticate(token))

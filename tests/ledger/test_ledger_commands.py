@@ -13,6 +13,7 @@ from ledger_contract import reserve
 
 from dpxplain.cli import run
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.protocol import Identity
 
 
 @pytest.fixture
@@ -79,6 +80,19 @@ def test_bad_wish_is_refused_and_leaves_no_record(dpxplain, words):
     assert (code, out) == (2, "")
     assert "Error" in err
     assert len(json.loads(dpxplain("audit", "show", "--json")[1])["records"]) == 1
+
+
+def test_sessions_of_an_oidc_curator_are_ended_and_counted(dpxplain, address):
+    olga = Identity("oidc:olga", "curator", datetime.now(UTC) + timedelta(hours=1), token=None)
+    with closing(open_ledger(address)) as ledger:
+        texts = [ledger.sessions.open(olga)[1]]
+        code, _, err = dpxplain("token", "revoke", "--made-by", "oidc:olga")
+        assert code == 0
+        assert "OIDC browser sessions ended: 1." in " ".join(err.split())
+        texts.append(ledger.sessions.open(olga)[1])
+        _, out, _ = dpxplain("token", "revoke", "--made-by", "oidc:olga", "--json")
+        assert json.loads(out) == {"kind": "revoked", "id": None, "ended": [], "oidc_sessions": 1}
+        assert [ledger.sessions.authenticate(text) for text in texts] == [None, None]
 
 
 def test_revoked_token_is_listed_as_such(dpxplain):

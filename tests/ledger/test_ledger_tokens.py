@@ -146,10 +146,11 @@ def test_all_that_a_person_made_ends_at_once_whichever_way_it_was_made(ledger):
     _, spared = create(ledger)
     by_olga = ledger.tokens.create("ben", "curator", expires=later(), by="oidc:olga")
     _, made = create(ledger, "dora", maker=by_olga[0])
-    assert len(ledger.tokens.revoke_made_by("oidc:olga", "carol")) == 2
+    ended, sessions = ledger.tokens.revoke_made_by("oidc:olga", "carol")
+    assert (len(ended), sessions) == (2, 0)
     assert ledger.tokens.authenticate(by_olga[1]) is ledger.tokens.authenticate(made) is None
     assert ledger.tokens.authenticate(spared) is not None
-    assert ledger.tokens.revoke_made_by("nobody", "carol") == []
+    assert ledger.tokens.revoke_made_by("nobody", "carol") == ([], 0)
 
 
 def test_an_ended_token_makes_no_other(ledger):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ import dpxplain as dpx
 from dpxplain.errors import BudgetExhausted
 from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.ledger.tables import FLIGHTS
+from dpxplain.ledger.tables import FLIGHTS, PROCESSES
 from dpxplain.model.charge import Charge, Request
 
 CHARGE = Charge("query", "k", Request("SELECT COUNT(*) FROM adult"), 0.6)
@@ -58,6 +59,11 @@ def make_silent(ledger) -> None:
 def heard(ledger) -> str:
     with ledger._store.reading() as connection:
         return str(connection.execute(sa.select(FLIGHTS.c.heard)).scalar_one())
+
+
+def is_heart() -> bool:
+    """Whether this runs in the thread that gives signs of life."""
+    return threading.current_thread().name == "dpxplain-single-flight"
 
 
 def test_second_process_is_not_charged_while_the_first_measures_or_once_it_has_released(pair):
@@ -137,7 +143,99 @@ def test_living_process_is_heard_of_while_it_measures_and_its_thread_ends_with_i
         time.sleep(0.01)
     assert there.is_measured("adult", "k")
     here.release(entry.id, "{}")
-    while here._flights._beating:
+    while here._flights._heart is not None:
+        time.sleep(0.01)
+
+
+def test_time_far_ahead_is_no_sign_of_life_of_a_flight_or_a_process(pair):
+    here, there = pair
+    charge = Charge("query", "k", Request("q"), 0.4)
+    lost = here.reserve_once("adult", charge)
+    process = there.processes.enter()
+    here.processes.enter()
+    with there._store.updating() as connection:
+        ahead = {"heard": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
+        connection.execute(sa.update(FLIGHTS).values(**ahead))
+        connection.execute(sa.update(PROCESSES).where(PROCESSES.c.id != process).values(**ahead))
+    assert not there.is_measured("adult", "k")
+    assert there.reserve_once("adult", charge).id == lost.id + 1
+    assert there.processes.count(process) == 1
+
+
+def test_nothing_is_charged_if_no_thread_can_be_started(pair, monkeypatch):
+    here, there = pair
+
+    def fail(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            here.reserve_once("adult", CHARGE)
+    assert here.budget("adult").spent == 0
+    assert not there.is_measured("adult", "k")
+    assert here._flights._own == set()
+    assert here.reserve_once("adult", CHARGE) is not None
+    assert here._flights._heart.is_alive()
+
+
+def test_flight_whose_charge_was_not_committed_is_let_go(pair, monkeypatch):
+    here, _ = pair
+    begin = here._flights.begin
+
+    def fail(*arguments):
+        begin(*arguments)
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(here._flights, "begin", fail)
+        with pytest.raises(MemoryError):
+            here.reserve_once("adult", CHARGE)
+    assert here._flights._own == set()
+    assert here.budget("adult").spent == 0
+
+
+def test_heart_beats_on_after_any_error(pair, monkeypatch, caplog):
+    here, there = pair
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
+    failed, updating = threading.Event(), here._store.updating
+
+    def fail_once():
+        if failed.is_set() or not is_heart():
+            return updating()
+        failed.set()
+        raise ValueError("what was sent")
+
+    monkeypatch.setattr(here._store, "updating", fail_once)
+    here.reserve_once("adult", CHARGE)
+    assert failed.wait(120)
+    make_silent(there)
+    while heard(there) == AGES_AGO:
+        time.sleep(0.01)
+    assert "A heartbeat has failed: ValueError" in caplog.text
+    assert "what was sent" not in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_heart_that_stopped_is_started_again_by_the_next_flight(pair, monkeypatch):
+    here, there = pair
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
+
+    hearts, updating = queue.SimpleQueue(), here._store.updating
+
+    def stop():
+        if is_heart():
+            hearts.put(threading.current_thread())
+            raise SystemExit
+        return updating()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(here._store, "updating", stop)
+        here.reserve_once("adult", CHARGE)
+        hearts.get(timeout=120).join()
+    here.reserve_once("adult", Charge("query", "other", Request("q"), 0.1))
+    make_silent(there)
+    while not (there.is_measured("adult", "k") and there.is_measured("adult", "other")):
         time.sleep(0.01)
 
 

@@ -8,7 +8,9 @@ import hmac
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
 
 import jwt
 import pytest
@@ -16,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from oidc_issuer import AUDIENCE, Issuer, running_issuer
 
 from dpxplain.ledger import browser_sessions
+from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server import oidc
 from dpxplain.server.config import Oidc
 from server_fixture import COUNT, RunningServer, config_of, running_server
@@ -174,3 +177,22 @@ def test_a_token_within_the_leeway_of_its_expiry_opens_no_session(
     assert with_oidc.anonymous().post("/session", json={"token": nearly}).status_code == 401
     forged = issuer.token(issuer.other, "rsa")
     assert with_oidc.anonymous().post("/session", json={"token": forged}).status_code == 401
+
+
+def test_sessions_of_an_issuer_that_is_no_longer_configured_let_nobody_in(
+    issuer: Issuer, tmp_path: Path
+) -> None:
+    settings = {"issuer": issuer.url, "audience": AUDIENCE}
+    with closing(open_ledger(None)) as ledger:
+        with running_server(config_of(tmp_path / "with", oidc=settings), ledger) as server:
+            browser = server.anonymous()
+            assert browser.post("/session", json={"token": issuer.token()}).status_code == 200
+            assert browser.get("/datasets").status_code == 200
+            cookie = next(iter(browser.cookies.values()))
+            ours = server.token("alice")
+        with running_server(config_of(tmp_path / "without"), ledger) as server:
+            browser = server.anonymous()
+            assert browser.post("/session", json={"token": ours}).status_code == 200
+            assert browser.get("/datasets").status_code == 200
+            name = next(iter(browser.cookies))
+            assert server.anonymous({"Cookie": f"{name}={cookie}"}).get("/datasets").status_code == 401

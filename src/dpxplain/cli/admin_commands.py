@@ -109,7 +109,9 @@ def revoke_token(
     ] = False,
     made_by: Annotated[
         str | None,
-        typer.Option("--made-by", metavar="NAME", help="Instead of ID: all tokens that this person made."),
+        typer.Option(
+            "--made-by", metavar="NAME", help="Instead of ID: all they made, and their OIDC sessions."
+        ),
     ] = None,
     by: By = None,
     place: LedgerPlace = DEFAULT_LEDGER,
@@ -125,19 +127,22 @@ def revoke_token(
     if (id is None) == (made_by is None) or (only and made_by is not None):
         raise BadRequest("Say which tokens shall end.", remedy="Give an ID, or --made-by NAME alone.")
     with ledger_at(place) as ledger:
-        tokens, who = ledger.tokens, acting_curator(by)
+        tokens, who, sessions = ledger.tokens, acting_curator(by), 0
         if id is not None:
             ended = tokens.revoke(id, who, only=only)
         else:
-            ended = tokens.revoke_made_by(made_by or "", who)
+            ended, sessions = tokens.revoke_made_by(made_by or "", who)
     if as_json:
-        show_json({"kind": "revoked", "id": id, "ended": ended})
-    elif len(ended) == 1:
+        show_json({"kind": "revoked", "id": id, "ended": ended, "oidc_sessions": sessions})
+        return
+    if len(ended) == 1:
         note(f"Token {ended[0]} lets nobody in any more.")
     elif ended:
         note(f"{len(ended)} tokens let nobody in any more: {', '.join(ended)}.")
     else:
         note("No token ended: there is none, or all of them had ended before.")
+    if sessions:
+        note(f"OIDC browser sessions ended: {sessions}. Who may open others is up to the issuer.")
 
 
 @allow_app.command("set")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +21,9 @@ from dpxplain.cli.admin_options import (
 from dpxplain.cli.screen import OUT, note, show_json, warn
 from dpxplain.ledger import DEFAULT_LEDGER
 from dpxplain.ledger.protocol import AuditReport
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.anchor import Anchor
 
 audit_app = typer.Typer(rich_markup_mode="rich")
 
@@ -94,11 +98,15 @@ def verify_audit(
     with ledger_at(place) as ledger:
         report = ledger.verify_audit(head, anchored)
     if as_json:
-        show_json({"kind": "audit-report"} | json_fields(report) | {"intact": report.intact})
+        fields = json_fields(report) | {"intact": report.intact}
+        if anchored is not None:
+            age = round(anchored.age.total_seconds())
+            fields["anchor"] = {"records": anchored.records, "time": anchored.time, "age_seconds": age}
+        show_json({"kind": "audit-report"} | fields)
     else:
         _print_report(report)
-        if report.intact and anchored is not None:
-            note(f"It goes on from the anchor at record {anchored.records:,}.")
+        if anchored is not None:
+            _print_anchor(anchored, report.intact)
         elif report.intact:
             note("Only an anchor or a head kept elsewhere proves that no record was cut off: audit anchor.")
     if not report.intact:
@@ -142,6 +150,31 @@ def anchor_audit(
     else:
         note(f"Anchored at record {anchor.records:,}, head {anchor.head}.")
         note("Keep the file and the key where nobody who can write the ledger can write them.")
+
+
+def _print_anchor(anchor: Anchor, intact: bool) -> None:
+    """With its age: an older anchor, put back together with an older copy of the ledger, agrees with that."""
+    made = f"made {anchor.time[:16].replace('T', ' ')} UTC, {_age_text(anchor.age)}"
+    if intact:
+        note(f"It goes on from the anchor at record {anchor.records:,}, {made}.")
+        note("If you made a later one, verify with that: an old anchor agrees with an old ledger.")
+    else:
+        note(f"The anchor at record {anchor.records:,} was {made}.")
+
+
+def _age_text(age: timedelta) -> str:
+    """An age in its largest unit.
+
+    >>> _age_text(timedelta(days=3, hours=5)), _age_text(timedelta(minutes=61)), _age_text(timedelta(days=-1))
+    ('3 days ago', '1 hour ago', 'which is in the future: a clock is wrong')
+    """
+    if age < -timedelta(minutes=1):
+        return "which is in the future: a clock is wrong"
+    for unit in ("day", "hour", "minute"):
+        number = age // timedelta(**{f"{unit}s": 1})
+        if number > 0:
+            return f"{number:,} {unit}{'s' if number > 1 else ''} ago"
+    return "just now"
 
 
 def _print_report(report: AuditReport) -> None:

@@ -150,12 +150,17 @@ class Account:
 
     def reserve_once(self, dataset: str, charge: Charge) -> Entry | None:
         request = self._request(dataset, charge.key)
-        with self._store.writing() as connection:
-            if self._flights.is_settled(connection, request):
-                return None
-            entry = self._charge(connection, dataset, charge)
-            self._flights.begin(connection, request, entry.id)
-        self._flights.keep_alive(entry.id)
+        entry = None
+        try:
+            with self._store.writing() as connection:
+                if self._flights.is_settled(connection, request):
+                    return None
+                entry = self._charge(connection, dataset, charge)
+                self._flights.begin(connection, request, entry.id)
+        except BaseException:
+            if entry is not None:  # nothing was charged, and its number may become another entry's
+                self._flights.let_go(entry.id)
+            raise
         return entry
 
     def is_measured(self, dataset: str, key: str) -> bool:

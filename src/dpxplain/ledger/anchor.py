@@ -1,8 +1,8 @@
 """Anchors: signed notes of where the audit log stood, kept outside of the ledger, to compare later logs with.
 
 Whoever can write the whole database can cut the log's end, put an older copy back or compute a new chain; an
-anchor that lies elsewhere shows it. The signature is an HMAC with a key that the curator keeps, so that the
-anchor itself may lie anywhere.
+anchor that lies elsewhere shows it. The curator's HMAC key signs it, so none can be made up; but an older one
+agrees with an older copy, so the file itself must be out of reach of whoever can write the ledger.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import secrets
 import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ class Anchor:
             time=audit.now(),
             spent=_spent(connection),
         )
+
+    @property
+    def age(self) -> timedelta:
+        """Negative if a clock was, or is, wrong."""
+        return datetime.now(UTC) - datetime.fromisoformat(self.time)
 
     def signed(self, key: bytes) -> str:
         """The text of an anchor file."""
@@ -127,6 +133,11 @@ def read_anchor(file: Path, key: bytes) -> Anchor:
 
 def write_anchor(file: Path, anchor: Anchor, key: bytes) -> None:
     """Write or replace the file, whole and on disk, or leave it as it was."""
+    if anchor.records == 0:
+        raise BadRequest(
+            "The audit log is empty: every ledger would agree with an anchor of it.",
+            remedy="Make the anchor once the ledger knows a data set or a token.",
+        )
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         with draft.open("w", encoding="utf-8") as stream:

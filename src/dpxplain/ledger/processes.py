@@ -30,12 +30,15 @@ class Processes:
 
     def count(self, id: str) -> int:
         """Give a sign of life, forget who gave none for long, and return how many there are."""
-        silent = (datetime.now(UTC) - SILENCE).isoformat()
+        now = datetime.now(UTC)
+        earliest, latest = (now - SILENCE).isoformat(), (now + SILENCE).isoformat()
+        # A time far ahead is no sign of life either: a clock was wrong, and it would count until then.
+        gone = sa.or_(PROCESSES.c.heard < earliest, PROCESSES.c.heard > latest)
         with self._store.updating() as connection:
             heard = sa.update(PROCESSES).where(PROCESSES.c.id == id).values(heard=audit.now())
             if connection.execute(heard).rowcount == 0:  # it was taken for gone, as after a long sleep
                 connection.execute(sa.insert(PROCESSES).values(id=id, heard=audit.now()))
-            connection.execute(sa.delete(PROCESSES).where(PROCESSES.c.heard < silent))
+            connection.execute(sa.delete(PROCESSES).where(gone))
             return int(connection.execute(sa.select(sa.func.count()).select_from(PROCESSES)).scalar_one())
 
     def leave(self, id: str) -> None:

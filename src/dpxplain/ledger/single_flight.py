@@ -6,6 +6,7 @@ one that was not heard of for `SILENCE` is gone, and nobody waits for it.
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FLIGHTS, RELEASES
 
+LOG = logging.getLogger("dpxplain.ledger")
 SILENCE = timedelta(seconds=30)
 """Clocks of machines that share a ledger must agree much better than this."""
 SECONDS_BETWEEN_HEARTBEATS = 5.0
@@ -47,7 +49,7 @@ class Flights:
         self._store = store
         self._own: set[int] = set()  # entries that this process measures
         self._changed = threading.Condition()
-        self._beating = False
+        self._heart: threading.Thread | None = None
 
     def is_settled(self, connection: sa.Connection, request: dict[str, Any]) -> bool:
         """Whether the request was released, or a living process measures it: then it need not be charged.
@@ -73,44 +75,63 @@ class Flights:
         return flight is not None and _is_alive(flight.heard)
 
     def begin(self, connection: sa.Connection, request: dict[str, Any], entry: int) -> None:
-        """Write the flight, in the transaction of its charge; `keep_alive` follows once that is committed."""
-        connection.execute(sa.insert(FLIGHTS).values(**request, entry=entry, heard=audit.now()))
+        """Write the flight, in the transaction of its charge, and keep it alive.
 
-    def keep_alive(self, entry: int) -> None:
+        If no thread can be started, it raises while nothing is charged yet. If the transaction fails,
+        `let_go` must follow.
+        """
+        connection.execute(sa.insert(FLIGHTS).values(**request, entry=entry, heard=audit.now()))
         with self._changed:
             self._own.add(entry)
-            if not self._beating:
-                self._beating = True
-                threading.Thread(target=self._beat, name="dpxplain-single-flight", daemon=True).start()
+            if self._heart is None:
+                heart = threading.Thread(target=self._beat, name="dpxplain-single-flight", daemon=True)
+                heart.start()  # its first step waits for the lock that is held here
+                self._heart = heart
 
     def land(self, connection: sa.Connection, entry: int) -> None:
         """End the flight in the transaction of its release."""
         connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.entry == entry))
-        self._let_go(entry)
+        self.let_go(entry)
 
     def abandon(self, entry: int) -> None:
         """End a flight without a release; if the ledger cannot be reached, its silence will tell."""
-        self._let_go(entry)
+        self.let_go(entry)
         with suppress(DPXPlainError), self._store.updating() as connection:
             connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.entry == entry))
 
-    def _let_go(self, entry: int) -> None:
+    def let_go(self, entry: int) -> None:
+        """Give no more signs of life for it."""
         with self._changed:
             self._own.discard(entry)
             self._changed.notify()
 
     def _beat(self) -> None:
-        while True:
+        try:
+            while own := self._awaited():
+                try:
+                    with self._store.updating() as connection:
+                        heard = sa.update(FLIGHTS).where(FLIGHTS.c.entry.in_(own)).values(heard=audit.now())
+                        connection.execute(heard)
+                except DPXPlainError:
+                    pass  # the ledger is busy or away; the next heartbeat may reach it
+                except Exception as error:
+                    # Without its text: a driver's message may quote what was sent.
+                    LOG.error("A heartbeat has failed: %s", type(error).__name__)
+        finally:  # however it ends, the next flight starts another
             with self._changed:
-                self._changed.wait_for(lambda: not self._own, SECONDS_BETWEEN_HEARTBEATS)
-                if not self._own or not self._store.is_open:
-                    self._beating = False
-                    return
-                own = list(self._own)
-            with suppress(DPXPlainError), self._store.updating() as connection:
-                heard = sa.update(FLIGHTS).where(FLIGHTS.c.entry.in_(own)).values(heard=audit.now())
-                connection.execute(heard)
+                if self._heart is threading.current_thread():
+                    self._heart = None
+
+    def _awaited(self) -> list[int]:
+        """The flights that need a heartbeat now, after a pause; none ends the thread."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._own, SECONDS_BETWEEN_HEARTBEATS)
+            if self._own and self._store.is_open:
+                return list(self._own)
+            self._heart = None  # under the same lock: a flight that begins from now on starts another
+            return []
 
 
 def _is_alive(heard: str) -> bool:
-    return datetime.now(UTC) - datetime.fromisoformat(heard) < SILENCE
+    """A time far ahead is no sign of life: a clock was wrong, and nobody shall wait until that time."""
+    return abs(datetime.now(UTC) - datetime.fromisoformat(heard)) < SILENCE

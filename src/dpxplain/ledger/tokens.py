@@ -21,7 +21,7 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.protocol import Identity, Token, damage_explained
 from dpxplain.ledger.standing import moment
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import REVOCATIONS, TOKENS
+from dpxplain.ledger.tables import REVOCATIONS, SESSIONS, TOKENS
 from dpxplain.ledger.validation import FOREIGN, check_name, utc_text
 
 ROLES = ("analyst", "curator")
@@ -100,12 +100,19 @@ class Tokens:
                 raise BadRequest(f"There is no token {id!r}.", remedy="Look at the list of tokens.")
             return _end(connection, [id] if only else _with_made(connection, [id]), by)
 
-    def revoke_made_by(self, name: str, by: str) -> list[str]:
-        """End every token that this person has made, by whatever means, and those made with these."""
+    def revoke_made_by(self, name: str, by: str) -> tuple[list[str], int]:
+        """End every token that this person has made, by whatever means, and those made with these.
+
+        Also ends the browser sessions that they opened with a token of the OIDC issuer, which no token here
+        ends. Returns the tokens' ids and the number of these sessions.
+        """
         with self._store.writing() as connection:
             made = sa.select(TOKENS.c.id).where(TOKENS.c.by == name, TOKENS.c.parent.is_(None))
             ids = connection.execute(made.order_by(TOKENS.c.created, TOKENS.c.id)).scalars().all()
-            return _end(connection, _with_made(connection, ids), by)
+            now = audit.now()
+            own = (SESSIONS.c.name == name, SESSIONS.c.token.is_(None), SESSIONS.c.expires > now)
+            sessions = connection.execute(sa.update(SESSIONS).where(*own).values(expires=now)).rowcount
+            return _end(connection, _with_made(connection, ids), by), sessions
 
     @damage_explained()
     def list(self) -> list[Token]:

@@ -135,7 +135,9 @@ class Authenticator:
         if self._sessions is None:
             return Caller("", CURATOR, "local", by_cookie=True) if self.is_key(cookie) else None
         identity = self._sessions.authenticate(cookie)  # a token itself does not belong into a cookie
-        return None if identity is None else Caller.of(identity)
+        if identity is None or (identity.token is None and self._issuer is None):
+            return None  # an issuer that is no longer trusted lets nobody in by an earlier session either
+        return Caller.of(identity)
 
     def bearer(self, text: str) -> Caller | None:
         """The caller whom a bearer token stands for."""
