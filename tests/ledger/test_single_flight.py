@@ -66,6 +66,11 @@ def is_heart() -> bool:
     return threading.current_thread().name == "dpxplain-single-flight"
 
 
+def wait_until_heart_ends(ledger) -> None:
+    while ledger._flights._heart is not None:
+        time.sleep(0.01)
+
+
 def test_second_process_is_not_charged_while_the_first_measures_or_once_it_has_released(pair):
     here, there = pair
     entry = here.reserve_once("adult", CHARGE)
@@ -143,8 +148,7 @@ def test_living_process_is_heard_of_while_it_measures_and_its_thread_ends_with_i
         time.sleep(0.01)
     assert there.is_measured("adult", "k")
     here.release(entry.id, "{}")
-    while here._flights._heart is not None:
-        time.sleep(0.01)
+    wait_until_heart_ends(here)
 
 
 def test_time_far_ahead_is_no_sign_of_life_of_a_flight_or_a_process(pair):
@@ -207,13 +211,15 @@ def test_heart_beats_on_after_any_error(pair, monkeypatch, caplog):
         raise ValueError("what was sent")
 
     monkeypatch.setattr(here._store, "updating", fail_once)
-    here.reserve_once("adult", CHARGE)
+    entry = here.reserve_once("adult", CHARGE)
     assert failed.wait(120)
     make_silent(there)
     while heard(there) == AGES_AGO:
         time.sleep(0.01)
     assert "A heartbeat has failed: ValueError" in caplog.text
     assert "what was sent" not in caplog.text
+    here.release(entry.id, "{}")
+    wait_until_heart_ends(here)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -231,12 +237,15 @@ def test_heart_that_stopped_is_started_again_by_the_next_flight(pair, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(here._store, "updating", stop)
-        here.reserve_once("adult", CHARGE)
+        entries = [here.reserve_once("adult", CHARGE)]
         hearts.get(timeout=120).join()
-    here.reserve_once("adult", Charge("query", "other", Request("q"), 0.1))
+    entries.append(here.reserve_once("adult", Charge("query", "other", Request("q"), 0.1)))
     make_silent(there)
     while not (there.is_measured("adult", "k") and there.is_measured("adult", "other")):
         time.sleep(0.01)
+    for entry in entries:
+        here.release(entry.id, "{}")
+    wait_until_heart_ends(here)
 
 
 def test_release_and_charge_are_all_that_is_written(tmp_path):
