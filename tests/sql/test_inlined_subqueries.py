@@ -12,7 +12,7 @@ from test_sql_property import aggregates, filters
 
 from dpxplain.model.query import Aggregate, And, Comparison, Query, identity
 from dpxplain.sql.parse import parse
-from dpxplain.sql.render import narrowed
+from dpxplain.sql.render import narrowing
 
 AVERAGE = Query("people", ("sex",), Aggregate("avg", "pay"), Comparison("age", ">", 20))
 
@@ -78,7 +78,7 @@ def test_conditions_of_every_level_hold_together() -> None:
 def test_a_drill_down_is_written_on_the_table_itself() -> None:
     """The subquery may not show the column that the further condition is about."""
     sql = "WITH f AS (SELECT sex AS s, pay FROM people WHERE age > 20) SELECT s, AVG(pay) FROM f GROUP BY s"
-    query = parse(narrowed(sql, "kids = 1", SCHEMA), SCHEMA).query
+    query = parse(narrowing(sql, SCHEMA)("kids = 1"), SCHEMA).query
     assert query.where == And((Comparison("age", ">", 20), Comparison("kids", "=", 1)))
     assert query.group_by == ("sex",)
 

@@ -347,16 +347,18 @@ def _within_64_bits(threshold: int) -> int:
     return max(-(2**62), min(2**62, threshold))
 
 
-def narrowed(sql: str, condition: str, schema: Schema) -> str:
+def narrowing(sql: str, schema: Schema) -> Callable[[str], str]:
     """The statement with one more condition, to drill down into a predicate; a new query with its own price.
 
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1.0},
     ...     "columns": {"sex": {"values": ["F", "M"]}, "age": {"bounds": [0, 100]}}})
-    >>> narrowed("SELECT sex, COUNT(*) FROM t WHERE age > 30 OR age < 9 GROUP BY sex", "sex = 'F'", schema)
+    >>> narrowed = narrowing("SELECT sex, COUNT(*) FROM t WHERE age > 30 OR age < 9 GROUP BY sex", schema)
+    >>> narrowed("sex = 'F'")
     "SELECT sex, COUNT(*) FROM t WHERE (age > 30 OR age < 9) AND sex = 'F' GROUP BY sex"
     """
     source = read(sql)
     tree = grow(source)
     assert isinstance(tree, exp.Select)
     # On the declared table itself: a subquery may hide the column that the condition is about.
-    return inline(tree, Scope(source, schema)).where(condition, dialect=DIALECT).sql(dialect=DIALECT)
+    statement = inline(tree, Scope(source, schema))
+    return lambda condition: statement.where(condition, dialect=DIALECT).sql(dialect=DIALECT)

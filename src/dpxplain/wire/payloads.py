@@ -29,7 +29,7 @@ from dpxplain.results.quality import Quality, QualityPreview
 from dpxplain.results.requests import group_request
 from dpxplain.results.sentences import rows_counted, subject
 from dpxplain.sql.parse import parse
-from dpxplain.sql.render import narrowed
+from dpxplain.sql.render import narrowing
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.shapes import (
     AnswerPart,
@@ -147,7 +147,8 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
 def explanation_payload(
     table: Explanation, budget: Budget, truth: Truth | None = None, place: Place | None = None
 ) -> ExplanationPayload:
-    sql = table.question.answer.sql
+    answer = table.question.answer
+    narrowed = narrowing(answer.sql, answer.schema)
     lines = [
         ExplanationLine(
             **_finite(record),  # type: ignore[typeddict-item]
@@ -158,16 +159,15 @@ def explanation_payload(
             influence_interval_text=_interval_text(row.influence),
             gap_without_text=words.gap_without_text(table, row),
             rank_text=words.ranks(*row.rank),
-            drill=narrowed(sql, str(row.predicate), table.question.answer.schema),
+            drill=narrowed(str(row.predicate)),
         )
         for record, row in checking(zip(table.records(), table.rows, strict=True))
     ]
     meaning = [words.gap_meaning(table)] if words.tells_gaps(table) else []
     gap, interval = table.release.gap, table.release.gap_interval
-    answer = table.question.answer
-    several = parse(sql, answer.schema).is_table
+    several = parse(answer.sql, answer.schema).is_table
     place = place or Place.of_schema(answer.schema)
-    code = explain_code(place, sql, answer.rho, table.request, several=several)
+    code = explain_code(place, answer.sql, answer.rho, table.request, several=several)
     payload = ExplanationPayload(
         kind="explanation",
         id=table.id,
