@@ -197,7 +197,7 @@ def search(
     ]
     ordered = sorted(searched, key=lambda finding: -finding.suspicion)
     again = list(dict.fromkeys([issue_probe().name, *(finding.probe.name for finding in ordered)]))
-    chosen = [next(p for p in candidates if p.name == name) for name in again[: MOST_CONFIRMED + 1]]
+    chosen = [probe for name in again for probe in candidates if probe.name == name][: MOST_CONFIRMED + 1]
     confirmed = []
     for n, probe in enumerate(chosen):
         until = started + seconds / 2 * (1 + (n + 1) / len(chosen))
