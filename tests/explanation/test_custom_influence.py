@@ -23,9 +23,9 @@ from dpxplain.explanation.custom import (
     FormulaInfluence,
     Range,
     RatioInfluence,
-    audit,
     code_of,
     thresholds,
+    try_out,
 )
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.influence import FloatArray, QuestionCells
@@ -267,7 +267,7 @@ def test_bounds_that_merely_hold_are_not_private_and_are_refused() -> None:
     there = _cells([41, 0], [[30, 10], [0, 0]])
     omega = [rank_envelopes(_MerelyValid(), c, [0], 2, 50)[0].ahead(2) for c in (here, there)]
     assert omega == [10, 0]
-    assert "takes the bounds at distance 0 outside those at 1" in audit(_MerelyValid(), 2, 0, 0)
+    assert "takes the bounds at distance 0 outside those at 1" in try_out(_MerelyValid(), 2, 0, 0)
 
 
 def test_one_signed_indicator_would_have_sensitivity_two() -> None:
@@ -500,19 +500,19 @@ class _Broken(_MerelyValid):
     ],
 )
 def test_the_trial_on_made_up_tables_finds_mistakes(kind: str, sentence: str) -> None:
-    assert sentence in audit(_Broken(kind=kind), 2, 0, 0)
+    assert sentence in try_out(_Broken(kind=kind), 2, 0, 0)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 7), (-3, 7)])
 def test_our_own_ratio_passes_the_trial(low: int, high: int) -> None:
-    assert audit(RATIO, 2, low, high) == ""
+    assert try_out(RATIO, 2, low, high) == ""
 
 
 def test_a_formula_of_ones_own_needs_no_proof() -> None:
     lift = FormulaInfluence(
         "lift", lambda n: n.matching(0) / n.all(0).at_least(1) - n.matching(1) / n.all(1).at_least(1)
     )
-    assert audit(lift, 2, 0, 0) == ""
+    assert try_out(lift, 2, 0, 0) == ""
     assert lift.influence(_cells([10, 20], [[5], [5]])).tolist() == [0.25]
     constant = FormulaInfluence("constant", lambda n: Range.of(1, 1))
     assert constant.bounds(_cells([3, 3], [[1, 2], [1, 2]]), 2)[0].tolist() == [1.0, 1.0]

@@ -290,7 +290,7 @@ _TABLES, _MOST_ROWS, _PREDICATES, _FURTHEST = 60, 24, 40, 4
 Bounds = tuple[FloatArray, FloatArray]
 
 
-def audit(influence: CustomInfluence, groups: int, low: int, high: int) -> str:
+def try_out(influence: CustomInfluence, groups: int, low: int, high: int) -> str:
     """Tries a custom influence on small random tables, before it sees any data; values lie in [low, high].
 
     Returns the first mistake as a sentence, or an empty text. Mistakes are bounds that are wrong, do not nest

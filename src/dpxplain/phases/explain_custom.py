@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.custom import CustomInfluence, RatioInfluence, audit, code_of, is_our_own
+from dpxplain.explanation.custom import CustomInfluence, RatioInfluence, code_of, is_our_own, try_out
 from dpxplain.explanation.distances import between, influence_envelopes, rank_envelopes, selection_scores
 from dpxplain.explanation.family import Family
 from dpxplain.model.budget import check_rho
@@ -245,7 +245,7 @@ def _check_influence(
     if query.aggregate.kind != "count":
         grid = measured_grid(query, dataset.schema)
         low, high = grid.low, grid.high
-    if problem := audit(influence, len(contrast.groups), low, high):
+    if problem := try_out(influence, len(contrast.groups), low, high):
         raise ExplanationError(
             problem, remedy="docs/proofs/custom-influence.md says what bounds must satisfy."
         )

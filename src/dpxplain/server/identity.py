@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpxplain.ledger.browser_sessions import BrowserSessions
     from dpxplain.ledger.tokens import Tokens
 
-ANALYST, CURATOR = "analyst", "curator"
+CURATOR = "curator"
 _MOST_CHARACTERS = 8_000
 _LONGEST_NAME = 200
 _PORT = re.compile(r":([0-9]{1,5})$")
