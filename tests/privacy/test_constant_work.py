@@ -31,8 +31,8 @@ SCAN = {"_laid_out", "totals", "group_index"}  # these lay out what the scan ret
 SAMPLERS = ("discrete_gaussian.py", "bernoulli_exp.py", "random_words.py")  # noise, before it meets any value
 
 REQUESTS: dict[str, dict[str, Any]] = {
-    "conditions of which 250 hold": {"mechanism": "one-shot", "k": 100, "predicates": conditions(719, 250)},
-    "disjunctions": {"mechanism": "one-shot", "k": 5, "predicates": disjunctions(60)},
+    "conditions of which 40 hold": {"mechanism": "one-shot", "k": 6, "predicates": conditions(120, 40)},
+    "disjunctions": {"mechanism": "one-shot", "k": 5, "predicates": disjunctions(20)},
     "ranges": {"mechanism": "one-shot", "k": 3, "predicates": [dpx.ranges("age")]},
     "pairs": {"mechanism": "one-shot", "k": 5, "conjuncts": 2},
     "vector": {"mechanism": "vector", "k": 5, "conjuncts": 1},
@@ -98,4 +98,4 @@ def test_nor_with_the_influence_on_a_ratio(tmp_path: Path) -> None:
 def test_work_on_occupied_cells_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is how cells too many for memory are handled, and how all were."""
     monkeypatch.setattr(dataset, "is_dense", lambda *_: False)
-    assert _differences(tmp_path, SQL, REQUESTS["conditions of which 250 hold"])
+    assert _differences(tmp_path, SQL, REQUESTS["conditions of which 40 hold"])
