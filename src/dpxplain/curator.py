@@ -91,12 +91,14 @@ class CuratorDataset(OpenDataset):
         each = replace(query, aggregate=Histogram("quantile", asked.column, 1))
         grouped = self._open_engine.grouped(each, ((),)).reveal()
         index = group_index(grouped, groups.columns, groups.shape)
-        found: list[float | None] = []
+        quantiles: list[float | None] = []
         for group in range(groups.size):
             rows = (index == group) & (grouped.codes[BIN] > 0)
             values = np.repeat(grouped.codes[BIN][rows] - 1 + column.grid.low, grouped.count[rows])
-            found.append(float(np.quantile(values, asked.level)) * column.grid.unit if len(values) else None)
-        return found
+            quantiles.append(
+                float(np.quantile(values, asked.level)) * column.grid.unit if len(values) else None
+            )
+        return quantiles
 
     def _true_variances(self, query: Query) -> list[float | None]:
         """The variance or standard deviation of every group with enough rows for one."""

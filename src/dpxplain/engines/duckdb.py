@@ -234,7 +234,7 @@ class DuckDBEngine:
 
     def _condense(self) -> bool:
         """Adds a table of distinct code combinations if that makes passes much shorter; changes no result."""
-        codes, kept = condensed_columns(self.schema)
+        codes, counts = condensed_columns(self.schema)
         if not codes:
             return False
         keys = ", ".join(codes)
@@ -243,7 +243,7 @@ class DuckDBEngine:
         ).fetchall()[0]
         if distinct * 3 > rows:
             return False
-        further = ", ".join(f"{expression} AS {name}" for name, expression in kept.items())
+        further = ", ".join(f"{expression} AS {name}" for name, expression in counts.items())
         self._connection.execute(
             f"CREATE TABLE {CONDENSED} AS SELECT {keys}, {further} FROM {ENCODED} GROUP BY {keys}"
         )
@@ -270,8 +270,8 @@ class DuckDBEngine:
         person = unit_identity(privacy.unit)
         rows = f"SELECT {encoded}, {person} AS person FROM source WHERE {known_unit(privacy.unit)}"
         # COUNT(DISTINCT unit) needs no more of a person than a hash.
-        kept = f"* EXCLUDE (person), hash(person) AS {PERSON}"
-        return f"SELECT {kept} FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
+        selected = f"* EXCLUDE (person), hash(person) AS {PERSON}"
+        return f"SELECT {selected} FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
 
 
 def _subset_numbers(
@@ -283,12 +283,12 @@ def _subset_numbers(
         tuple(_missing_bits(part, subset) for part in parts): number for number, subset in enumerate(subsets)
     }
     masks, positions = np.unique(missing[0], return_inverse=True)
-    seen: list[tuple[int, ...]] = [(int(mask),) for mask in masks]
+    patterns: list[tuple[int, ...]] = [(int(mask),) for mask in masks]
     for part in missing[1:]:  # only with more attributes than one part holds
         masks, inner = np.unique(part, return_inverse=True)
         pairs, positions = np.unique(positions * len(masks) + inner, return_inverse=True)
-        seen = [(*seen[pair // len(masks)], int(masks[pair % len(masks)])) for pair in pairs.tolist()]
-    return np.array([number_of[bits] for bits in seen], dtype=np.int64)[positions]
+        patterns = [(*patterns[pair // len(masks)], int(masks[pair % len(masks)])) for pair in pairs.tolist()]
+    return np.array([number_of[bits] for bits in patterns], dtype=np.int64)[positions]
 
 
 def _missing_bits(part: Sequence[str], subset: tuple[str, ...]) -> int:

@@ -164,8 +164,8 @@ def _numbers(
 def _quantiles(values: NDArray[np.float64], counts: NDArray[np.float64]) -> tuple[float, ...]:
     """Of sorted values with their counts."""
     ends = np.cumsum(counts)
-    wanted = np.arange(_QUANTILES + 1) / _QUANTILES * ends[-1]
-    return tuple(values[np.minimum(np.searchsorted(ends, wanted), len(values) - 1)].tolist())
+    ranks = np.arange(_QUANTILES + 1) / _QUANTILES * ends[-1]
+    return tuple(values[np.minimum(np.searchsorted(ends, ranks), len(values) - 1)].tolist())
 
 
 def _dates(

@@ -165,15 +165,17 @@ def _chosen_table(
     file: str, tables: list[tuple[str, str]], named: str | None, declared: str | None
 ) -> tuple[str, str]:
     """The table that was named with ::, or else the one of the data set's name, or else the only one."""
-    wanted = named if named is not None else declared
-    matching = [pair for pair in tables if wanted in (pair[1], ".".join(pair))]
+    table_name = named if named is not None else declared
+    matching = [pair for pair in tables if table_name in (pair[1], ".".join(pair))]
     if len(matching) == 1:
         return matching[0]
     if named is None and len(tables) == 1:
         return tables[0]
     names = ", ".join(sorted(table for _, table in tables)) or "none"
     raise SourceError(
-        f"{file} has no table {wanted}." if wanted is not None else f"{file} has {len(tables)} tables.",
+        f"{file} has no table {table_name}."
+        if table_name is not None
+        else f"{file} has {len(tables)} tables.",
         remedy=f"Name one as {Path(file).name}::TABLE; its tables are: {names}.",
     )
 

@@ -56,10 +56,10 @@ class DenseCells:
         for (part, cells), offset in zip(_per_part(self.family, chosen), self.family.offsets, strict=False):
             count = part.sums(cells.count)
             total = np.zeros_like(count) if cells.total is None else part.sums(cells.total)
-            kept = slice(None) if is_complete else np.flatnonzero(count.any(axis=0))
-            active.append(np.arange(offset, offset + part.size)[kept])
-            counts.append(count[:, kept])
-            sums.append(total[:, kept])
+            active_columns = slice(None) if is_complete else np.flatnonzero(count.any(axis=0))
+            active.append(np.arange(offset, offset + part.size)[active_columns])
+            counts.append(count[:, active_columns])
+            sums.append(total[:, active_columns])
         return QuestionCells(
             np.concatenate(active),
             totals.count[index],
@@ -118,10 +118,10 @@ def _per_part(family: Family, blocks: Sequence[Block]) -> Iterator[tuple[Part, B
     by_size = sorted(blocks, key=lambda block: block.count.size)
     named = [(frozenset(block.columns), block) for block in by_size]
     for part in family.parts:
-        held = next(block for names, block in named if names.issuperset(part.columns))
-        others = tuple(1 + axis for axis, name in enumerate(held.columns) if name not in part.columns)
-        kept = [name for name in held.columns if name in part.columns]
-        order = (0, *(1 + kept.index(name) for name in part.columns))
+        wide_block = next(block for names, block in named if names.issuperset(part.columns))
+        others = tuple(1 + axis for axis, name in enumerate(wide_block.columns) if name not in part.columns)
+        remaining = [name for name in wide_block.columns if name in part.columns]
+        order = (0, *(1 + remaining.index(name) for name in part.columns))
 
         def onto(
             values: IntArray, others: tuple[int, ...] = others, order: tuple[int, ...] = order
@@ -129,7 +129,7 @@ def _per_part(family: Family, blocks: Sequence[Block]) -> Iterator[tuple[Part, B
             summed: IntArray = values.sum(axis=others)
             return summed.transpose(order)
 
-        yield part, _map(onto, held, part.columns)
+        yield part, _map(onto, wide_block, part.columns)
 
 
 def _map(change: Callable[[IntArray], IntArray], block: Block, columns: tuple[str, ...]) -> Block:

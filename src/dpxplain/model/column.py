@@ -145,8 +145,8 @@ class Column(Declared):
         if not isinstance(values, list | tuple) or not values:
             raise ValueError("must be a list of at least one value")
         if (dated := read_dates([v for v in values if v is not None])) is not None:
-            known = iter(dated)
-            values = [None if v is None else next(known) for v in values]
+            moments = iter(dated)
+            values = [None if v is None else next(moments) for v in values]
         if any(not isinstance(v, str | int | bool | date | None) for v in values):
             raise ValueError("may hold text, whole numbers, true or false; for other numbers use edges")
         if len({type(v) for v in values if v is not None}) > 1:

@@ -20,9 +20,9 @@ def read_dates(values: Sequence[Any]) -> tuple[date, ...] | None:
     read = [_read_date(value) for value in values]
     if not read or any(moment is None for moment in read):
         return None
-    known = [moment for moment in read if moment is not None]
-    has_time = any(isinstance(moment, datetime) for moment in known)
-    return tuple(midnight(moment) if has_time else moment for moment in known)
+    moments = [moment for moment in read if moment is not None]
+    has_time = any(isinstance(moment, datetime) for moment in moments)
+    return tuple(midnight(moment) if has_time else moment for moment in moments)
 
 
 def midnight(day: date) -> datetime:

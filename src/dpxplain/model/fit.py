@@ -33,17 +33,17 @@ def partitions(schema: Schema) -> tuple[Partition, ...]:
 
     Derived columns are made of declared values only, so that nothing of them can be outside.
     """
-    made = []
+    parts = []
     for name, column in schema.columns.items():
         if column.expression is not None:
             continue
         if column.values is not None:
-            made.append(Partition(name, "values", ("fits", "undeclared", "null")))
+            parts.append(Partition(name, "values", ("fits", "undeclared", "null")))
         if column.edges is not None:
-            made.append(Partition(name, "edges", ("fits", "below", "above", "null")))
+            parts.append(Partition(name, "edges", ("fits", "below", "above", "null")))
         if column.bounds is not None:
-            made.append(Partition(name, "bounds", ("fits", "below", "above", "null")))
-    return tuple(made)
+            parts.append(Partition(name, "bounds", ("fits", "below", "above", "null")))
+    return tuple(parts)
 
 
 def unit_sizes(schema: Schema) -> tuple[int, ...]:

@@ -47,10 +47,10 @@ def plain_number(value: Any) -> float | None:
     if type(number) not in (int, float):
         return None
     try:
-        made = float(number)
+        value = float(number)
     except OverflowError:
         return None
-    return made if made - made == 0.0 else None
+    return value if value - value == 0.0 else None
 
 
 def plain_numbers(values: Any) -> tuple[float, ...] | None:

@@ -110,9 +110,9 @@ class SizedMemo:
 
     def _drop(self, most: int, holder: str | None) -> None:
         """The oldest, of one holder or of all, until the rest fits."""
-        kept = [(key, result) for key, result in self._results.items() if holder in (None, result.holder)]
-        total = sum(result.bytes for _, result in kept)
-        for key, result in kept:
+        results = [(key, result) for key, result in self._results.items() if holder in (None, result.holder)]
+        total = sum(result.bytes for _, result in results)
+        for key, result in results:
             if total <= most:
                 return
             del self._results[key]

@@ -118,8 +118,8 @@ def _cheapest(
 
     def plan(rho: float) -> ExplanationPlan:
         # Priced as if nothing were stored: a plan that is free already tells no price.
-        made = plan_explanation(replace(terms, rho=rho), dataset, mechanism)
-        return replace(made, stored=None) if isinstance(made, MarginalsExplanation) else made
+        priced = plan_explanation(replace(terms, rho=rho), dataset, mechanism)
+        return replace(priced, stored=None) if isinstance(priced, MarginalsExplanation) else priced
 
     low, high = 1e-9, 1e4
     if excess(plan(high)) > 1:

@@ -194,8 +194,8 @@ def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDa
 def _positions(family: Family, prepared: Family) -> list[int] | None:
     """Where the family's parts stand among the prepared ones; None unless all do."""
     positions = [prepared.positions.get(identity) for identity in family.positions]
-    known = [number for number in positions if number is not None]
-    return known if len(known) == len(positions) else None
+    numbers = [number for number in positions if number is not None]
+    return numbers if len(numbers) == len(positions) else None
 
 
 def _centred_means(answer: AnswerRelease) -> list[float] | None:

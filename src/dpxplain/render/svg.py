@@ -180,15 +180,15 @@ def _axis(drawing: _Drawing, x: Spec, style: Spec) -> None:
 
 def _without_overlap(places: list[float], labels: list[str], size: float) -> list[tuple[float, str]]:
     """Every second label is left out until none touches the next."""
-    kept = list(zip(places, labels, strict=True))
-    while len(kept) > 1:
+    ticks = list(zip(places, labels, strict=True))
+    while len(ticks) > 1:
         ends = [
-            (place - text_width(text, size) / 2, place + text_width(text, size) / 2) for place, text in kept
+            (place - text_width(text, size) / 2, place + text_width(text, size) / 2) for place, text in ticks
         ]
         if all(left[1] < right[0] for left, right in pairwise(ends)):
             break
-        kept = kept[::2]
-    return kept
+        ticks = ticks[::2]
+    return ticks
 
 
 def _draw_mark(

@@ -292,12 +292,12 @@ def _bins(
 
 def _without_thin(edges: Sequence[float], rows: Sequence[int], least: float) -> list[float]:
     """The edges with each thin bin joined to the next one, the last to the one before."""
-    kept, held = [edges[0]], 0
+    kept, rows_held = [edges[0]], 0
     for edge, n in zip(edges[1:], rows, strict=True):
-        held += n
-        if held >= least:
+        rows_held += n
+        if rows_held >= least:
             kept.append(edge)
-            held = 0
+            rows_held = 0
     if kept[-1] != edges[-1]:
         kept[-1:] = [edges[-1]] if len(kept) > 1 else [edges[0], edges[-1]]
     return kept

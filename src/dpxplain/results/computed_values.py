@@ -180,9 +180,9 @@ class FormulaValues:
         def operate(name: str, operands: Sequence[Any]) -> Any:
             return _OPERATIONS[name](*operands)
 
-        made = compute(self.formula, lambda i: self.parts[i].row(group).released, float, operate)
-        assert isinstance(made, Arithmetic)
-        return +made
+        value = compute(self.formula, lambda i: self.parts[i].row(group).released, float, operate)
+        assert isinstance(value, Arithmetic)
+        return +value
 
     def estimated(self, group: int) -> tuple[float, Interval]:
         """The group's estimate and interval; those of an aggregate itself are known already."""

@@ -46,11 +46,11 @@ def shaped_by(
     """
     parts = (_kept_rows, _derived, _measured, _grouped, _filtered)
     sentences = (text for part in parts for query in queries for text in part(query, schema, quality))
-    made = tuple(dict.fromkeys(sentences))
-    if quality is None or not made:
-        return made
+    distinct = tuple(dict.fromkeys(sentences))
+    if quality is None or not distinct:
+        return distinct
     return (
-        *made,
+        *distinct,
         f"Shares are {level(quality.confidence)} intervals, each by itself, from quality {quality.id}.",
     )
 

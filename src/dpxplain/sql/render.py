@@ -119,14 +119,14 @@ def condensed_columns(schema: Schema) -> tuple[list[str], dict[str, str]]:
     Rows that agree in all codes are kept once, with their number and, per numeric column, how many have a
     value and what the values add up to.
     """
-    kept = {"rows": "COUNT(*)"}
+    counts = {"rows": "COUNT(*)"}
     for number, column in enumerate(schema.columns.values()):
         if column.is_numeric or column.is_summable:
             source = "units" if column.is_summable else "value"
-            kept[f"known_{number}"] = f"COUNT({source}_{number})"
+            counts[f"known_{number}"] = f"COUNT({source}_{number})"
         if column.is_summable:
-            kept[f"sum_{number}"] = f"CAST(SUM(units_{number}) AS BIGINT)"
-    return [code_column(schema, name) for name in schema.discrete()], kept
+            counts[f"sum_{number}"] = f"CAST(SUM(units_{number}) AS BIGINT)"
+    return [code_column(schema, name) for name in schema.discrete()], counts
 
 
 def grouped_select(
@@ -185,8 +185,8 @@ def row_select(
     elif number is None:
         counted = exp.Literal.number(1)
     else:
-        known = exp.Is(this=_counted(schema, query.aggregate.column), expression=exp.null())
-        counted = exp.Cast(this=exp.not_(known), to=exp.DataType.build("TINYINT"))
+        is_null = exp.Is(this=_counted(schema, query.aggregate.column), expression=exp.null())
+        counted = exp.Cast(this=exp.not_(is_null), to=exp.DataType.build("TINYINT"))
     outputs: list[exp.Expr] = [
         *(exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)),
         exp.alias_(counted, "count", copy=False),

@@ -75,20 +75,20 @@ class Scope:
             if not _is_number(value):
                 raise self.refuse(f"{column} is compared with numbers only.", "Write a plain number.", node)
             return value
-        known = [v for v in declared if v is not None and not isinstance(v, date)]
-        kind = type(known[0]) if known else None
+        plain_values = [v for v in declared if v is not None and not isinstance(v, date)]
+        kind = type(plain_values[0]) if plain_values else None
         if operator not in ("=", "<>") and kind is not int:
-            remedy = f"List the values meant: {column} IN (...). {listing(known)}"
+            remedy = f"List the values meant: {column} IN (...). {listing(plain_values)}"
             raise self.refuse(
                 f"The values of {column} have no order, so {operator} is refused.", remedy, node
             )
         fits = _is_number(value) if kind is int else type(value) is kind
-        if fits and (value in known or operator not in ("=", "<>")):
+        if fits and (value in plain_values or operator not in ("=", "<>")):
             return value
         text = self.source.sql[slice(*self.source.span(node))]
         problem = f"{text} is not a declared value of {column}, so it can never match."
-        texts = [v for v in known if isinstance(v, str)]  # similar digits do not make numbers near
-        raise self.refuse(problem, suggest(str(value), texts, otherwise=listing(known)), node)
+        texts = [v for v in plain_values if isinstance(v, str)]  # similar digits do not make numbers near
+        raise self.refuse(problem, suggest(str(value), texts, otherwise=listing(plain_values)), node)
 
     def _moment_literal(self, column: str, declared: Column, node: exp.Expr) -> date:
         """A date or timestamp in the form that the column's own have."""

@@ -39,9 +39,9 @@ class FamilyScores:
         return self.size - len(self.active)
 
     def scores_of(self, indices: Sequence[int]) -> IntArray:
-        wanted = np.asarray(indices, dtype=np.int64)
-        position = np.searchsorted(self.active, wanted)
-        is_active = np.append(self.active, -1)[position] == wanted
+        predicates = np.asarray(indices, dtype=np.int64)
+        position = np.searchsorted(self.active, predicates)
+        is_active = np.append(self.active, -1)[position] == predicates
         return np.where(is_active, np.append(self.scores, 0)[position], 0)
 
     def between(self, start: int, stop: int) -> IntArray:
