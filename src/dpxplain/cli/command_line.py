@@ -25,6 +25,7 @@ from dpxplain.cli.data_commands import data_app
 from dpxplain.cli.demo import demo, sample
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
 from dpxplain.cli.explain_commands import explain, ratio
+from dpxplain.cli.ledger_commands import ledger_app
 from dpxplain.cli.options import flat
 from dpxplain.cli.privacy_audit_command import audit_privacy
 from dpxplain.cli.schema_commands import schema_app
@@ -58,6 +59,7 @@ for name, commands in {
     "token": token_app,
     "allow": allow_app,
     "audit": audit_app,
+    "ledger": ledger_app,
 }.items():
     app.add_typer(commands, name=name)
 

@@ -42,7 +42,7 @@ GRANTED, TOPPED_UP = "allowance granted", "topped up"
 SHARED, UNSHARED = "shared", "unshared"
 TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED = "token created", "session created", "token revoked"
 VERSION_OPENED = "data version opened"
-UPGRADED, FOUND = "ledger upgraded", "found"
+UPGRADED, FOUND, RESTORED = "ledger upgraded", "found", "ledger restored"
 SIGNED_IN, INTERRUPTED = "signed in", "interrupted"
 
 CHANGES = frozenset(

@@ -16,6 +16,7 @@ from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account, Failures
 from dpxplain.ledger.anchor import Anchor
+from dpxplain.ledger.backup import restore_backup, write_backup
 from dpxplain.ledger.browser_sessions import BrowserSessions
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.jobs import Jobs
@@ -206,6 +207,14 @@ class SQLLedger(Account):
         """Where the log stands now, to be kept elsewhere."""
         with self._store.snapshot() as connection:
             return Anchor.of(connection)
+
+    def backup(self, file: Path) -> AuditReport:
+        """Write a consistent copy of the ledger, as a SQLite file, and verify it."""
+        return write_backup(self._store, file)
+
+    def restore(self, file: Path, *, by: str) -> AuditReport:
+        """Put a backup in place of all that the ledger holds; what it says of the backup."""
+        return restore_backup(self._store, file, by)
 
     def _set_share(self, dataset: str, owner: str, reader: str, shared: bool, reason: str, by: str) -> None:
         check_reason(reason)

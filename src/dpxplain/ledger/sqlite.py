@@ -207,10 +207,10 @@ def _create_file(path: Path) -> None:
         with suppress(FileExistsError):
             os.link(draft, path)
     for folder_with_news in (path.parent, path.parent.parent):
-        _sync_folder(folder_with_news)
+        sync_folder(folder_with_news)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make new names in the folder survive a power failure, where the system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

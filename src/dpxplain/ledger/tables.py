@@ -258,8 +258,23 @@ def create_all(connection: sa.Connection) -> None:
     METADATA.create_all(connection, checkfirst=False)
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql(_POSTGRES_REFUSAL)
+    create_triggers(connection)
+
+
+def create_triggers(connection: sa.Connection) -> None:
+    """Create the triggers of all append-only tables."""
     for table in APPEND_ONLY:
         _create_triggers(connection, table)
+
+
+def drop_triggers(connection: sa.Connection) -> None:
+    """Drop the triggers, within a transaction that creates them again: for a restore only."""
+    for table in APPEND_ONLY:
+        if connection.dialect.name == "sqlite":
+            for event in _EVENTS:
+                connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {table.name}_keeps_its_rows_on_{event}")
+        else:
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {table.name}_keeps_its_rows ON {table.name}")
 
 
 def create_replacement_triggers(connection: sa.Connection) -> None:

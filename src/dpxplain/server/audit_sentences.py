@@ -122,6 +122,7 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "data set declared": lambda record: f"declared the data set {record.dataset}",
     "data version opened": _version_opened,
     "ledger upgraded": lambda _: "brought the ledger up to date",
+    "ledger restored": lambda record: f"restored a backup of {record.details.get('records')} records",
     "interrupted": lambda record: (
         f"found number {record.details.get('entry')} of {record.dataset} interrupted: its process is gone, "
         "and the charge stays"

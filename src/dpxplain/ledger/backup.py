@@ -1,0 +1,210 @@
+"""Backups of a ledger: a consistent copy as one SQLite file, whichever database it is in, and the way back.
+
+Every row of the append-only tables is copied as it is, so the copy has the same chain and can be verified and
+read like any ledger. What comes and goes (jobs, flights, browser sessions) is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import BadRequest, SourceError
+from dpxplain.ledger import audit
+from dpxplain.ledger.protocol import AuditReport, damaged
+from dpxplain.ledger.sqlite import SQLiteStore, sync_folder
+from dpxplain.ledger.store import BUSY_SECONDS, Store, busy
+from dpxplain.ledger.tables import (
+    APPEND_ONLY,
+    LOG,
+    METADATA,
+    PROCESSES,
+    TOKENS,
+    create_triggers,
+    drop_triggers,
+    primary_key,
+)
+
+_ROWS_AT_ONCE = 500
+_SECONDS_BETWEEN_TRIES = 0.05
+_LOCK_NOT_AVAILABLE = "55P03"
+
+_COPIED = tuple(table for table in METADATA.sorted_tables if table in APPEND_ONLY)
+_LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
+_SEQUENCE = sa.text(
+    "SELECT setval(pg_get_serial_sequence(:table, 'id'), greatest(1, :last, "
+    "coalesce(pg_sequence_last_value(pg_get_serial_sequence(:table, 'id')::regclass), 0)))"
+)
+
+
+def write_backup(store: Store, file: Path) -> AuditReport:
+    """Copy the ledger as it is at one moment to a new file, verify the copy, and say what it holds.
+
+    Others go on reading and writing meanwhile. The file appears whole, readable by its owner only, or not at
+    all. A ledger that is broken is copied too, and the report says so.
+    """
+    exists = BadRequest(f"{str(file)!r} exists already.", remedy="Choose another name, or a folder.")
+    if file.exists():
+        raise exists
+    try:
+        with TemporaryDirectory(prefix=".new-backup-", dir=file.absolute().parent) as folder:
+            draft = Path(folder, file.name)
+            report = _copy_to(store, draft)
+            _sync(draft)
+            os.link(draft, file)
+            sync_folder(file.absolute().parent)
+    except FileExistsError:
+        raise BadRequest(
+            f"{str(file)!r} exists already.", remedy="Choose another name, or a folder."
+        ) from None
+    except OSError as error:
+        raise SourceError(
+            f"The backup {str(file)!r} cannot be written: {error.strerror}.",
+            remedy="Check the folder, its permissions and its free space.",
+        ) from None
+    return report
+
+
+def read_backup(file: Path) -> AuditReport:
+    """What a backup holds, verified. The file is not changed."""
+    with _opened_copy(file) as copy, copy.snapshot() as connection:
+        return audit.verify(connection, None)
+
+
+def restore_backup(store: Store, file: Path, by: str) -> AuditReport:
+    """Put the rows of a backup in place of the ledger's, in one transaction; returns what was restored.
+
+    Whoever has the ledger open goes on with the restored one. Refused if the backup is broken or empty.
+    """
+    with _opened_copy(file) as copy, copy.snapshot() as source:
+        report = audit.verify(source, None)
+        _check_usable(report, file)
+        with store.writing() as connection:
+            _lock_tables(connection, store.name)
+            drop_triggers(connection)
+            for table in reversed(METADATA.sorted_tables):
+                if table is not PROCESSES:  # those who run still do
+                    connection.execute(sa.delete(table))
+            _copy_rows(source, connection)
+            _raise_sequences(connection)
+            create_triggers(connection)
+            details = {"records": report.records, "head": report.head}
+            audit.append(connection, by, audit.RESTORED, None, details)
+    return report
+
+
+def _copy_to(store: Store, draft: Path) -> AuditReport:
+    copy = SQLiteStore(draft)
+    try:
+        with store.snapshot() as source, copy.writing() as target:
+            head = source.execute(_LAST).one_or_none()
+            _copy_rows(source, target)
+        with copy.snapshot() as connection:
+            report = audit.verify(connection, None)
+    except UnicodeEncodeError:  # text that is no UTF-8, which the ledger never writes
+        raise damaged(store.name) from None
+    finally:
+        copy.close()
+    expected = (0, audit.GENESIS) if head is None else (head.id, head.hash)
+    if (report.records, report.head) != expected:
+        differs = "The copy does not end where the ledger ended: it has lost records."
+        return replace(report, problems=[differs, *report.problems])
+    return report
+
+
+def _copy_rows(source: sa.Connection, target: sa.Connection) -> None:
+    for table in _COPIED:
+        # A token's parent and maker are older than itself, and must be there first.
+        order = table.c.created if table is TOKENS else primary_key(table)
+        rows = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(sa.select(table).order_by(order))
+        for batch in rows.mappings().partitions():
+            target.execute(sa.insert(table), [dict(row) for row in batch])
+
+
+def _check_usable(report: AuditReport, file: Path) -> None:
+    if not report.records:
+        raise BadRequest(
+            f"The backup {str(file)!r} is empty: it knows no data set, no charge and no token.",
+            remedy="Use a file of dpxplain ledger backup; a plain copy of an open ledger lacks its journal.",
+        )
+    if not report.intact:
+        raise BadRequest(
+            f"The backup {str(file)!r} is broken: {report.problems[0]}",
+            remedy=f"Use another backup. See all that is wrong: dpxplain audit verify --ledger {file}",
+        )
+
+
+@contextmanager
+def _opened_copy(file: Path) -> Iterator[SQLiteStore]:
+    """The backup, opened as a temporary copy: opening may migrate it, and leaves a journal beside it."""
+    with TemporaryDirectory(prefix="dpxplain-restore-") as folder:
+        draft = Path(folder, "ledger.sqlite")
+        try:
+            shutil.copyfile(file, draft)
+            journal = file.with_name(f"{file.name}-wal")
+            if journal.exists():  # somebody has copied a running ledger with its journal
+                shutil.copyfile(journal, draft.with_name(f"{draft.name}-wal"))
+            copy = SQLiteStore(draft)
+        except OSError:
+            raise BadRequest(
+                f"The backup {str(file)!r} cannot be read.", remedy="Name a file of dpxplain ledger backup."
+            ) from None
+        except SourceError:
+            raise BadRequest(
+                f"{str(file)!r} is not a backup of a ledger, is damaged, or is of a newer DPXPlain.",
+                remedy="Name a file of dpxplain ledger backup.",
+            ) from None
+        try:
+            yield copy
+        finally:
+            copy.close()
+
+
+def _lock_tables(connection: sa.Connection, name: str) -> None:
+    """Keep PostgreSQL's readers out. Never waits while it holds a lock, so it cannot deadlock with them."""
+    if connection.dialect.name == "sqlite":
+        return
+    tables = ", ".join(table.name for table in METADATA.sorted_tables)
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            with connection.begin_nested():
+                connection.exec_driver_sql(f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE NOWAIT")
+            return
+        except sa.exc.OperationalError as error:
+            if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+            if time.monotonic() > deadline:
+                raise busy(name) from None
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def _raise_sequences(connection: sa.Connection) -> None:
+    """Let PostgreSQL number new rows after the restored ones, and after all that were lost.
+
+    A number of a lost entry is not given again: whoever measured it could store its release with another.
+    """
+    if connection.dialect.name == "sqlite":
+        return
+    for table in _COPIED:
+        column: sa.Column[Any] = primary_key(table)
+        if column.autoincrement is not False and isinstance(column.type, sa.BigInteger):
+            last = connection.execute(sa.select(sa.func.coalesce(sa.func.max(column), 0))).scalar_one()
+            connection.execute(_SEQUENCE, {"table": f"dpxplain.{table.name}", "last": last})
+
+
+def _sync(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
