@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import LEDGER_FILE, WORKSPACE
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import History
+from dpxplain.model.charge import History, HistoryPage, history_pages
 from dpxplain.model.hardening import plain
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
@@ -169,6 +169,12 @@ class Session:
     def history(self) -> History:
         """Everything asked so far, with its price."""
         return History(self._dataset.ledger.history(self._dataset.name))
+
+    def history_pages(self, limit: int = 100) -> Iterator[HistoryPage]:
+        """The history in pages of `limit` lines, the newest page first; each is read when it is asked for."""
+        return history_pages(
+            lambda before: self._dataset.ledger.history_page(self._dataset.name, before, limit)
+        )
 
     @checked_arguments
     def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer | Answers:

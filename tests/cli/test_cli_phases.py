@@ -195,6 +195,23 @@ def test_history_lists_requests_with_a_running_total(asked: Any) -> None:
     assert "explain" in asked("history").out
 
 
+def test_history_shows_the_newest_lines_or_all_of_them(asked: Any) -> None:
+    for part in (1, 2, 3):
+        asked("query", BY_SEX, "--rho", f"0.1{part}", "--yes")
+    newest = asked("history", "--limit", "2", "--json").json
+    assert [e["rho"] for e in newest["entries"]] == [0.12, 0.13]
+    assert newest["older"] == newest["entries"][0]["id"]
+    shown = asked("history", "--limit", "2")
+    assert "0.13" in shown.out
+    assert "0.11" not in shown.out
+    assert "history --all" in shown.err
+    everything = asked("history", "--all", "--json").json
+    assert ([e["rho"] for e in everything["entries"]], everything["older"]) == ([0.5, 0.11, 0.12, 0.13], None)
+    whole = asked("history", "--all")
+    assert "0.11" in whole.out
+    assert "--all" not in whole.err
+
+
 def test_history_of_nothing_says_so(dpxplain: Any) -> None:
     outcome = dpxplain("history")
     assert (outcome.code, outcome.out) == (0, "")

@@ -185,6 +185,33 @@ class LedgerContract:
         assert [line.state for line in history] == ["reserved"] * 3 + ["released", "reserved"]
         assert [line.time for line in history] == sorted(line.time for line in history)
 
+    def test_a_page_of_the_history_has_the_newest_lines_and_says_where_older_ones_begin(self, ledger):
+        entries = [reserve(ledger, 0.1, key=str(number)) for number in range(7)]
+        newest = ledger.history_page("adult", limit=3)
+        assert [line.id for line in newest.entries] == entries[4:]
+        assert newest.older == entries[4]
+        middle = ledger.history_page("adult", newest.older, limit=3)
+        assert [line.id for line in middle.entries] == entries[1:4]
+        oldest = ledger.history_page("adult", middle.older, limit=3)
+        assert [line.id for line in oldest.entries] == entries[:1]
+        assert oldest.older is None
+        assert ledger.history_page("adult", entries[0]).entries == []
+        assert [line.id for line in ledger.history_page("adult", limit=7).entries] == entries
+        assert ledger.history_page("adult", limit=7).older is None
+
+    def test_a_page_knows_the_running_total_without_the_pages_before_it(self, ledger):
+        entries = [reserve(ledger, 0.1, key=str(number)) for number in range(7)]
+        page = ledger.history_page("adult", before=entries[5], limit=2)
+        assert [(line.id, line.total_rho) for line in page.entries] == [(entries[3], 0.4), (entries[4], 0.5)]
+        totals = [line.total_rho for line in ledger.history("adult")]
+        assert totals == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+
+    @pytest.mark.parametrize("limit", [-1, 0, 1, 10**30])
+    def test_a_page_is_never_empty_and_never_larger_than_a_page(self, ledger, limit):
+        reserve(ledger, 0.1)
+        assert len(ledger.history_page("adult", 2**70, limit).entries) == 1
+        assert ledger.history_page("adult", -5, limit).entries == []
+
     def test_data_sets_do_not_see_each_other(self, ledger):
         ledger.open_dataset("census", 0.5, 1e-9)
         entry = reserve(ledger, 0.4, dataset="census")

@@ -12,6 +12,7 @@ from ledger_contract import reserve, store
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.model.budget import spend_units
+from dpxplain.model.charge import history_pages
 
 WHY = {"reason": "study 7", "by": "carol"}
 
@@ -263,6 +264,33 @@ def test_shared_history_is_seen_until_it_is_unshared(ledger, reader):
     assert ben.get("adult", entry) is None
     ledger.share("adult", "ann", reader, **WHY)
     assert ben.find("adult", "k") is not None
+
+
+def test_pages_of_a_shared_history_are_merged_and_add_up(ledger):
+    """Two owners, notices between them, and another analyst whose charges are neither seen nor added."""
+    ann, ben, eve = (ledger.account(name) for name in ("ann", "ben", "eve"))
+    for name in ("ann", "ben", "eve"):
+        ledger.grant("adult", name, 0.3, **WHY)
+    for number in range(5):
+        reserve(ann, 0.01, key=f"a{number}")
+        reserve(eve, 0.02, key=f"e{number}")
+        if number % 2:
+            reserve(ben, 0.03, key=f"b{number}")
+        if number == 2:
+            ledger.open_dataset("adult", 0.9, 1e-6)
+    ledger.share("adult", "ann", "ben", **WHY)
+    whole = ben.history("adult")
+    assert {line.analyst for line in whole} == {"", "ann", "ben"}
+    assert [line.id for line in whole] == sorted(line.id for line in whole)
+    spent = 0
+    for line in whole:
+        spent += spend_units(line.rho) if line.rho else 0
+        assert spend_units(line.total_rho) == spent if spent else line.total_rho == 0
+    for limit in range(1, len(whole) + 1):
+        pages = list(history_pages(lambda before, limit=limit: ben.history_page("adult", before, limit)))
+        lines = [line for page in reversed(pages) for line in page.entries]
+        assert [(line.id, line.total_rho) for line in lines] == [(line.id, line.total_rho) for line in whole]
+        assert all(len(page.entries) == limit for page in pages[:-1])
 
 
 def test_share_is_one_way_and_for_one_data_set_and_reader(ledger):

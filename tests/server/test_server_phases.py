@@ -107,6 +107,19 @@ def test_a_report_of_what_was_not_asked_is_refused_and_charges_nothing(server: R
     assert client.get(f"{AT}/budget").json()["rho"]["spent"] == 0.1
 
 
+def test_the_history_comes_in_pages_from_the_newest_line_on(server: RunningServer) -> None:
+    client = server.client("pager")
+    numbers = [asked(client, rho=0.01 * part)["id"] for part in range(1, 6)]
+    newest = client.get(f"{AT}/history?limit=2").json()
+    assert [line["id"] for line in newest["entries"]] == numbers[3:]
+    assert [line["total_rho"] for line in newest["entries"]] == [0.1, 0.15]
+    older = client.get(f"{AT}/history?limit=3&before={newest['older']}").json()
+    assert [line["id"] for line in older["entries"]] == numbers[:3]
+    assert older["older"] is None
+    for refused in ("limit=0", "limit=501", "before=0", "before=x"):
+        assert client.get(f"{AT}/history?{refused}").status_code == 400
+
+
 def test_a_history_line_can_be_asked_again_and_is_free(server: RunningServer) -> None:
     client = server.client("repeater")
     answer = asked(client)

@@ -108,7 +108,7 @@ def test_a_request_is_planned_once_and_reads_no_history(
     asked = bodies(client)
     plans = counted(monkeypatch, Session, "plan")
     explanations = counted(monkeypatch, Question, "plan_explain")
-    histories = counted(monkeypatch, type(alone.ledger.account("alice")), "history")
+    histories = counted(monkeypatch, type(alone.ledger.account("alice")), "history_page")
     client.post(f"{AT}/query", json=asked["/query"]).raise_for_status()
     assert len(plans) == 1
     assert client.post(f"{AT}/explain?wait=60", json=asked["/explain?wait=60"]).json()["state"] == "done"

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from dpxplain.cli import options as o
 from dpxplain.cli.screen import OUT, Progress, approved, note, present, show, show_json
 from dpxplain.cli.workspace import Place
+from dpxplain.model.charge import Entry, HistoryPage
+
+if TYPE_CHECKING:
+    from dpxplain.cli.read_only import WorkspaceLedger
+    from dpxplain.session import Session
+
+_LARGEST_PAGE = 500
+
+Limit = Annotated[int, typer.Option("--limit", min=1, metavar="LINES", help="The newest lines only.")]
+Whole = Annotated[bool, typer.Option("--all", help="Every line, however many; in a terminal by pages.")]
 
 
 def budget(place: Place, as_json: o.Json = False) -> None:
@@ -24,28 +39,46 @@ def budget(place: Place, as_json: o.Json = False) -> None:
         show(current)
 
 
-def history(place: Place, as_json: o.Json = False) -> None:
-    """Everything asked so far, its price and the running total.
+def history(place: Place, limit: Limit = 100, whole: Whole = False, as_json: o.Json = False) -> None:
+    """What was asked, its price and the running total: the newest lines, or everything.
 
     \b
     Example:
-      [cyan]dpxplain history --json[/cyan]
+      [cyan]dpxplain history --limit 20[/cyan]
+      [cyan]dpxplain history --all --json[/cyan]
     """
     with place.ledger() as ledger:
-        entries = ledger.history
+        pages = list(ledger.history_pages(_LARGEST_PAGE)) if whole else [_newest(ledger, limit)]
         current = ledger.budget
+    page = HistoryPage([entry for page in reversed(pages) for entry in page.entries], pages[-1].older)
     if as_json:
         from dpxplain.wire.account_payloads import history_payload
 
-        show_json(history_payload(entries))
+        show_json(history_payload(page))
         return
-    if not entries:
+    if not page.entries:
         note("Nothing was asked yet.")
         return
     from dpxplain.render.terminal import history_table
 
-    OUT.print(history_table(entries))
+    # A pager only where somebody reads a history that is longer than what is shown without --all.
+    paged = whole and len(pages) > 1 and OUT.is_terminal
+    with OUT.pager(styles=True) if paged else nullcontext():
+        OUT.print(history_table(page.entries))
+    if page.older is not None:
+        note("There are earlier lines: dpxplain history --all shows them, --limit more of them.")
     show(current)
+
+
+def _newest(ledger: Session | WorkspaceLedger, limit: int) -> HistoryPage:
+    """The newest lines, from as many pages as they take."""
+    entries: list[Entry] = []
+    for page in ledger.history_pages(min(limit, _LARGEST_PAGE)):
+        entries = page.entries + entries
+        if len(entries) >= limit or page.older is None:
+            break
+    older = page.older if len(entries) <= limit else entries[-limit].id
+    return HistoryPage(entries[-limit:], older)
 
 
 def quality(

@@ -5,6 +5,7 @@ Opens no data, so it is quick however large they are, and it measures nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger import LEDGER_FILE
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Entry
+from dpxplain.model.charge import HistoryPage, history_pages
 from dpxplain.model.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ class WorkspaceLedger:
     def budget(self) -> Budget:
         return self.ledger.budget(self.name)
 
-    @property
-    def history(self) -> list[Entry]:
-        return self.ledger.history(self.name)
+    def history_pages(self, limit: int) -> Iterator[HistoryPage]:
+        return history_pages(lambda before: self.ledger.history_page(self.name, before, limit))
 
 
 def open_workspace_ledger(schema: Schema, workspace: str | Path) -> WorkspaceLedger:

@@ -176,8 +176,10 @@ class AnswerChoice:
         """The answer with the number given, or else the one shown last."""
         number = self.answer
         if number is None:
-            queries = {entry.id for entry in session.history if entry.kind == "query"}
-            number = place.last_answer if place.last_answer in queries else None
+            last = place.last_answer
+            answer = None if last is None else session.find_answer(last, confidence=confidence)
+            if answer is not None:
+                return one_aggregate(answer, self.of)
         return one_aggregate(session.answer(number, confidence=confidence), self.of)
 
     @property

@@ -14,11 +14,12 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import audit
-from dpxplain.ledger.account import Account, Failures
+from dpxplain.ledger.account import Account
 from dpxplain.ledger.anchor import Anchor
 from dpxplain.ledger.backup import restore_backup, write_backup
 from dpxplain.ledger.browser_sessions import BrowserSessions
 from dpxplain.ledger.data_versions import SQLDataVersions
+from dpxplain.ledger.failed_charges import Failures
 from dpxplain.ledger.jobs import Jobs
 from dpxplain.ledger.processes import Processes
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from dpxplain.errors import SourceError
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Charge, Entry
+from dpxplain.model.charge import Charge, Entry, HistoryPage
 from dpxplain.model.confidential import ContentDigest
 
 EVERYONE = "*"
@@ -42,8 +42,12 @@ class LedgerView(Protocol):
         """The release with this id; None if there is none, or the entry was never released."""
         ...
 
+    def history_page(self, dataset: str, before: int | None = None, limit: int = 100) -> HistoryPage:
+        """The newest entries with an id below `before`, at most `limit` and at most a page of them."""
+        ...
+
     def history(self, dataset: str) -> list[Entry]:
-        """Every entry, oldest first."""
+        """Every entry, oldest first, read page by page: nothing but a person's list needs it."""
         ...
 
     def entry(self, dataset: str, id: int) -> Entry | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -176,6 +176,36 @@ class Entry:
     """What was asked, as public JSON, so that it can be asked again."""
     version: str | None = None
     """The declared version of the data that it was measured on; None if that was not recorded."""
+    total_rho: float = field(default=0.0, compare=False)
+    """In a history: what all lines up to this one cost. 0 where the entry was found by itself."""
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """Consecutive lines of a history, the oldest first."""
+
+    entries: list[Entry]
+    older: int | None
+    """Lines with smaller ids than this one precede them; None if none do."""
+
+
+ReadPage = Callable[[int | None], HistoryPage]
+"""Reads the newest page of lines with ids below its argument; None reads the newest of all."""
+
+
+def history_pages(read: ReadPage) -> Iterator[HistoryPage]:
+    """All pages, the newest first, each read when it is asked for."""
+    page = read(None)
+    yield page
+    while page.older is not None:
+        page = read(page.older)
+        yield page
+
+
+def whole_history(read: ReadPage) -> list[Entry]:
+    """All lines, the oldest first."""
+    pages = list(history_pages(read))
+    return [entry for page in reversed(pages) for entry in page.entries]
 
 
 class History(list[Entry], Displayed):

@@ -8,7 +8,7 @@ from dpxplain.engines.engine import Recognised, Source
 from dpxplain.errors import DataChanged
 from dpxplain.ledger.protocol import DataVersion, DataVersions, LedgerView
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import DataState, Entry
+from dpxplain.model.charge import DataState, Entry, HistoryPage
 from dpxplain.model.confidential import ContentDigest
 
 
@@ -94,6 +94,9 @@ class GuardedLedger:
 
     def budget(self, dataset: str) -> Budget:
         return self._ledger.budget(dataset)
+
+    def history_page(self, dataset: str, before: int | None = None, limit: int = 100) -> HistoryPage:
+        return self._ledger.history_page(dataset, before, limit)
 
     def history(self, dataset: str) -> list[Entry]:
         return self._ledger.history(dataset)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from dpxplain.errors import BadRequest, CuratorOnly, Denied
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Entry, Request, Spend
+from dpxplain.model.charge import Entry, HistoryPage, Request, Spend, whole_history
 from dpxplain.model.release import R, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset, Progress, ReleasePlan
@@ -22,6 +22,8 @@ from dpxplain.results.base import Truth
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
 from dpxplain.results.requests import why_request
+
+_PAGE = 500  # lines of the history, as many as the server sends at once
 
 
 class RemoteLedger:
@@ -74,8 +76,13 @@ class RemoteLedger:
             self._preparations[subject] = [_entry(line) for line in body["entries"]]
         return self._preparations[subject]
 
+    def history_page(self, dataset: str, before: int | None = None, limit: int = _PAGE) -> HistoryPage:
+        position = "" if before is None else f"&before={before}"
+        body = self._server.get(f"/history?limit={max(1, min(limit, _PAGE))}{position}")
+        return HistoryPage([_entry(line) for line in body["entries"]], body["older"])
+
     def history(self, dataset: str) -> list[Entry]:
-        return [_entry(line) for line in self._server.get("/history")["entries"]]
+        return whole_history(lambda before: self.history_page(dataset, before))
 
     def keep_preparations(self, preparations: Sequence[Mapping[str, Any]]) -> None:
         """Remembers what the server says is prepared of a query."""
@@ -202,6 +209,7 @@ def _entry(line: Mapping[str, Any]) -> Entry:
         analyst=line["analyst"],
         request=line["request"],
         version=line["version"],
+        total_rho=line["total_rho"],
     )
 
 

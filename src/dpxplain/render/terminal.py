@@ -18,7 +18,7 @@ from rich.text import Text
 from dpxplain.model.charge import Entry
 from dpxplain.model.contrast import Verdict
 from dpxplain.render.layout import Axis, Grid, Mark, View
-from dpxplain.render.views import view_of
+from dpxplain.render.views import of_history, view_of
 
 NARROWEST, WIDEST, USUAL = 60, 120, 100
 _PLOT = (12, 40)  # the narrowest and the widest
@@ -39,8 +39,8 @@ def renderable(result: object) -> RenderableType:
 
 
 def history_table(entries: Sequence[Entry]) -> RenderableType:
-    """Everything asked so far, with its price."""
-    return _Renderable(view_of(list(entries)))
+    """All of these lines, with their prices."""
+    return _Renderable(of_history(list(entries), most=len(entries)))
 
 
 def as_text(result: object) -> str:

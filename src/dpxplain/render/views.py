@@ -4,9 +4,7 @@ results, so that looking at the account is quick.
 
 from __future__ import annotations
 
-from itertools import accumulate
-
-from dpxplain.model.budget import Budget, rho_of_units, spend_units
+from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry
 from dpxplain.model.dates import edge_text
 from dpxplain.model.schema import Column as DeclaredColumn
@@ -46,8 +44,7 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
 
 @view.register(list)
 def of_history(entries: list[Entry], most: int = 1_000) -> View:
-    totals = accumulate(spend_units(e.rho) if e.rho else 0 for e in entries)
-    latest = list(zip(entries, totals, strict=True))[-most:]
+    latest = entries[-most:]
     has_versions = len({e.version for e in entries}) > 1  # answers of different data are not comparable
     rows = tuple(
         (
@@ -57,10 +54,10 @@ def of_history(entries: list[Entry], most: int = 1_000) -> View:
             e.kind,
             formats.clean(e.description),
             f"{e.rho:.6g}",
-            f"{rho_of_units(total):.6g}",
+            f"{e.total_rho:.6g}",
             "interrupted or running" if e.state == "reserved" else e.state,
         )
-        for e, total in latest
+        for e in latest
     )
     columns = (
         Column("no.", "right"),

@@ -66,6 +66,10 @@ Moment = Annotated[
 ]
 
 DatasetName = Annotated[str, Path(alias="dataset", max_length=200, description="The data set's name.")]
+BeforeEntry = Annotated[
+    int | None, Query(ge=1, le=LARGEST_ID, description="Only lines with smaller numbers.")
+]
+PageSize = Annotated[int, Query(ge=1, le=500, description="At most so many lines.")]
 EntryId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="A number of the history.")]
 JobId = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="As told when it began.")]
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end.")]

@@ -22,7 +22,7 @@ from dpxplain.server.pool import Pool, Task
 from dpxplain.server.problems import LOG, Problem, as_problem, error_location, not_found
 
 if TYPE_CHECKING:
-    from dpxplain.ledger.account import Failures
+    from dpxplain.ledger.failed_charges import Failures
     from dpxplain.ledger.jobs import Jobs
 
 Payload = dict[str, Any]

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
-from dpxplain.ledger.account import Failures
+from dpxplain.ledger.failed_charges import Failures
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpxplain.model.budget import Budget, rho_of_units, spend_units
-from dpxplain.model.charge import Entry, Spend
+from dpxplain.model.budget import Budget
+from dpxplain.model.charge import Entry, HistoryPage, Spend
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.results import formats
 from dpxplain.wire.shapes import (
@@ -25,33 +25,30 @@ def budget_payload(budget: Budget) -> BudgetPayload:
     return BudgetPayload(kind="budget", **budget_figures(budget))
 
 
-def history_payload(entries: Sequence[Entry]) -> HistoryPayload:
-    """Entries with the running total, oldest first."""
-    return HistoryPayload(kind="history", entries=history_records(entries))
+def history_payload(page: HistoryPage) -> HistoryPayload:
+    """A page of entries with their running totals, oldest first."""
+    return HistoryPayload(kind="history", entries=history_records(page.entries), older=page.older)
 
 
 def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
-    total, records = 0, []
-    for entry in entries:
-        total += spend_units(entry.rho) if entry.rho else 0
-        records.append(
-            HistoryLine(
-                id=entry.id,
-                time=entry.time.isoformat(),
-                analyst=entry.analyst,
-                kind=entry.kind,
-                state=entry.state,
-                description=entry.description,
-                rho=entry.rho,
-                total_rho=rho_of_units(total),
-                spends=spend_payloads(entry.spends),
-                request=None if entry.request is None else dict(entry.request),
-                weights=_weights(entry.request),
-                key=entry.key,
-                version=entry.version,
-            )
+    return [
+        HistoryLine(
+            id=entry.id,
+            time=entry.time.isoformat(),
+            analyst=entry.analyst,
+            kind=entry.kind,
+            state=entry.state,
+            description=entry.description,
+            rho=entry.rho,
+            total_rho=entry.total_rho or entry.rho,
+            spends=spend_payloads(entry.spends),
+            request=None if entry.request is None else dict(entry.request),
+            weights=_weights(entry.request),
+            key=entry.key,
+            version=entry.version,
         )
-    return records
+        for entry in entries
+    ]
 
 
 def budget_figures(budget: Budget) -> BudgetFigures:

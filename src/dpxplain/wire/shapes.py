@@ -310,4 +310,5 @@ class HistoryLine(TypedDict):
 
 class HistoryPayload(TypedDict):
     kind: Literal["history"]
-    entries: list[HistoryLine]
+    entries: list[HistoryLine]  # oldest first
+    older: int | None  # `before` of the page that precedes this one; null if there is none

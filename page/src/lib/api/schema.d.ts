@@ -237,7 +237,9 @@ export interface paths {
         };
         /**
          * History
-         * @description What you asked so far, and what others share with you, each with its price.
+         * @description What you asked, and what others share with you, each with its price: the newest lines, page by page.
+         *
+         *     `older` of a page is the `before` of the one that precedes it.
          */
         get: operations["history_api_v1_datasets__dataset__history_get"];
         put?: never;
@@ -1458,6 +1460,8 @@ export interface components {
             kind: "history";
             /** Entries */
             entries: components["schemas"]["HistoryLine"][];
+            /** Older */
+            older: number | null;
         };
         /** JobPayload */
         JobPayload: {
@@ -3110,7 +3114,12 @@ export interface operations {
     };
     history_api_v1_datasets__dataset__history_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only lines with smaller numbers. */
+                before?: number | null;
+                /** @description At most so many lines. */
+                limit?: number;
+            };
             header?: never;
             path: {
                 /** @description The data set's name. */
@@ -3120,7 +3129,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description A page. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3176,6 +3185,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy; see Retry-After. Nothing was charged. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -4,13 +4,14 @@ is real.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.model.charge import Entry
+from dpxplain.model.charge import Entry, HistoryPage
 from dpxplain.phases.prepare_answer import preparation_subject
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
@@ -20,6 +21,7 @@ from dpxplain.server import catalog, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
     Ask,
+    BeforeEntry,
     ChartQuery,
     ConfidenceQuery,
     EntryId,
@@ -27,6 +29,7 @@ from dpxplain.server.bodies import (
     KeyQuery,
     KindQuery,
     MeasureQuality,
+    PageSize,
     SubjectQuery,
     Why,
 )
@@ -148,10 +151,15 @@ async def why(access: AccessDep, body: Why) -> Any:
     return await access.plan(verdict)
 
 
-@router.get("/datasets/{dataset}/history", responses=answers(HistoryPayload))
-def history(access: AccessDep) -> Any:
-    """What you asked so far, and what others share with you, each with its price."""
-    return JSONResponse(history_payload(access.account.history(access.name)))
+@router.get("/datasets/{dataset}/history", responses=answers(HistoryPayload, "A page.", 503))
+async def history(access: AccessDep, before: BeforeEntry = None, limit: PageSize = 100) -> Any:
+    """What you asked, and what others share with you, each with its price: the newest lines, page by page.
+
+    `older` of a page is the `before` of the one that precedes it.
+    """
+    # In the planning pool, so that whoever reads on and on takes turns with everybody else.
+    read = partial(access.account.history_page, access.name, before, limit)
+    return await access.plan(lambda: JSONResponse(history_payload(read())))
 
 
 @router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409))
@@ -172,7 +180,8 @@ def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery = None
 @router.get("/datasets/{dataset}/preparations", responses=answers(HistoryPayload, "Its entries.", 409))
 def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
     """What is prepared of one query."""
-    return JSONResponse(history_payload(access.ledger.preparations(access.name, subject)))
+    entries = access.ledger.preparations(access.name, subject)
+    return JSONResponse(history_payload(HistoryPage(entries, None)))
 
 
 def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:

@@ -1,0 +1,221 @@
+"""Entries and releases that one account may see, each found by an index, however long the history is.
+
+What several analysts share is read analyst by analyst and merged: one statement over all of them would have
+to read and sort everything they asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from dpxplain.ledger.protocol import EVERYONE, damage_explained
+from dpxplain.ledger.standing import known_limit
+from dpxplain.ledger.store import Store
+from dpxplain.ledger.tables import ENTRIES, RELEASES, SHARES
+from dpxplain.model.budget import rho_of_units
+from dpxplain.model.charge import Entry, HistoryPage, Spend
+
+LARGEST_PAGE = 1_000
+"""Lines read at once, while other requests of this process may wait for the database."""
+_LARGEST_ID = 2**63 - 1
+_NOTICES = frozenset({"limit", "top-up", "grant"})
+"""Kinds of entries that charge nothing."""
+
+_OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
+_IS_RELEASED = RELEASES.c.entry.is_not(None).label("released")
+_SHARES = (
+    sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared)
+    .where(
+        SHARES.c.dataset == sa.bindparam("dataset"),
+        SHARES.c.reader.in_(sa.bindparam("readers", expanding=True)),
+    )
+    .order_by(SHARES.c.id)
+)
+
+
+class _Reads(NamedTuple):
+    """Statements on one range of the entries: all of a data set, or those of one analyst."""
+
+    by_key: sa.Select[Any]
+    page: sa.Select[Any]
+    latest: sa.Select[Any]
+    latest_of_version: sa.Select[Any]
+    preparations: sa.Select[Any]
+
+
+# Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
+_ENTRIES = sa.select(ENTRIES, _IS_RELEASED)
+_BY_ID = (
+    _ENTRIES.add_columns(RELEASES.c.payload)
+    .outerjoin(RELEASES)
+    .where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("entry"))
+)
+
+
+def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
+    entries = _ENTRIES.where(_OF_DATASET, *conditions)
+    released = entries.join(RELEASES)
+    of_kind = ENTRIES.c.kind == sa.bindparam("kind")
+    # Two searches by index: with OR, SQLite would go through all entries of the kind.
+    of_subject = sa.union_all(
+        sa.select(ENTRIES.c.id).where(_OF_DATASET, of_kind, ENTRIES.c.subject == sa.bindparam("subject")),
+        sa.select(ENTRIES.c.id).where(_OF_DATASET, of_kind, ENTRIES.c.subject.is_(None)),
+    )
+    latest = released.where(of_kind).order_by(ENTRIES.c.id.desc()).limit(1)
+    of_version = sa.or_(ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
+    return _Reads(
+        by_key=released.add_columns(RELEASES.c.payload)
+        .where(ENTRIES.c.key == sa.bindparam("key"))
+        .order_by(ENTRIES.c.id)
+        .limit(1),
+        page=entries.outerjoin(RELEASES)
+        .where(ENTRIES.c.id < sa.bindparam("before"))
+        .order_by(ENTRIES.c.id.desc())
+        .limit(sa.bindparam("limit")),
+        latest=latest,
+        latest_of_version=latest.where(of_version),
+        preparations=released.where(ENTRIES.c.id.in_(of_subject)).order_by(ENTRIES.c.id),
+    )
+
+
+_ALL = _reads()
+_OWNED = _reads(ENTRIES.c.analyst == sa.bindparam("owner"))
+# Notices for everybody: changes of the data set's limit. The local owner may have charges of their own.
+_PUBLIC_NOTICES = _reads(ENTRIES.c.analyst == sa.literal(""), ENTRIES.c.charge_units == 0)
+
+
+class _Range(NamedTuple):
+    """Entries that are read by one statement; `owner` where they are one analyst's."""
+
+    reads: _Reads
+    owner: str | None
+
+
+class VisibleEntries:
+    """What `analyst` sees of a ledger: their own entries and those shared with them, or everything."""
+
+    def __init__(self, store: Store, analyst: str, *, sees_all: bool) -> None:
+        self._store = store
+        self._analyst = analyst
+        self._sees_all = sees_all or not analyst
+
+    def by_key(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        """The earliest release with this key."""
+        rows = self._rows(dataset, lambda reads: reads.by_key, key=key)
+        row = min(rows, key=_id, default=None)
+        return None if row is None else (_entry(row), row.payload)
+
+    def by_id(self, dataset: str, entry: int) -> tuple[Entry, str | None] | None:
+        """The entry with this id, and its release, if there is one."""
+        wanted = {"dataset": dataset, "entry": max(0, min(entry, _LARGEST_ID))}
+        with self._store.reading() as connection:
+            row = connection.execute(_BY_ID, wanted).one_or_none()
+            if row is None:
+                known_limit(connection, dataset)
+            elif not self._sees_all:
+                is_public = row.analyst == "" and row.charge_units == 0
+                if not (is_public or row.analyst in self._owners(connection, dataset)):
+                    return None
+        return None if row is None else (_entry(row), row.payload)
+
+    def latest(self, dataset: str, kind: str, version: str | None) -> Entry | None:
+        """The newest released entry of this kind, and of this version of the data or an unrecorded one."""
+        wanted = {"kind": kind} | ({} if version is None else {"version": version})
+
+        def statement(reads: _Reads) -> sa.Select[Any]:
+            return reads.latest if version is None else reads.latest_of_version
+
+        row = max(self._rows(dataset, statement, kind in _NOTICES, **wanted), key=_id, default=None)
+        return None if row is None else _entry(row)
+
+    def preparations(self, dataset: str, subject: str) -> list[Entry]:
+        rows = self._rows(dataset, lambda reads: reads.preparations, kind="prepare", subject=subject)
+        return [_entry(row) for row in sorted(rows, key=_id)]
+
+    def page(self, dataset: str, before: int | None, limit: int) -> HistoryPage:
+        """The newest lines with an id below `before`, with their running totals."""
+        count = max(1, min(limit, LARGEST_PAGE))
+        wanted = {
+            "dataset": dataset,
+            "before": _LARGEST_ID if before is None else max(0, min(before, _LARGEST_ID)),
+            "limit": count + 1,
+        }
+        rows: list[sa.Row[Any]] = []
+        spent = 0  # up to the newest of these lines
+        with self._store.reading() as connection:
+            for reads, owner in self._ranges(connection, dataset, with_notices=True):
+                newest = connection.execute(reads.page, wanted | {"owner": owner}).all()
+                rows += newest
+                if newest and self._sees_all:
+                    spent = newest[0].total_units
+                elif newest and reads is _OWNED:
+                    spent += newest[0].own_units
+            if not rows:
+                known_limit(connection, dataset)
+        rows = sorted(rows, key=_id, reverse=True)
+        shown = rows[:count]
+        entries = []
+        for row in shown:
+            entries.append(_entry(row, spent))
+            spent -= row.charge_units
+        return HistoryPage(entries[::-1], shown[-1].id if len(rows) > count else None)
+
+    def _rows(
+        self,
+        dataset: str,
+        statement: Callable[[_Reads], sa.Select[Any]],
+        with_notices: bool = False,
+        **wanted: str | int,
+    ) -> list[sa.Row[Any]]:
+        """The rows that a statement finds in each range."""
+        rows: list[sa.Row[Any]] = []
+        with self._store.reading() as connection:
+            for reads, owner in self._ranges(connection, dataset, with_notices):
+                parameters = {"dataset": dataset, "owner": owner, **wanted}
+                rows += connection.execute(statement(reads), parameters).all()
+            if not rows:
+                known_limit(connection, dataset)
+        return rows
+
+    def _ranges(self, connection: sa.Connection, dataset: str, with_notices: bool) -> Iterator[_Range]:
+        if self._sees_all:
+            yield _Range(_ALL, None)
+            return
+        owners = self._owners(connection, dataset)
+        for owner in owners:
+            yield _Range(_OWNED, owner)
+        if with_notices and "" not in owners:
+            yield _Range(_PUBLIC_NOTICES, None)
+
+    def _owners(self, connection: sa.Connection, dataset: str) -> Sequence[str]:
+        """Whose entries the analyst may see. Only the newest share per (owner, reader) applies."""
+        rows = connection.execute(_SHARES, {"dataset": dataset, "readers": [self._analyst, EVERYONE]})
+        newest = {(row.owner, row.reader): row.shared for row in rows}
+        return sorted({self._analyst} | {owner for (owner, _), shared in newest.items() if shared})
+
+
+def _id(row: sa.Row[Any]) -> int:
+    return int(row.id)
+
+
+@damage_explained()
+def _entry(row: sa.Row[Any], total_units: int = 0) -> Entry:
+    return Entry(
+        id=row.id,
+        time=datetime.fromisoformat(row.time),
+        kind=row.kind,
+        description=row.description,
+        rho=rho_of_units(row.charge_units),
+        spends=tuple(map(Spend.from_row, json.loads(row.spends))),
+        state="released" if row.released else "reserved",
+        key=row.key,
+        analyst=row.analyst,
+        request=None if row.request is None else json.loads(row.request),
+        version=row.version,
+        total_rho=rho_of_units(total_units),
+    )
