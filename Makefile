@@ -51,8 +51,13 @@ test: setup page test-page
 
 # For the loop while editing: no process, database, server, browser or grid; under a minute.
 SLOWER_ROOMS := page server sessions ledger cli engines datasets examples fuzz
+# Searches over small tables, generated statements, simulations and drawings: half of the time of what is left.
+SLOWER_FILES := test_private_by_construction sql/test_sql_property sql/test_inlined_subqueries render/test_charts \
+	$(addprefix privacy/test_,sensitivity bounded_neighbours marginal_inference shared_measurement \
+	untuned_coverage gumbel_race discrete_gaussian)
 test-fast: setup
-	$(PYTEST_IN_MEMORY) -m "not (slow or draws or process or database)" $(SLOWER_ROOMS:%=--ignore=tests/%)
+	$(PYTEST_IN_MEMORY) -m "not (slow or draws or process or database)" \
+		$(SLOWER_ROOMS:%=--ignore=tests/%) $(SLOWER_FILES:%=--ignore=tests/%.py)
 
 # Statistical grids, long searches and rounds of kills.
 test-slow: setup page
