@@ -4,6 +4,7 @@
     ├── BadRequest                 the caller can mend it (CLI exit code 2)
     │   ├── SchemaError            the declared schema is wrong or contradicts the source
     │   ├── SourceError            the data cannot be opened
+    │   │   └── LedgerUnavailable  the ledger cannot be reached, read or written
     │   ├── DataChanged            the data are not those that were answered from before
     │   ├── QueryRefused           the SQL is not one we answer; carries its position
     │   ├── QuestionError          the question does not fit the answer
@@ -24,6 +25,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+LEDGER_FAILURES = ("unreachable", "busy", "disk", "rights", "gone", "damaged")
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -90,6 +93,24 @@ class SchemaError(BadRequest):
 
 class SourceError(BadRequest):
     """The data cannot be opened."""
+
+
+class LedgerUnavailable(SourceError):
+    """The ledger cannot be reached, read or written.
+
+    The sentence names the ledger, for whoever keeps it; a server tells its callers neither. `kind` is one of
+    `LEDGER_FAILURES`.
+    """
+
+    def __init__(self, problem: str, *, remedy: str = "", kind: str = "unreachable") -> None:
+        assert kind in LEDGER_FAILURES
+        self.kind = kind
+        super().__init__(problem, remedy=remedy)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether waiting may help."""
+        return self.kind != "damaged"
 
 
 class DataChanged(BadRequest):

@@ -6,7 +6,7 @@ import pytest
 
 from dpxplain.errors import SchemaError
 from dpxplain.server.problems import key_positions, schema_problems
-from dpxplain.server.registry import schema_of
+from dpxplain.server.schema_text import schema_of
 
 SCHEMA = """[table]
 name = "people"

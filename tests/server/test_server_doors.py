@@ -30,6 +30,7 @@ OPEN = {
     ("GET", "/"),
     ("HEAD", "/"),
     ("GET", f"{PREFIX}/health"),
+    ("GET", f"{PREFIX}/ready"),
     ("GET", f"{PREFIX}/me"),
     ("POST", f"{PREFIX}/session"),
     ("GET", f"{PREFIX}/docs"),

@@ -271,6 +271,10 @@ def test_t28_metrics_are_for_curators_and_count_requests_and_rho_only(tmp_path: 
             "dpxplain_pool_inside": set(),
             "dpxplain_rho_limit": {"dataset"},
             "dpxplain_rho_spent": {"dataset"},
+            "dpxplain_ledger_up": set(),
+            "dpxplain_ledger_errors": {"kind"},
+            "dpxplain_charges_without_release": {"dataset"},
+            "dpxplain_authentication_failures": {"reason"},
         }
         told = text_string_to_metric_families(text)
         families = {family.name: family for family in told if not family.name.endswith("_created")}

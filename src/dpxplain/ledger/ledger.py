@@ -35,7 +35,7 @@ from dpxplain.ledger.standing import (
     rho_number,
     standing,
 )
-from dpxplain.ledger.store import Store
+from dpxplain.ledger.store import Observer, Store
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
 from dpxplain.ledger.tokens import Tokens
 from dpxplain.ledger.validation import check_name, check_reason, utc_text
@@ -86,6 +86,10 @@ class SQLLedger(Account):
 
     def __repr__(self) -> str:
         return f"<{self._store.name}>"
+
+    def observe(self, observer: Observer) -> None:
+        """Tell it from now on how every transaction ended."""
+        self._store.observer = observer
 
     def close(self) -> None:
         self._store.close()

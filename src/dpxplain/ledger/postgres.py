@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import SourceError
+from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger.migrations import VERSION, migrate
 from dpxplain.ledger.store import BUSY_SECONDS, Store, busy
 from dpxplain.ledger.tables import create_all
@@ -35,6 +35,15 @@ _SETTINGS = {
     "synchronous_commit": "on",  # a charge must outlive a crash that follows its answer
     "default_transaction_isolation": r"read\ committed",
     "lock_timeout": f"{BUSY_SECONDS:.0f}s",
+}
+
+# So that a machine which is gone without a word is noticed in seconds, and not when TCP gives up.
+_TIMEOUTS = {
+    "connect_timeout": 10,
+    "tcp_user_timeout": 15_000,  # in milliseconds
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
 }
 
 _MAY_WRITE = """
@@ -81,14 +90,14 @@ class PostgresStore(Store):
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         self._check_process()
-        with self._connection(self._snapshots) as connection:
+        with self._observed(writing=False), self._connection(self._snapshots) as connection:
             yield connection
 
     @contextmanager
     def single_read(self) -> Iterator[sa.Connection]:
         """Without BEGIN and ROLLBACK, each of which would be sent and waited for."""
         self._check_process()
-        with self._connection(self._single_reads) as connection:
+        with self._observed(writing=False), self._connection(self._single_reads) as connection:
             yield connection
 
     @contextmanager
@@ -101,7 +110,7 @@ class PostgresStore(Store):
     @contextmanager
     def updating(self) -> Iterator[sa.Connection]:
         self._check_process()
-        with self._connection(self._engine) as connection:
+        with self._observed(writing=True), self._connection(self._engine) as connection:
             yield connection
             connection.commit()
 
@@ -115,22 +124,31 @@ class PostgresStore(Store):
     def set_version(self, connection: sa.Connection, version: int) -> None:
         connection.execute(sa.update(_TURNSTILE).values(version=version))
 
-    def explained(self, error: BaseException | None) -> SourceError:
+    def explained(self, error: BaseException | None) -> LedgerUnavailable:
         state = getattr(error, "sqlstate", None) or ""
-        if state == "55P03":
+        if state == "55P03" or state.startswith("40"):
             return busy(self.name)
+        if state == "53300":
+            return LedgerUnavailable(
+                f"{self.name} has no connection left.",
+                remedy="Raise max_connections there, or run fewer processes.",
+                kind="busy",
+            )
         if state.startswith(("53", "58")):
-            return SourceError(
-                f"{self.name} could not be written.", remedy="Check the server's disk and its free space."
+            return LedgerUnavailable(
+                f"{self.name} could not be written.",
+                remedy="Check the server's disk and its free space.",
+                kind="disk",
             )
         if state.startswith("28") or state in ("42501", "25006"):
             return _no_rights(self.name)
         if state and not state.startswith(("08", "57", "3D")):
-            return SourceError(
+            return LedgerUnavailable(
                 f"{self.name} is damaged, or was changed by another program (SQLSTATE {state}).",
                 remedy="Restore it from a backup; a new one would forget what was spent.",
+                kind="damaged",
             )
-        return SourceError(
+        return LedgerUnavailable(
             f"{self.name} cannot be reached, or does not let this user in.",
             remedy="Check the address, the user and the password, and that the server runs.",
         )
@@ -166,25 +184,27 @@ def _parameters(address: str) -> dict[str, Any]:
             remedy="Write it as postgresql://user:password@host:5432/database, odd characters as %XX.",
         ) from None
     settings = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
-    return {"connect_timeout": 10} | given | {"options": f"{given.get('options', '')} {settings}".strip()}
+    return _TIMEOUTS | given | {"options": f"{given.get('options', '')} {settings}".strip()}
 
 
 def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
     return psycopg.connect(**parameters)
 
 
-def _no_rights(name: str) -> SourceError:
-    return SourceError(
+def _no_rights(name: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
         f"{name} does not let this user write.",
         remedy="Give the database's user the right to use the schema dpxplain and to write its tables; a "
         "ledger of an older version must be opened once by the owner of its tables.",
+        kind="rights",
     )
 
 
-def _no_turnstile(name: str) -> SourceError:
-    return SourceError(
+def _no_turnstile(name: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
         f"{name} is damaged: its table turnstile must have one row, which writers lock.",
         remedy="Restore it from a backup; nothing can be charged until then.",
+        kind="damaged",
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from dpxplain.errors import SourceError
+from dpxplain.errors import LedgerUnavailable
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Charge, Entry, HistoryPage
 from dpxplain.model.confidential import ContentDigest
@@ -257,11 +257,12 @@ class Job:
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
-def damaged(name: str) -> SourceError:
+def damaged(name: str) -> LedgerUnavailable:
     """What is said of a ledger with rows that the ledger itself cannot have written."""
-    return SourceError(
+    return LedgerUnavailable(
         f"{name} is damaged.",
         remedy="Restore it from a backup; a new one would forget what was spent.",
+        kind="damaged",
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from dpxplain.errors import SourceError
+from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger import store
 from dpxplain.ledger.migrations import VERSION, check_version, migrate
 from dpxplain.ledger.protocol import damaged
@@ -36,6 +36,7 @@ class SQLiteStore(Store):
         # One connection and one lock: threads queue here instead of polling SQLite's file lock, and a ledger
         # in memory is the same code. Every transaction is short, so nobody waits long.
         self._lock = threading.Lock()
+        self._path = None if path is None else path.absolute()
         self._file = None if path is None else f"{path.absolute().as_uri()}?mode=rw"
         self.name = "The ledger in memory" if path is None else f"The ledger {str(path)!r}"
         with self.errors_explained():
@@ -46,6 +47,7 @@ class SQLiteStore(Store):
                 _create_file(path.absolute())
                 engine = _engine(self._file)
         super().__init__(self.name, engine)
+        self._opened_file = None if path is None else _identity(path)
         if path is not None:
             try:
                 self._verify(path.absolute())
@@ -57,10 +59,34 @@ class SQLiteStore(Store):
     def transaction(self, begin: str) -> Iterator[sa.Connection]:
         """Commit at the end of the block; roll back if it raises."""
         self._check_process()
-        with self._lock, self._connection(self._engine) as connection:
+        with (
+            self._observed(writing=begin != "BEGIN"),
+            self._turn(),
+            self._connection(self._engine) as connection,
+        ):
+            self._check_file()
             connection.exec_driver_sql(begin)
             yield connection
             connection.commit()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Waits for the threads before, but not for ever: the first may wait for another process."""
+        if not self._lock.acquire(timeout=2 * store.BUSY_SECONDS):
+            raise busy(self.name)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _check_file(self) -> None:
+        """Refuses to go on with a file that was removed or replaced: what is charged there would be lost."""
+        if self._path is not None and _identity(self._path) != self._opened_file:
+            raise LedgerUnavailable(
+                f"{self.name} was removed or replaced while it was open.",
+                remedy="Put the same file back, or start again with the restored one.",
+                kind="gone",
+            )
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -84,7 +110,7 @@ class SQLiteStore(Store):
         self._check_process()
         engine = _engine(self._file)
         try:
-            with self._connection(engine) as connection:
+            with self._observed(writing=False), self._connection(engine) as connection:
                 # What is no UTF-8 is for the reader to judge, not for the driver to fail on.
                 driver: Any = connection.connection.driver_connection
                 driver.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
@@ -114,15 +140,17 @@ class SQLiteStore(Store):
     def set_version(self, connection: sa.Connection, version: int) -> None:
         connection.exec_driver_sql(f"PRAGMA user_version = {version}")
 
-    def explained(self, error: BaseException | None) -> SourceError:
+    def explained(self, error: BaseException | None) -> LedgerUnavailable:
         code = getattr(error, "sqlite_errorname", "")
         if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
             return _unwritable(self.name)
         if code.startswith("SQLITE_BUSY"):
             return busy(self.name)
         if code.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-            return SourceError(
-                f"{self.name} could not be written to disk.", remedy="Check the disk and its free space."
+            return LedgerUnavailable(
+                f"{self.name} could not be written to disk.",
+                remedy="Check the disk and its free space.",
+                kind="disk",
             )
         return damaged(self.name)
 
@@ -220,8 +248,18 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _unwritable(name: str) -> SourceError:
-    return SourceError(
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode, which a file keeps when it is written; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _unwritable(name: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
         f"{name} cannot be opened for writing.",
         remedy="Check the permissions of the file and its folder, or choose another workspace.",
+        kind="rights",
     )

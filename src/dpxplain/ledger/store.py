@@ -11,17 +11,29 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 import sqlalchemy as sa
 
-from dpxplain.errors import InternalError, SourceError
+from dpxplain.errors import InternalError, LedgerUnavailable
 
 BUSY_SECONDS = 60.0
 """How long to wait for other writers before giving up."""
 
 
+class Observer(Protocol):
+    """Is told how every transaction ended, in the thread that ran it."""
+
+    def failed(self, error: LedgerUnavailable, *, writing: bool) -> None: ...
+
+    def succeeded(self, *, writing: bool) -> None: ...
+
+
 class Store(ABC):
     """One database; subclasses begin its transactions and explain its errors."""
+
+    observer: Observer | None = None
+    """Of a server, which counts errors and logs outages."""
 
     def __init__(self, name: str, engine: sa.Engine) -> None:
         self.name = name
@@ -58,7 +70,7 @@ class Store(ABC):
         """Store the version of the tables, within the caller's transaction."""
 
     @abstractmethod
-    def explained(self, error: BaseException | None) -> SourceError:
+    def explained(self, error: BaseException | None) -> LedgerUnavailable:
         """The driver's error as a sentence with a remedy."""
 
     def close(self) -> None:
@@ -86,6 +98,17 @@ class Store(ABC):
             with engine.connect() as connection:
                 yield connection
 
+    @contextmanager
+    def _observed(self, *, writing: bool) -> Iterator[None]:
+        try:
+            yield
+        except LedgerUnavailable as error:
+            if self.observer is not None:
+                self.observer.failed(error, writing=writing)
+            raise
+        if self.observer is not None:
+            self.observer.succeeded(writing=writing)
+
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             # A fork would copy a ledger in memory, budget and all, and a connection cannot be shared.
@@ -99,8 +122,9 @@ def _dispose(engine: sa.Engine, process: int) -> None:
     engine.dispose(close=os.getpid() == process)
 
 
-def busy(name: str) -> SourceError:
-    return SourceError(
+def busy(name: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
         f"{name} was kept locked by another process for {BUSY_SECONDS:.0f} seconds.",
         remedy="Try again when that process is done.",
+        kind="busy",
     )

@@ -18,7 +18,7 @@ from dpxplain.server.authenticate import Authentication
 from dpxplain.server.config import Config
 from dpxplain.server.context import Server
 from dpxplain.server.middleware import AccessLog, BodyLimit, SecurityHeaders
-from dpxplain.server.routes import admin, curate, explain, login, page, queries
+from dpxplain.server.routes import admin, curate, explain, login, page, probes, queries
 
 DESCRIPTION = """Differentially private answers that explain themselves.
 
@@ -60,11 +60,12 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
                 hosts=config.hosts,
                 origin=(config.server.public_url or "").rstrip("/") or None,
                 rates=server.rates,
+                health=server.ledger_health,
             ),
         ],
     )
     app.state.server = server
-    for subject in (login, queries, explain, curate, admin, page):
+    for subject in (probes, login, queries, explain, curate, admin, page):
         # Not include_router: it would build every route's validators again at the first request.
         app.router.routes.extend(subject.router.routes)
     if page.STATIC.is_dir():

@@ -7,35 +7,42 @@ declares besides which role it is for.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import OrderedDict
+from datetime import UTC, datetime
 from typing import Annotated
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, fail_after
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dpxplain.errors import LedgerUnavailable
 from dpxplain.server.identity import Authenticator, Caller, unauthorized
+from dpxplain.server.ledger_health import LedgerHealth
 from dpxplain.server.middleware import API, PREFIX, address_of
-from dpxplain.server.problems import Problem, respond
+from dpxplain.server.problems import Problem, ledger_unavailable, respond
 from dpxplain.server.rate_limits import RateLimits, check_rate
 
 PUBLIC = frozenset(
     {
         ("GET", f"{PREFIX}/health"),
+        ("GET", f"{PREFIX}/ready"),
         ("GET", f"{PREFIX}/me"),
         ("POST", f"{PREFIX}/session"),
         ("GET", f"{PREFIX}/openapi.json"),
         ("GET", f"{PREFIX}/docs"),
     }
 )
-_SAME_FOR_EVERYBODY = (f"{PREFIX}/health", f"{PREFIX}/openapi.json", f"{PREFIX}/docs")
+_SAME_FOR_EVERYBODY = (f"{PREFIX}/health", f"{PREFIX}/ready", f"{PREFIX}/openapi.json", f"{PREFIX}/docs")
 _READING = ("GET", "HEAD", "OPTIONS")
 _MOST_VERIFIED = 4_096
 _MOST_OIDC_THREADS = 8
 _SIGN_IN = ("POST", f"{PREFIX}/session")
+_METRICS = f"{PREFIX}/metrics"
+_METRICS_SECONDS = 2.0
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
@@ -50,14 +57,16 @@ class Authentication:
         hosts: frozenset[str],
         origin: str | None,
         rates: RateLimits,
+        health: LedgerHealth,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._hosts = hosts
         self._origin = origin
         self._rates = rates
+        self._health = health
         self._oidc_limiter = CapacityLimiter(_MOST_OIDC_THREADS)  # an issuer that hangs keeps nobody waiting
-        self._verified_credentials: OrderedDict[bytes, None] = OrderedDict()  # by their SHA-256
+        self._verified_credentials: OrderedDict[bytes, Caller] = OrderedDict()  # by their SHA-256
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -91,7 +100,7 @@ class Authentication:
         if public and method != "GET":  # signing in: another site's page must not do it in this browser
             self._check_origin(headers)
             check_rate(self._rates.anonymous, address)
-        caller = await self._identify(headers, address, public=public)
+        caller = await self._identify(headers, address, public=public, metrics=path == _METRICS)
         if caller is None:
             return
         scope["state"]["caller"] = caller
@@ -99,8 +108,12 @@ class Authentication:
         if caller.by_cookie and not public:
             self._check_origin(headers, required=method not in _READING)
 
-    async def _identify(self, headers: Headers, address: str, *, public: bool) -> Caller | None:
+    async def _identify(
+        self, headers: Headers, address: str, *, public: bool, metrics: bool = False
+    ) -> Caller | None:
         """The caller, or None where that is allowed; invalid credentials count per address.
+
+        Metrics stay readable while the ledger is away, for whom it has verified before.
 
         A credential that was not verified before is counted before it is looked at, since guesses may come
         all at once, and is refunded if it is valid. One that was verified before is not counted, so that
@@ -116,8 +129,16 @@ class Authentication:
         verified_before = digest in self._verified_credentials
         if not verified_before:
             check_rate(self._rates.anonymous, address)
+        elif metrics and not self._health.is_up and (known := self._known(digest)) is not None:
+            return known
         limiter = None if verified_before or _is_ours(credential) else self._oidc_limiter
-        caller = await run_sync(self._authenticator.identify, headers, limiter=limiter)
+        try:
+            caller = await self._verify(headers, limiter, _METRICS_SECONDS if metrics else math.inf)
+        except (LedgerUnavailable, TimeoutError) as error:
+            known = self._known(digest) if metrics else None
+            if known is None:
+                raise ledger_unavailable() if isinstance(error, TimeoutError) else error from None
+            return known
         if caller is None:
             if verified_before:
                 self._verified_credentials.pop(digest, None)
@@ -127,9 +148,26 @@ class Authentication:
             raise unauthorized()
         if not verified_before:
             self._rates.anonymous.refund(address)
-        self._verified_credentials[digest] = None
+        self._verified_credentials[digest] = caller
         while len(self._verified_credentials) > _MOST_VERIFIED:
             self._verified_credentials.popitem(last=False)
+        return caller
+
+    async def _verify(
+        self, headers: Headers, limiter: CapacityLimiter | None, seconds: float
+    ) -> Caller | None:
+        """TimeoutError if it takes longer than that; its thread is left to itself then."""
+        with fail_after(seconds):
+            limited = seconds < math.inf
+            return await run_sync(
+                self._authenticator.identify, headers, limiter=limiter, abandon_on_cancel=limited
+            )
+
+    def _known(self, digest: bytes) -> Caller | None:
+        """Who had sent this credential when it was last verified, unless it has expired since."""
+        caller = self._verified_credentials.get(digest)
+        if caller is None or (caller.expires is not None and caller.expires <= datetime.now(UTC)):
+            return None
         return caller
 
     def _check_host(self, headers: Headers) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 
 from dpxplain.curator import CuratorDataset
+from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.protocol import Ledger, LedgerView
 from dpxplain.model.charge import Charge, Entry
 from dpxplain.phases.concurrency import KeyedLocks
@@ -14,6 +16,10 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import LocalReleaser, StoredReleaser
 from dpxplain.server.pool import Task
 from dpxplain.session import Session
+
+STORING_SECONDS = 20.0
+"""How long what was measured is held while the ledger is away; shorter than its flight is believed."""
+_BETWEEN_ATTEMPTS = 0.25
 
 Admitted = Callable[[], AbstractContextManager[None]]
 
@@ -31,12 +37,32 @@ class TaskReleaser(LocalReleaser):
         with self._admitted():
             entry = super().reserve(dataset, charge)
         if entry is not None:
-            self._task.charge(entry.id, charge.rho)
+            self._task.charge(entry.id, charge.rho, dataset=dataset, person=entry.analyst)
         return entry
 
     def store(self, entry: Entry, text: str) -> None:
         self._task.settle()
-        super().store(entry, text)
+        self._store_patiently(entry, text)
+        self._task.is_stored = True
+
+    def _store_patiently(self, entry: Entry, text: str) -> None:
+        """Tries again while the ledger is away: what was measured cannot be measured again for nothing.
+
+        Where the connection broke while it was stored, it may be stored. That it takes longer tells nothing
+        of the data: when to store was decided before.
+        """
+        until = time.monotonic() + STORING_SECONDS
+        first = True
+        while True:
+            try:
+                if first or self.ledger.get(self._task.dataset, entry.id) is None:
+                    super().store(entry, text)
+                return
+            except LedgerUnavailable as error:
+                if not error.may_pass or time.monotonic() > until:
+                    raise
+            first = False
+            time.sleep(_BETWEEN_ATTEMPTS)
 
     def abandon(self, entry: Entry) -> None:
         self._task.end_step()  # or whoever waits for it at another process would learn when it failed

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 from weakref import WeakValueDictionary
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from dpxplain.ledger.protocol import LedgerView
@@ -23,11 +24,13 @@ from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
 from dpxplain.server.identity import Authenticator, Caller
 from dpxplain.server.job_runner import JobRunner
+from dpxplain.server.ledger_health import LedgerHealth
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
 from dpxplain.server.problems import busy, other_version
 from dpxplain.server.rate_limits import ProcessCount, RateLimits
+from dpxplain.server.readiness import Readiness
 from dpxplain.server.registry import Registry
 from dpxplain.server.size_limits import FailureLimit, Sizes
 from dpxplain.session import Session
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
 
 T = TypeVar("T")
+_PROBE_THREADS = 4
 
 
 class Server:
@@ -60,7 +64,11 @@ class Server:
             secure=serving.secure,
             sessions=None if config.single_user else ledger.sessions,
         )
+        self.ledger_health = LedgerHealth()
+        ledger.observe(self.ledger_health)
         self._processes = ProcessCount(ledger.processes)
+        self.readiness = Readiness(self.datasets, self._processes.refresh)
+        self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes find a thread when all others hang
         self.rates = RateLimits(limits, self._processes)
         self.pool = Pool(
             running=limits.running,
@@ -81,7 +89,7 @@ class Server:
         self.sizes = Sizes.of(limits)
         self.failures = FailureLimit(ledger.failures, self.pool, limits)
         self.jobs = JobRunner(self.pool, ledger.jobs, ledger.failures)
-        self.metrics = Metrics(self.jobs, self.pool, self.datasets, ledger)
+        self.metrics = Metrics(self.jobs, self.pool, self.datasets, ledger, self.ledger_health)
         self._locks: WeakValueDictionary[str, KeyedLocks] = WeakValueDictionary()
         self._lock = threading.Lock()
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dpxplain.errors import BadRequest
+from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.ledger.protocol import Job
 from dpxplain.server.pool import Pool, Task
 from dpxplain.server.problems import LOG, Problem, as_problem, error_location, not_found
@@ -46,6 +46,8 @@ class LocalJob:
     result: Payload | None = None
     problem: Problem | None = None
     stored_state: str = ""
+    unstored: dict[str, Any] | None = None
+    """Its last state, where the ledger could not be reached to store it."""
 
 
 class JobRunner:
@@ -76,6 +78,8 @@ class JobRunner:
     def get(self, id: str) -> Job:
         try:
             return self._jobs.get(id)
+        except LedgerUnavailable:
+            raise
         except BadRequest:
             raise not_found("job") from None
 
@@ -152,10 +156,20 @@ class JobRunner:
     ) -> None:
         job.stored_state = state
         stage = _WORKING if self._pool.is_padded and state == "running" else job.task.stage
+        update: dict[str, Any] = {
+            "state": state,
+            "stage": stage if state == "running" else "",
+            "error": error,
+            "entry": entry,
+        }
         try:
-            self._jobs.update(job.id, state, stage if state == "running" else "", error=error, entry=entry)
+            self._jobs.update(job.id, **update)
+        except LedgerUnavailable:  # logged by ledger_health; `_watch` tries again
+            job.unstored = update
         except Exception as failure:  # the release is stored all the same
             LOG.error("a job's state could not be stored: %s", error_location(failure))
+        else:
+            job.unstored = None
 
     def _watch(self) -> None:
         """Send heartbeats, and cancel what another process asked to be cancelled."""
@@ -167,8 +181,12 @@ class JobRunner:
                 pruned = time.monotonic()
                 with suppress(Exception):
                     self._jobs.prune()
-            for job in [job for job in list(self._local.values()) if not job.ended.done()]:
+            for job in [job for job in list(self._local.values()) if not job.ended.done() or job.unstored]:
                 with suppress(Exception):  # the database may be away for a moment
+                    if (update := job.unstored) is not None:
+                        self._jobs.update(job.id, **update)
+                        if job.unstored is update:  # and no later state has come meanwhile
+                            job.unstored = None
                     if heartbeat:
                         self._jobs.heartbeat(job.id)
                     if self._jobs.get(job.id).cancel_asked:

@@ -1,26 +1,39 @@
-"""Metrics for operators, in Prometheus' format. Nothing private: no query, analyst's name or value."""
+"""Metrics for operators, in Prometheus' format. Nothing private: no query, analyst's name or value.
+
+They stay readable while the ledger is away: budgets are then the last known ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from dpxplain.errors import DPXPlainError
 from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.model.budget import Budget
 from dpxplain.server.job_runner import JobRunner
+from dpxplain.server.ledger_health import LedgerHealth
 from dpxplain.server.pool import Pool
+from dpxplain.server.readiness import TimeLimited
 from dpxplain.server.registry import Registry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS_FOR_BUDGETS = 1.0
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
     """Each server has its own registry, so that several can live in one process."""
 
-    def __init__(self, jobs: JobRunner, pool: Pool, datasets: Registry, ledger: SQLLedger) -> None:
-        self._jobs, self._pool, self._datasets, self._ledger = jobs, pool, datasets, ledger
+    def __init__(
+        self, jobs: JobRunner, pool: Pool, datasets: Registry, ledger: SQLLedger, health: LedgerHealth
+    ) -> None:
+        self._jobs, self._pool, self._datasets = jobs, pool, datasets
+        self._ledger, self._health = ledger, health
+        self._budgets: dict[str, Budget] = {}  # the last known, by data set
+        self._read_budgets = TimeLimited(self._current_budgets, "dpxplain-metrics")
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "dpxplain_requests", "Requests by route and status.", ["method", "route", "status"],
@@ -33,6 +46,10 @@ class Metrics:
         self.refusals = Counter(
             "dpxplain_refusals", "Requests refused, by status.", ["status"], registry=self._registry
         )
+        self.authentication_failures = Counter(
+            "dpxplain_authentication_failures", "Refused credentials, and requests without one, by reason.",
+            ["reason"], registry=self._registry,
+        )  # fmt: skip
         self._registry.register(self)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -52,12 +69,40 @@ class Metrics:
         )
         limit = GaugeMetricFamily("dpxplain_rho_limit", "The data set's budget.", labels=["dataset"])
         spent = GaugeMetricFamily("dpxplain_rho_spent", "Spent of it by everyone.", labels=["dataset"])
-        for dataset in self._datasets.all:
-            budget = self._ledger.budget(dataset.name)
-            limit.add_metric([dataset.name], budget.limit)
-            spent.add_metric([dataset.name], budget.spent)
+        self._refresh_budgets()
+        for name, budget in sorted(self._budgets.items()):
+            limit.add_metric([name], budget.limit)
+            spent.add_metric([name], budget.spent)
         yield limit
         yield spent
+        yield from self._of_ledger()
+
+    def _of_ledger(self) -> Iterator[Metric]:
+        up = "Whether the ledger's last transactions worked: 1, or 0 during an outage."
+        yield GaugeMetricFamily("dpxplain_ledger_up", up, int(self._health.is_up))
+        errors = CounterMetricFamily(
+            "dpxplain_ledger_errors", "Transactions of the ledger that failed, by kind.", labels=["kind"]
+        )
+        for kind, number in self._health.errors.items():
+            errors.add_metric([kind], number)
+        yield errors
+        unreleased = CounterMetricFamily(
+            "dpxplain_charges_without_release", "Charges of this process that no release followed.",
+            labels=["dataset"],
+        )  # fmt: skip
+        for name, number in self._pool.unreleased.items():
+            unreleased.add_metric([name], number)
+        yield unreleased
+
+    def _refresh_budgets(self) -> None:
+        """Within a short time, or not at all: figures must be readable when the ledger hangs."""
+        try:
+            self._budgets = self._read_budgets(_SECONDS_FOR_BUDGETS if self._health.is_up else 0.0)
+        except (DPXPlainError, TimeoutError):
+            return
+
+    def _current_budgets(self) -> dict[str, Budget]:
+        return {dataset.name: self._ledger.budget(dataset.name) for dataset in self._datasets.all}
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: Prometheus' registry would call `collect` for it at start."""

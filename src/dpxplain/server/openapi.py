@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from dpxplain.server.authenticate import PUBLIC
+from dpxplain.server.middleware import PREFIX
 from dpxplain.server.response_shapes import Failure
 
 Responses = dict[int | str, dict[str, Any]]
@@ -26,8 +27,9 @@ _MEANINGS = {
     413: "The body is too large.",
     429: "Too many requests; see Retry-After.",
     500: "Failed. If budget was reserved, the charge stays, and the message says so.",
-    503: "Busy; see Retry-After. Nothing was charged.",
+    503: "Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once.",
 }
+_OWN_FAILURES = (f"{PREFIX}/ready",)  # a probe's answer has one shape
 _EXAMPLE = {
     "code": "query_refused",
     "message": "line 1, column 8: there is no column 'agee'.",
@@ -44,7 +46,7 @@ def answers(model: Any, description: str = "As asked.", *also: int) -> Responses
 def failures(*also: int) -> Responses:
     return {
         status: {"model": Failure, "description": _MEANINGS[status]}
-        for status in sorted({400, 401, 403, 404, 413, 429, *also})
+        for status in sorted({400, 401, 403, 404, 413, 429, 503, *also})
     }
 
 
@@ -81,7 +83,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         for method, operation in operations.items():
             operation["responses"].pop("422", None)  # wrong input is answered with 400
             for status, response in operation["responses"].items():
-                if status >= "400":  # also where a success is no JSON
+                if status >= "400" and path not in _OWN_FAILURES:  # also where a success is no JSON
                     response["content"] = failure
             operation["security"] = [] if (method.upper(), path) in PUBLIC else [{"token": []}]
     return document

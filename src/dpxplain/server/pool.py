@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dpxplain.errors import LedgerUnavailable
+from dpxplain.ledger.validation import LOCAL_OWNER
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.server.problems import (
     LOG,
@@ -48,10 +50,12 @@ class Task:
         self.deadline = math.inf
         self.charged = 0.0
         self.entry: int | None = None  # what it reserved in the ledger; from then on the charge stays
+        self.dataset = ""  # of the entry
+        self.person = ""  # who is charged
         self.on_charge: Callable[[], None] = lambda: None
         self.pad: Callable[[], None] = lambda: None  # waits for the end of the step
         self._step_ended = False
-        self.may_store = False
+        self.is_stored = False  # the release of the entry
 
     def settle(self) -> None:
         """Wait for the end of the step and decide: from here on the release may be stored and seen.
@@ -62,7 +66,6 @@ class Task:
         """
         self.end_step()
         self.stop.check()
-        self.may_store = True
 
     def end_step(self) -> None:
         """Wait for the end of the step, once for each charge."""
@@ -76,9 +79,10 @@ class Task:
         self.stage = stage
         self.first_stage = self.first_stage or stage
 
-    def charge(self, entry: int, rho: float) -> None:
+    def charge(self, entry: int, rho: float, *, dataset: str = "", person: str = "") -> None:
         self.entry, self.charged = entry, rho
-        self._step_ended = self.may_store = False
+        self.dataset, self.person = dataset, person
+        self._step_ended = self.is_stored = False
         self.on_charge()
 
     def cancel(self) -> None:
@@ -107,6 +111,7 @@ class Pool:
         self._admitted: Counter[str] = Counter()  # running or waiting, by caller
         self._tasks: set[Task] = set()
         self.failed: set[int] = set()  # entries that were charged and not released
+        self.unreleased: Counter[str] = Counter()  # their number by data set
         self._lock = threading.Lock()
         self._threads = Workers(running, max(1, running // 2) if shared else running, name)
         self._closed = threading.Event()
@@ -203,8 +208,9 @@ class Pool:
             task.end_step()
             with self._lock:
                 self._tasks.discard(task)
-                if task.entry is not None and not task.may_store:
+                if task.entry is not None and not task.is_stored:
                     self.failed.add(task.entry)
+                    self.unreleased[task.dataset] += 1
 
     def _pad(self, started: float) -> None:
         elapsed = time.monotonic() - started
@@ -232,11 +238,15 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
         with stoppable(task.stop):
             return work()
     except Exception as error:
-        if task.entry is not None:
+        if task.is_stored and isinstance(error, LedgerUnavailable):
+            failure = error  # what was measured is stored: to ask again is free
+        elif task.entry is not None:
             LOG.log(
                 logging.INFO if task.stop.asked else logging.ERROR,
-                "failed after the charge of entry %d: %s",
+                "failed after the charge of entry %d of %s by %s: %s",
                 task.entry,
+                task.dataset,
+                task.person or LOCAL_OWNER,
                 error_location(error),
             )
             failure = failed_after_charge()

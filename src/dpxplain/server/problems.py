@@ -19,12 +19,22 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.errors import BadRequest, BudgetExhausted, CuratorOnly, DataChanged, DPXPlainError, SchemaError
+from dpxplain.errors import (
+    BadRequest,
+    BudgetExhausted,
+    CuratorOnly,
+    DataChanged,
+    DPXPlainError,
+    LedgerUnavailable,
+    SchemaError,
+)
 from dpxplain.server.response_shapes import Position, SchemaProblem
 
 LOG = logging.getLogger("dpxplain.server")
 
 Shape = dict[str, Any]
+_OUTAGE_RETRY_SECONDS = 5
+_REPAIR_RETRY_SECONDS = 120  # longer than a client waits: somebody has to mend the ledger first
 
 
 class Problem(Exception):
@@ -74,6 +84,18 @@ def busy(seconds: int) -> Problem:
         "busy",
         "The server works on as many requests as it may. Nothing was charged.",
         f"Ask again in {seconds} seconds.",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
+def ledger_unavailable(*, may_pass: bool = True) -> Problem:
+    """Without the error's own sentence, which names the ledger. It may have been charged just before."""
+    seconds = _OUTAGE_RETRY_SECONDS if may_pass else _REPAIR_RETRY_SECONDS
+    return Problem(
+        503,
+        "ledger_unavailable",
+        "The server cannot use its ledger at the moment, so nothing is measured and nothing is looked up.",
+        f"Ask the same again in {seconds} seconds: what was charged already is not charged again.",
         headers={"Retry-After": str(seconds)},
     )
 
@@ -158,6 +180,8 @@ def as_problem(error: BaseException) -> Problem:
     """Any exception as a problem; unforeseen ones are logged by class and location."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, LedgerUnavailable):  # logged by ledger_health, once for an outage
+        return ledger_unavailable(may_pass=error.may_pass)
     if isinstance(error, DPXPlainError):
         status = _status(error)
         if status is not None:

@@ -114,10 +114,14 @@ class ProcessCount:
         with suppress(DPXPlainError):
             self._processes.leave(self._id)
 
+    def refresh(self) -> None:
+        """Give a sign of life, which writes to the ledger, and count again."""
+        self._number = max(1, self._processes.count(self._id))
+
     def _watch(self) -> None:
         while not self._closed.wait(_SECONDS_BETWEEN_COUNTS):
             with suppress(DPXPlainError):  # the database may be away for a moment
-                self._number = max(1, self._processes.count(self._id))
+                self.refresh()
 
 
 def check_rate(limits: Buckets, key: str) -> None:

@@ -12,7 +12,6 @@ import re
 import tempfile
 import threading
 import time
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,14 @@ from typing import TYPE_CHECKING
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_check import source_figures
 from dpxplain.engines.source_kinds import find_files
-from dpxplain.errors import BadRequest, DataChanged, DPXPlainError, SchemaError, SourceError
+from dpxplain.errors import (
+    BadRequest,
+    DataChanged,
+    DPXPlainError,
+    LedgerUnavailable,
+    SchemaError,
+    SourceError,
+)
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset
@@ -30,6 +36,7 @@ from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server.problems import changed, not_found
+from dpxplain.server.schema_text import check_source, schema_of
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
@@ -37,10 +44,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("dpxplain.server")
 _SECONDS_BETWEEN_SCANS = 1.0
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-_MOST_DEPTH, _MOST_TABLES = 32, 5_000
-_NOT_PART_OF_KEYS = str.maketrans("", "", " \t\"'")
-_WORD = re.compile(r"[\w.-]+")
-_TOML_POSITION = re.compile(r"\(at (line (\d+), column (\d+)|end of document)\)")
 
 FileVersion = tuple[int, int]
 """Time and size: differs whenever the file was edited."""
@@ -257,6 +260,10 @@ class Registry:
                 after.name = schema.table.name
                 self._check_name(after, before)
                 self._opened(after, schema)
+            except LedgerUnavailable:
+                if before is None:  # later, the next look tries again
+                    raise
+                return before
             except DPXPlainError as error:
                 after.problem = (
                     error if isinstance(error, BadRequest) else SourceError("It cannot be opened.")
@@ -288,42 +295,6 @@ class Registry:
             raise SchemaError(
                 f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
             )
-
-
-def schema_of(text: str) -> Schema:
-    """The schema in a TOML text, or a refusal that names the keys to mend."""
-    _check_toml_size(text)
-    try:
-        raw = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        position = _TOML_POSITION.search(str(error))
-        raise SchemaError(
-            f"The schema is not valid TOML{f' at {position[1]}' if position else ''}.",
-            remedy="Mend it there.",
-            place=_place(text, position),
-        ) from None
-    schema = Schema.load(raw)
-    _check_source(schema)
-    return schema
-
-
-def _place(text: str, position: re.Match[str] | None) -> tuple[int, int]:
-    """Line and column where tomllib stopped; the end of the text where it names none."""
-    if position is not None and position[2]:
-        return int(position[2]), int(position[3])
-    return text.count("\n") + 1, len(text) - text.rfind("\n")
-
-
-def _check_toml_size(text: str) -> None:
-    """Refuses what tomllib is slow at: its time grows with the square of the depth and number of tables."""
-    squeezed = text.translate(_NOT_PART_OF_KEYS)
-    deep = any(sum(map(bool, word.split("."))) > _MOST_DEPTH for word in _WORD.findall(squeezed))
-    nested = "[" * _MOST_DEPTH in squeezed or squeezed.count("{") > _MOST_TABLES
-    if deep or nested or text.count("\n[") > _MOST_TABLES:
-        raise SchemaError(
-            f"The schema is deeper than {_MOST_DEPTH} levels, or has more than {_MOST_TABLES:,} tables.",
-            remedy="A schema has [table], [privacy] and one [columns.NAME] for each column.",
-        )
 
 
 def _file_name(table: str) -> str:
@@ -368,16 +339,10 @@ def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
         )
 
 
-def _check_source(schema: Schema) -> None:
-    if "\x00" in (schema.table.source or ""):  # no path has it, and asking the system would fail
-        mistake = ("table.source", "must not contain a NUL character")
-        raise SchemaError(f"{': '.join(mistake)}.", remedy="Leave it out.", mistakes=[mistake])
-
-
 def _source(schema: Schema, folder: Path) -> Path:
     if schema.table.source is None:
         raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
-    _check_source(schema)
+    check_source(schema)
     return folder / schema.table.source
 
 

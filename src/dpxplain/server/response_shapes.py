@@ -30,6 +30,21 @@ class Health(TypedDict):
     version: str
 
 
+CheckState = Literal["ok", "partly", "failed"]
+
+
+class ReadyChecks(TypedDict):
+    """Of the data sets, "partly" says that some cannot be asked now."""
+
+    ledger: CheckState
+    datasets: CheckState
+
+
+class Ready(TypedDict):
+    status: Literal["ready", "not ready"]
+    checks: ReadyChecks
+
+
 class Me(TypedDict):
     name: str | None
     role: Literal["analyst", "curator"] | None

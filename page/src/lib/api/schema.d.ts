@@ -13,9 +13,49 @@ export interface paths {
         };
         /**
          * Health
-         * @description Whether the server answers.
+         * @description Whether the process is alive. Asks neither the ledger nor the data.
          */
         get: operations["health_api_v1_health_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/ready": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Ready
+         * @description Whether the ledger can be written and the data sets can be asked. Takes a few seconds at most.
+         */
+        get: operations["ready_api_v1_ready_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Metrics
+         * @description Figures for operators, in Prometheus' format; while the ledger is away, budgets are the last known.
+         */
+        get: operations["metrics_api_v1_metrics_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -63,26 +103,6 @@ export interface paths {
          * @description End the browser's session.
          */
         delete: operations["sign_out_api_v1_session_delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/metrics": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Metrics
-         * @description Figures for operators, in Prometheus' format.
-         */
-        get: operations["metrics_api_v1_metrics_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1745,6 +1765,31 @@ export interface components {
             };
             truth?: components["schemas"]["TruthPayload"];
         };
+        /** Ready */
+        Ready: {
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "ready" | "not ready";
+            checks: components["schemas"]["ReadyChecks"];
+        };
+        /**
+         * ReadyChecks
+         * @description Of the data sets, "partly" says that some cannot be asked now.
+         */
+        ReadyChecks: {
+            /**
+             * Ledger
+             * @enum {string}
+             */
+            ledger: "ok" | "partly" | "failed";
+            /**
+             * Datasets
+             * @enum {string}
+             */
+            datasets: "ok" | "partly" | "failed";
+        };
         /** ReleasePayload */
         ReleasePayload: {
             /** Entry */
@@ -2175,6 +2220,118 @@ export interface operations {
             };
         };
     };
+    ready_api_v1_ready_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Requests can be answered, at least of some data sets. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ready"];
+                };
+            };
+            /** @description Requests would fail now; see checks. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ready"];
+                };
+            };
+        };
+    };
+    metrics_api_v1_metrics_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     me_api_v1_me_get: {
         parameters: {
             query?: never;
@@ -2240,6 +2397,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2325,6 +2491,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     sign_out_api_v1_session_delete: {
@@ -2397,73 +2572,8 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-        };
-    };
-    metrics_api_v1_metrics_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/plain": string;
-                };
-            };
-            /** @description The request was refused; the message says why, and the position where in the SQL. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
-            };
-            /** @description A valid token is needed. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
-            };
-            /** @description Not for this role, or a forged request. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
-            };
-            /** @description There is no such thing, or it is another's. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Failure"];
-                };
-            };
-            /** @description Too many requests; see Retry-After. */
-            429: {
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2538,6 +2648,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2622,6 +2741,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     budget_api_v1_datasets__dataset__budget_get: {
@@ -2692,6 +2820,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2789,7 +2926,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2900,7 +3037,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3002,7 +3139,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3101,7 +3238,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3192,7 +3329,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3282,6 +3419,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3380,6 +3526,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     preparations_api_v1_datasets__dataset__preparations_get: {
@@ -3462,6 +3617,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3559,7 +3723,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3670,7 +3834,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3769,7 +3933,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3891,7 +4055,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3990,7 +4154,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4112,7 +4276,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4211,7 +4375,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4320,7 +4484,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4424,7 +4588,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4521,7 +4685,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4620,7 +4784,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4719,7 +4883,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4798,6 +4962,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4888,6 +5061,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     forgive_api_v1_datasets__dataset__analysts__analyst__forgive_post: {
@@ -4962,6 +5144,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5050,6 +5241,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     shares_api_v1_datasets__dataset__shares_get: {
@@ -5120,6 +5320,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5208,6 +5417,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     unshare_api_v1_datasets__dataset__shares_delete: {
@@ -5289,6 +5507,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     declared_api_v1_admin_datasets_get: {
@@ -5356,6 +5583,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5450,6 +5686,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     schema_text_api_v1_admin_datasets__dataset__get: {
@@ -5520,6 +5765,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5617,6 +5871,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     check_api_v1_admin_schema_check_post: {
@@ -5688,6 +5951,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5782,7 +6054,7 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
-            /** @description Busy; see Retry-After. Nothing was charged. */
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5858,6 +6130,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5943,6 +6224,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     revoke_api_v1_admin_tokens__token__delete: {
@@ -6014,6 +6304,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6100,6 +6399,15 @@ export interface operations {
                     "application/json": components["schemas"]["Failure"];
                 };
             };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
         };
     };
     verify_api_v1_admin_audit_verify_get: {
@@ -6170,6 +6478,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

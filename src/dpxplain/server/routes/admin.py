@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
-from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.errors import BadRequest, LedgerUnavailable, SchemaError
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server import catalog
 from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
@@ -21,7 +21,6 @@ from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
 from dpxplain.server.problems import Problem, as_problem, key_position, not_found, schema_problems
-from dpxplain.server.registry import schema_of
 from dpxplain.server.response_shapes import (
     AuditPayload,
     AuditVerified,
@@ -34,6 +33,7 @@ from dpxplain.server.response_shapes import (
     TokenMade,
 )
 from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS, plain_times
+from dpxplain.server.schema_text import schema_of
 
 router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]
@@ -155,6 +155,8 @@ def revoke(caller: Curator, server: ServerDep, token: TokenId, only: Only = Fals
     """End a token, its browser sessions, and the tokens that were made with it."""
     try:
         server.ledger.tokens.revoke(token, server.actor(caller), only=only)
+    except LedgerUnavailable:
+        raise
     except BadRequest:
         raise not_found("token") from None
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Health, who am I, and signing in and out of the page."""
+"""Who am I, and signing in and out of the page."""
 
 from __future__ import annotations
 
@@ -9,26 +9,18 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from dpxplain import __version__
-from dpxplain.errors import BadRequest
+from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.ledger.protocol import Identity
-from dpxplain.server.authenticate import AnyCaller, Curator
+from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import SignIn
 from dpxplain.server.context import Server, ServerDep
 from dpxplain.server.identity import Caller, unauthorized
-from dpxplain.server.metrics import CONTENT_TYPE
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.rate_limits import check_rate
-from dpxplain.server.response_shapes import Health, Me
+from dpxplain.server.response_shapes import Me
 
 router = APIRouter(tags=["Entering"], prefix=PREFIX)
-
-
-@router.get("/health", responses={200: {"model": Health}})
-async def health() -> Any:
-    """Whether the server answers."""
-    return JSONResponse({"status": "ok", "version": __version__})
 
 
 @router.get("/me", responses=answers(Me, "Also when not signed in: then name is null."))
@@ -62,6 +54,8 @@ def _session(server: Server, caller: Caller) -> str:
     lifetime = timedelta(hours=server.config.limits.session_hours)
     try:
         return server.ledger.sessions.open(identity, lifetime=lifetime)[1]
+    except LedgerUnavailable:
+        raise
     except BadRequest:  # it has ended since it was looked at
         raise unauthorized() from None
 
@@ -74,16 +68,6 @@ def sign_out(request: Request, caller: AnyCaller, server: ServerDep) -> Response
     response = Response(status_code=204)
     set_cookie(request, response, server, "", max_age=0)
     return response
-
-
-@router.get(
-    "/metrics",
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **failures()},
-    response_class=Response,
-)
-def metrics(_caller: Curator, server: ServerDep) -> Response:
-    """Figures for operators, in Prometheus' format."""
-    return Response(server.metrics.text(), media_type=CONTENT_TYPE)
 
 
 def _me(caller: Caller | None, *, single_user: bool) -> Me:

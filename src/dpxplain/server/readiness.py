@@ -1,0 +1,94 @@
+"""The readiness probe: whether the ledger can be written and the data sets are served, within a short time.
+
+Anybody may ask it, so it names nothing, and asking often costs little: a result is kept for a second.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Generic, TypeVar
+
+from dpxplain.server.registry import Registry
+
+T = TypeVar("T")
+SECONDS_PER_CHECK = 2.0
+_KEPT_SECONDS = 1.0
+OK, PARTLY, FAILED = "ok", "partly", "failed"
+
+
+class TimeLimited(Generic[T]):
+    """Calls a function in a thread of its own, and waits for its result no longer than asked.
+
+    A call that comes while an earlier one still runs waits for the same result, so that a function that hangs
+    keeps one thread and no more.
+    """
+
+    def __init__(self, function: Callable[[], T], name: str) -> None:
+        self._function = function
+        self._name = name
+        self._running: Future[T] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, seconds: float) -> T:
+        """The result, or what the function raised; TimeoutError if it takes longer."""
+        with self._lock:
+            if self._running is None or self._running.done():
+                self._running = Future()
+                arguments = (self._running,)
+                threading.Thread(target=self._run, args=arguments, name=self._name, daemon=True).start()
+            future = self._running
+        return future.result(timeout=seconds)
+
+    def _run(self, future: Future[T]) -> None:
+        try:
+            future.set_result(self._function())
+        except BaseException as error:  # raised again where it is waited for
+            future.set_exception(error)
+
+
+class Readiness:
+    """Checks what a request needs."""
+
+    def __init__(self, datasets: Registry, write_to_ledger: Callable[[], object]) -> None:
+        self._datasets = datasets
+        self._checks = {
+            "ledger": TimeLimited(lambda: _check_ledger(write_to_ledger), "dpxplain-ready-ledger"),
+            "datasets": TimeLimited(self._check_datasets, "dpxplain-ready-datasets"),
+        }
+        self._results: dict[str, str] = {}
+        self._until = -float("inf")
+        self._lock = threading.Lock()
+
+    def check(self) -> dict[str, str]:
+        """ "ok", "partly" or "failed" of each check."""
+        with self._lock:  # whoever comes meanwhile gets the same result
+            if time.monotonic() >= self._until:
+                self._results = {name: _outcome(check) for name, check in self._checks.items()}
+                self._until = time.monotonic() + _KEPT_SECONDS
+            return dict(self._results)
+
+    def _check_datasets(self) -> str:
+        """Some that cannot be served leave the others, so they are no reason to send nobody here."""
+        files = self._datasets.schema_files()
+        served = [
+            file.dataset is not None and file.problem is None and file.data_problem is None for file in files
+        ]
+        return OK if served and all(served) else PARTLY if any(served) else FAILED
+
+
+def _check_ledger(write: Callable[[], object]) -> str:
+    write()
+    return OK
+
+
+def _outcome(check: TimeLimited[str]) -> str:
+    try:
+        return check(SECONDS_PER_CHECK)
+    except FutureTimeout:
+        return FAILED
+    except Exception:  # of the ledger, told and counted by LedgerHealth
+        return FAILED

@@ -1,0 +1,56 @@
+"""Reads a schema from the TOML text that a curator sent."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from dpxplain.errors import SchemaError
+from dpxplain.model.schema import Schema
+
+_MOST_DEPTH, _MOST_TABLES = 32, 5_000
+_NOT_PART_OF_KEYS = str.maketrans("", "", " \t\"'")
+_WORD = re.compile(r"[\w.-]+")
+_TOML_POSITION = re.compile(r"\(at (line (\d+), column (\d+)|end of document)\)")
+
+
+def schema_of(text: str) -> Schema:
+    """The schema in a TOML text, or a refusal that names the keys to mend."""
+    _check_toml_size(text)
+    try:
+        raw = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        position = _TOML_POSITION.search(str(error))
+        raise SchemaError(
+            f"The schema is not valid TOML{f' at {position[1]}' if position else ''}.",
+            remedy="Mend it there.",
+            place=_place(text, position),
+        ) from None
+    schema = Schema.load(raw)
+    check_source(schema)
+    return schema
+
+
+def _place(text: str, position: re.Match[str] | None) -> tuple[int, int]:
+    """Line and column where tomllib stopped; the end of the text where it names none."""
+    if position is not None and position[2]:
+        return int(position[2]), int(position[3])
+    return text.count("\n") + 1, len(text) - text.rfind("\n")
+
+
+def _check_toml_size(text: str) -> None:
+    """Refuses what tomllib is slow at: its time grows with the square of the depth and number of tables."""
+    squeezed = text.translate(_NOT_PART_OF_KEYS)
+    deep = any(sum(map(bool, word.split("."))) > _MOST_DEPTH for word in _WORD.findall(squeezed))
+    nested = "[" * _MOST_DEPTH in squeezed or squeezed.count("{") > _MOST_TABLES
+    if deep or nested or text.count("\n[") > _MOST_TABLES:
+        raise SchemaError(
+            f"The schema is deeper than {_MOST_DEPTH} levels, or has more than {_MOST_TABLES:,} tables.",
+            remedy="A schema has [table], [privacy] and one [columns.NAME] for each column.",
+        )
+
+
+def check_source(schema: Schema) -> None:
+    if "\x00" in (schema.table.source or ""):  # no path has it, and asking the system would fail
+        mistake = ("table.source", "must not contain a NUL character")
+        raise SchemaError(f"{': '.join(mistake)}.", remedy="Leave it out.", mistakes=[mistake])
