@@ -35,6 +35,7 @@ def test_no_alarm_is_raised_where_the_promise_holds(name: str) -> None:
     assert finding.evidence.promised == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.draws
 def test_a_design_comes_close_to_the_promise() -> None:
     """So that little more than what is promised would be noticed; it is seven standard errors above 0.6."""
@@ -61,6 +62,7 @@ def test_sensitivities_of_answers_at_seven_tenths_are_noticed(
     assert "it costs at least" in audited(name, 10_000).violation
 
 
+@pytest.mark.slow
 @pytest.mark.draws
 def test_sensitivities_of_cells_at_seven_tenths_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare_answer, "count_sensitivity", _smaller(prepare_answer.count_sensitivity))
@@ -92,6 +94,7 @@ def test_noise_that_is_used_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     assert "it costs at least" in audited("average of an empty group", 1_000).violation
 
 
+@pytest.mark.slow
 @pytest.mark.draws
 def test_a_split_that_was_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count and sum are each measured for the whole ρ, which is charged once."""
