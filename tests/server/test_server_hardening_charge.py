@@ -32,7 +32,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
-from dpxplain.server.caller_session import curator_session, read_only_session
+from dpxplain.server.caller_session import curator_session, read_only_dataset
 from dpxplain.server.config import Config
 from dpxplain.server.size_limits import pass_cells
 from dpxplain.session import Session
@@ -360,7 +360,7 @@ def test_the_process_ends_even_if_a_worker_does_not(tmp_path: Path) -> None:
 def test_only_a_callers_own_task_can_spend_and_what_only_looks_has_no_data(tmp_path: Path) -> None:
     with running_server(config_of(tmp_path)) as server:
         registered = server.state.datasets.get("people")
-        looking = read_only_session(registered, server.ledger.account("alice"))
+        looking = Session(read_only_dataset(registered, server.ledger.account("alice")))
         curating = curator_session(registered, server.ledger.account("carol"))
         for session in (Session(registered), looking, curating):
             with pytest.raises(InternalError, match="may not spend"):

@@ -63,6 +63,9 @@ class FamilyChoice:
         )
 
 
+NO_ATTRIBUTE = "There is no attribute left to explain with."
+
+
 @dataclass(frozen=True)
 class CheckedChoice:
     """A choice that the schema and the query allow: texts and numbers are plain, recipes our own."""
@@ -89,7 +92,7 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
     chosen = tuple(name for name in chosen if name not in left_out)
     if not chosen:
         raise ExplanationError(
-            "There is no attribute left to explain with.",
+            NO_ATTRIBUTE,
             remedy="Declare another column with values or edges in the schema.",
         )
     conjuncts = 1 if conjuncts is None else plain(conjuncts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from dpxplain.phases.prepare_answer import Preparation
@@ -132,13 +131,6 @@ def _bought(plan: Preparation, title: str, confidence: float = 0.95) -> Grid:
     return Grid((Column(title), Column("", "right")), tuple(rows))
 
 
-_NOT_TOLD = (
-    "Shares are of all rows, not of single groups. How far values lie beyond their bounds is not told, "
-    "so how far clamping moved a sum or an average cannot be bounded."
-)
-_UNITS_NOT_TOLD = "How many rows the largest {unit} has is not told: one alone could have any number."
-
-
 @view.register
 def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
     level, schema = formats.level(quality.confidence), quality.schema
@@ -157,15 +149,15 @@ def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
         rows.append(
             (
                 unit,
-                f"more than {schema.privacy.max_rows:,} rows",
+                words.units_misfit(schema.privacy.max_rows),
                 formats.percent(*quality.units_above),
-                _lost(*quality.rows_lost),
+                words.rows_lost(quality),
             )
         )
     return View(
         title=f"Quality of {formats.clean(schema.table.name)}: what its declarations clamp and leave out",
         warning="" if quality.private else NOT_PRIVATE,
-        lead=("From now on every answer says how much of the data its declarations touch.",),
+        lead=(words.QUALITY_USE,),
         grid=Grid(
             (
                 Column("of", wrap=True),
@@ -176,8 +168,7 @@ def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
             tuple(rows),
         ),
         notes=(
-            _NOT_TOLD,
-            *((_UNITS_NOT_TOLD.format(unit=unit),) if has_units else ()),
+            *words.quality_limits(quality),
             words.each_interval(quality.confidence),
             words.cost(quality.rho, quality.spends, quality.free),
         ),
@@ -189,13 +180,4 @@ def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
     return View(
         title="Preview of a data set's quality: nothing is spent",
         lead=(*words.price(preview.price), words.expected_count(preview.margin, preview.confidence)),
-    )
-
-
-def _lost(low: float, high: float) -> str:
-    """The rows that max_rows leaves out."""
-    return (
-        formats.interval(low, high) + " lost"
-        if math.isfinite(high)
-        else f"at least {formats.number(low)} lost"
     )

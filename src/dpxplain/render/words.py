@@ -17,9 +17,11 @@ if TYPE_CHECKING:  # slow to import, and here only for annotations
     from dpxplain.results.explanation import Explanation, ExplanationRow
     from dpxplain.results.links import QuestionLike
     from dpxplain.results.preview import ExplanationPreview, Price, QueryPreview
+    from dpxplain.results.quality import Quality
 
 CAVEAT = "Privacy noise only, not sampling; influence is not proof of cause."
 OF_WHAT = "What these numbers are of"
+QUALITY_USE = "From now on every answer says how much of the data its declarations touch."
 CURATOR_ONLY = "NOT PRIVATE: for the curator only. Do not share or publish."
 
 
@@ -100,6 +102,28 @@ def expected_margin(preview: QueryPreview, name: str = "") -> str:
 def expected_count(margin: float, confidence: float) -> str:
     """How far off each count of rows may be."""
     return f"Expected ±{number(margin)} rows per count ({level(confidence)} interval)."
+
+
+def quality_limits(quality: Quality) -> tuple[str, ...]:
+    """What the shares of a data set's quality do not tell."""
+    shares = (
+        "Shares are of all rows, not of single groups. How far values lie beyond their bounds is not told, "
+        "so how far clamping moved a sum or an average cannot be bounded."
+    )
+    unit = clean(quality.schema.privacy.unit)
+    if unit == "row":
+        return (shares,)
+    return (shares, f"How many rows the largest {unit} has is not told: one alone could have any number.")
+
+
+def units_misfit(max_rows: int) -> str:
+    return f"more than {max_rows:,} rows"
+
+
+def rows_lost(quality: Quality) -> str:
+    """The rows that max_rows leaves out."""
+    low, high = quality.rows_lost
+    return f"{interval(low, high)} lost" if math.isfinite(high) else f"at least {number(low)} lost"
 
 
 def expected_influence(preview: ExplanationPreview) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, overload
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.choice import FamilyChoice, Predicates
+from dpxplain.explanation.choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
 from dpxplain.model.contrast import Contrast, Verdict
@@ -275,10 +275,10 @@ class Question(Frozen, Charted):
     @property
     def prepared(self) -> bool:
         """Whether explaining it by the usual predicates is free."""
-        return not self.answer.no_influence and (
-            find_prepared(self.answer.statement.query, self._family(FamilyChoice()), self._dataset)
-            is not None
-        )
+        query = self.answer.statement.query
+        if self.answer.no_influence or not eligible_attributes(self.answer.schema, query):
+            return False
+        return find_prepared(query, self._family(FamilyChoice()), self._dataset) is not None
 
     @property
     def relative_to(self) -> float | None:

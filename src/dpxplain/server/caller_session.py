@@ -69,9 +69,9 @@ class TaskReleaser(LocalReleaser):
         super().abandon(entry)
 
 
-def read_only_session(dataset: OpenDataset, account: LedgerView, caller: str = "") -> Session:
+def read_only_dataset(dataset: OpenDataset, account: LedgerView, caller: str = "") -> OpenDataset:
     """For prices and for what is stored. It cannot spend, and has no data."""
-    return Session(replace(dataset, ledger=account, releaser=StoredReleaser(), engine=None, caller=caller))
+    return replace(dataset, ledger=account, releaser=StoredReleaser(), engine=None, caller=caller)
 
 
 def measuring_dataset(

@@ -159,9 +159,12 @@ class DatasetAccess:
         if self.dataset.guard is not None:
             self.dataset.guard.check()
 
-    def read_only_session(self) -> Session:
+    def read_only_dataset(self) -> OpenDataset:
         """For prices and stored releases; cannot spend."""
-        return caller_session.read_only_session(self.dataset, self.account, self.caller.name)
+        return caller_session.read_only_dataset(self.dataset, self.account, self.caller.name)
+
+    def read_only_session(self) -> Session:
+        return Session(self.read_only_dataset())
 
     def measuring_dataset(self, task: Task) -> OpenDataset:
         return caller_session.measuring_dataset(self.dataset, self.account, task, self._locks, self._admitted)

@@ -6,7 +6,14 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from dpxplain.wire.shapes import BudgetFigures, ExplanationPayload, HistoryLine, PreparedPayload, QueryForm
+from dpxplain.wire.shapes import (
+    BudgetFigures,
+    ExplanationPayload,
+    HistoryLine,
+    PreparedPayload,
+    QualityPayload,
+    QueryForm,
+)
 
 
 class Position(TypedDict):
@@ -107,6 +114,10 @@ class JobPayload(TypedDict):
 class ReleasePayload(TypedDict):
     entry: dict[str, Any]
     release: str
+
+
+class BoughtQuality(TypedDict):
+    quality: QualityPayload | None
 
 
 class PreparationsOfQuery(TypedDict):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dpxplain.explanation.choice import eligible_attributes
+from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
 from dpxplain.model.schema import label
@@ -113,6 +113,10 @@ def _part(answer: Answer) -> AnswerPart:
 
 def question_payload(question: QuestionLike, truth: Truth | None = None) -> QuestionPayload:
     groups, contrast = question.answer.groups, question.contrast
+    no_influence = question.answer.no_influence
+    attributes = (
+        [] if no_influence else eligible_attributes(question.answer.schema, question.answer.statement.query)
+    )
     payload = QuestionPayload(
         kind="question",
         answer=question.answer.id,
@@ -134,10 +138,8 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         note=question.note,
         shaped_by=list(question.shaped_by),
         prepared=question.prepared,
-        attributes=[]
-        if question.answer.no_influence
-        else eligible_attributes(question.answer.schema, question.answer.statement.query),
-        no_influence=question.answer.no_influence,
+        attributes=attributes,
+        no_influence=no_influence or ("" if attributes else NO_ATTRIBUTE),
     )
     if truth is not None:
         payload["truth"] = truth_payload(truth)
@@ -301,10 +303,12 @@ def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
                 interval_text=formats.percent(*row.interval),
                 rows_low=row.rows[0],
                 rows_high=row.rows[1],
+                rows_text=formats.interval(*row.rows),
             )
             for row in quality
         ],
         units=_units(quality),
+        notes=[words.QUALITY_USE, *words.quality_limits(quality)],
         spends=spend_payloads(quality.spends),
         budget=budget_figures(budget),
     )
@@ -322,4 +326,7 @@ def _units(quality: Quality) -> UnitsPayload | None:
         high=high,
         rows_lost_low=least,
         rows_lost_high=most if math.isfinite(most) else None,
+        misfit=words.units_misfit(privacy.max_rows),
+        interval_text=formats.percent(low, high),
+        rows_text=words.rows_lost(quality),
     )

@@ -230,6 +230,7 @@ class QualityLine(TypedDict):
     interval_text: str
     rows_low: float
     rows_high: float
+    rows_text: str
 
 
 class UnitsPayload(TypedDict):
@@ -241,6 +242,9 @@ class UnitsPayload(TypedDict):
     high: float
     rows_lost_low: float
     rows_lost_high: float | None  # null where nothing bounds it
+    misfit: str
+    interval_text: str
+    rows_text: str
 
 
 class QualityPayload(TypedDict):
@@ -252,6 +256,7 @@ class QualityPayload(TypedDict):
     confidence: float
     rows: list[QualityLine]
     units: UnitsPayload | None  # null where a row is the privacy unit
+    notes: list[str]
     spends: list[SpendPayload]
     budget: BudgetFigures
 

@@ -19,6 +19,10 @@ export const api = {
     call<T.Answer>('GET', at(name, `/answers/${id}${query(options)}`)),
   why: (name: string, body: T.WhyRequest, signal?: AbortSignal) =>
     call<T.Question>('POST', at(name, '/why'), { body, signal, free: true }),
+  quality: (name: string) => call<{ quality: T.Quality | null }>('GET', at(name, '/quality')),
+  previewQuality: (name: string, body: { rho: number }, signal?: AbortSignal) =>
+    call<T.Preview>('POST', at(name, '/quality/preview'), { body, signal, free: true }),
+  measureQuality: (name: string, body: { rho: number }) => call<T.Quality>('POST', at(name, '/quality'), { body }),
   previewPrepare: (name: string, body: T.PrepareRequest, signal?: AbortSignal) =>
     call<T.Preview>('POST', at(name, '/prepare/preview'), { body, signal, free: true }),
   previewExplain: (name: string, body: T.ExplainRequest, signal?: AbortSignal) =>

@@ -357,7 +357,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Stored Quality
+         * @description What you bought last under the present declarations; null where nothing was. Free.
+         */
+        get: operations["stored_quality_api_v1_datasets__dataset__quality_get"];
         put?: never;
         /**
          * Quality
@@ -1017,6 +1021,10 @@ export interface components {
             problems: string[];
             /** Intact */
             intact: boolean;
+        };
+        /** BoughtQuality */
+        BoughtQuality: {
+            quality: components["schemas"]["QualityPayload"] | null;
         };
         /** BudgetFigures */
         BudgetFigures: {
@@ -1679,6 +1687,8 @@ export interface components {
             rows_low: number;
             /** Rows High */
             rows_high: number;
+            /** Rows Text */
+            rows_text: string;
         };
         /** QualityPayload */
         QualityPayload: {
@@ -1700,6 +1710,8 @@ export interface components {
             /** Rows */
             rows: components["schemas"]["QualityLine"][];
             units: components["schemas"]["UnitsPayload"] | null;
+            /** Notes */
+            notes: string[];
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
@@ -2077,6 +2089,12 @@ export interface components {
             rows_lost_low: number;
             /** Rows Lost High */
             rows_lost_high: number | null;
+            /** Misfit */
+            misfit: string;
+            /** Interval Text */
+            interval_text: string;
+            /** Rows Text */
+            rows_text: string;
         };
         /** Weight */
         Weight: {
@@ -3725,6 +3743,95 @@ export interface operations {
             };
             /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    stored_quality_api_v1_datasets__dataset__quality_get: {
+        parameters: {
+            query?: {
+                /** @description Of the intervals shown. */
+                confidence?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The shares, or null. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BoughtQuality"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

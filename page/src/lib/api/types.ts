@@ -43,6 +43,8 @@ export type Answer = Charted<Schemas['AnswerPayload']>;
 export type AnswerPart = Schemas['AnswerPart'];
 export type AnswerRow = Schemas['GroupPayload'];
 
+export type Quality = Schemas['QualityPayload'];
+
 export type WhyRequest = Schemas['Why'];
 export type Verdict = 'real' | 'unclear' | 'reversed';
 export type Question = Charted<Omit<Schemas['QuestionPayload'], 'verdict'>> & { verdict: Verdict };

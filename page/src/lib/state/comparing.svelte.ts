@@ -37,6 +37,15 @@ class Comparing {
     if (!keep.length) this.clear();
   }
 
+  /** The same answer again: what it says of the data follows what was measured since. Free. */
+  async reread(): Promise<void> {
+    const { answer } = this;
+    const dataset = workspace.dataset;
+    if (!answer || !dataset) return;
+    const again = await api.answer(dataset.name, answer.id, { confidence: answer.confidence });
+    if (this.answer === answer) this.answer = { ...again, free: answer.free };
+  }
+
   clear(): void {
     this.chosen = [];
     this.totals = false;

@@ -3,7 +3,8 @@ import { api } from '../api';
 import { problemFrom, session, whoAmI } from '../api/client';
 import type { Budget, Dataset, DatasetSummary, Me, Problem } from '../api/types';
 
-export type Step = 'ask' | 'again' | 'explain';
+export type Step = 'ask' | 'again' | 'explain' | 'quality';
+const NO_PRICES: Record<Step, number | null> = { ask: null, again: null, explain: null, quality: null };
 
 class Workspace {
   me = $state.raw<Me | null>(null);
@@ -11,7 +12,7 @@ class Workspace {
   dataset = $state.raw<Dataset | null>(null);
   budget = $state.raw<Budget | null>(null);
   /** What each step would cost now; null where it has no price or is free. */
-  prices = $state<Record<Step, number | null>>({ ask: null, again: null, explain: null });
+  prices = $state({ ...NO_PRICES });
   /** The step somebody is working on: its price is the one that the budget bar shows. */
   considering = $state<Step>('ask');
   problem = $state.raw<Problem | null>(null);
@@ -59,7 +60,7 @@ class Workspace {
     if (this.dataset?.name === name) return;
     try {
       this.problem = null;
-      this.prices = { ask: null, again: null, explain: null };
+      this.prices = { ...NO_PRICES };
       this.considering = 'ask';
       this.dataset = null;
       this.dataset = await api.dataset(name);

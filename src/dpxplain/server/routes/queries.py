@@ -16,7 +16,7 @@ from dpxplain.phases.prepare_answer import preparation_subject
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.planned_query import PlannedQuery
-from dpxplain.results.quality import PlannedQuality, Quality
+from dpxplain.results.quality import PlannedQuality, Quality, bought_quality
 from dpxplain.server import catalog, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
@@ -37,7 +37,13 @@ from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers
 from dpxplain.server.problems import not_found, other_plan
-from dpxplain.server.response_shapes import ClientRelease, DatasetPayload, Datasets, ReleasePayload
+from dpxplain.server.response_shapes import (
+    BoughtQuality,
+    ClientRelease,
+    DatasetPayload,
+    Datasets,
+    ReleasePayload,
+)
 from dpxplain.wire.account_payloads import budget_payload, history_payload, history_records
 from dpxplain.wire.payloads import preview_payload, quality_payload
 from dpxplain.wire.query_form import query_form
@@ -214,6 +220,14 @@ def _release_response(stored: tuple[Entry, str] | None) -> Response:
 async def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
     """What measuring the quality would cost and how noisy its counts would be. Spends nothing."""
     return JSONResponse(await access.plan(lambda: preview_payload(_plan_quality(access, body).preview())))
+
+
+@router.get("/datasets/{dataset}/quality", responses=answers(BoughtQuality, "The shares, or null.", 409))
+def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) -> Any:
+    """What you bought last under the present declarations; null where nothing was. Free."""
+    measured = bought_quality(access.read_only_dataset(), confidence)
+    budget = access.account.budget(access.name)
+    return JSONResponse({"quality": None if measured is None else quality_payload(measured, budget)})
 
 
 @router.post("/datasets/{dataset}/quality", responses=_QUALITY)

@@ -1,0 +1,120 @@
+"""How well the data fit, asked on the page; and questions in SQL as people write it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from page_axe import assert_accessible
+from page_flights import flights_server
+from page_looks import assert_fits
+from page_steps import Shoot, Visit, ask, cost, finding, group, set_price, spent
+from playwright.sync_api import Locator, Page, expect
+
+from server_fixture import RunningServer
+
+AVERAGE = "SELECT origin, AVG(delay) FROM flights GROUP BY origin"
+
+
+@pytest.fixture
+def flights(tmp_path: Path, servers: ExitStack) -> RunningServer:
+    return servers.enter_context(flights_server(tmp_path))
+
+
+def _panel(page: Page) -> Locator:
+    panel = page.get_by_test_id("quality")
+    panel.locator("summary").first.click()
+    return panel
+
+
+def test_quality_has_a_price_before_it_is_bought_and_none_afterwards(
+    flights: RunningServer, visit: Visit, shoot: Shoot
+) -> None:
+    page = visit(flights)
+    ask(page, AVERAGE, 0.1)
+    shaped = page.get_by_test_id("answer").get_by_test_id("of-what")
+    expect(shaped).to_contain_text("Values of delay below -60 or above 300 count as -60 or 300")
+    expect(shaped).not_to_contain_text("intervals, each by itself, from quality")
+
+    panel = _panel(page)
+    buy = panel.get_by_role("button", name="Measure for")
+    expect(panel).to_contain_text("Costs 0.02 of")
+    expect(panel).to_contain_text("rows per count (95% interval)")
+    expect(panel.get_by_role("table")).to_have_count(0)
+    set_price(page, "Budget for the measurement", 0.5)
+    expect(buy).to_have_text("Measure for 0.50")
+    expect(page.get_by_test_id("budget-words")).to_contain_text("This step 0.5")
+    before = spent(page)
+    buy.click()
+
+    line = panel.get_by_role("row", name="delay above 300")
+    expect(line).to_contain_text("%")
+    expect(panel.get_by_role("row", name="origin undeclared")).to_be_visible()
+    expect(panel).to_contain_text("not of single groups")
+    assert round(spent(page) - before, 6) == 0.5
+    expect(shaped).to_contain_text("intervals, each by itself, from quality")
+    panel.scroll_into_view_if_needed()
+    shoot(page, "17-quality")
+    assert_accessible(page)
+
+    page.reload()
+    _panel(page)
+    expect(panel.locator("summary").first).to_contain_text("measured for 0.5")
+    expect(line).to_be_visible()
+    panel.get_by_role("button", name="Measure again").click()
+    set_price(page, "Budget for the measurement", 0.5)
+    expect(panel.get_by_role("button", name="Show it for free")).to_be_enabled()
+    assert round(spent(page) - before, 6) == 0.5
+
+
+def test_the_quality_of_data_fits_a_phone(flights: RunningServer, visit: Visit) -> None:
+    page = visit(flights, viewport={"width": 390, "height": 844}, has_touch=True)
+    expect(cost(page)).not_to_be_empty()
+    panel = _panel(page)
+    panel.get_by_role("button", name="Measure for 0.02").click()
+    expect(panel.get_by_role("row", name="delay above 300")).to_be_visible()
+    panel.locator(".others summary").click()
+    assert_fits(page)
+    assert_accessible(page)
+
+
+def test_a_formula_between_aggregates_is_answered_and_says_why_it_is_not_explained(
+    flights: RunningServer, visit: Visit
+) -> None:
+    page = visit(flights)
+    sql = "SELECT origin, SUM(delay) / SUM(distance) AS per_mile, COUNT(*) AS n FROM flights GROUP BY origin"
+    ask(page, sql, 1)
+    expect(page.get_by_role("heading", name="per_mile by origin")).to_be_visible()
+    group(page, "JFK").click()
+    group(page, "EWR").click()
+    expect(finding(page)).to_be_visible()
+    expect(page.get_by_test_id("no-influence")).to_be_visible()
+    page.get_by_role("button", name="n", exact=True).click()
+    expect(page.get_by_role("button", name="Prepare and explain for")).to_be_enabled()
+
+
+def test_having_case_and_a_derived_column_are_asked_as_people_write_them(
+    flights: RunningServer, visit: Visit
+) -> None:
+    page = visit(flights)
+    sql = (
+        "SELECT region, AVG(CASE WHEN delay > 15 THEN 1 ELSE 0 END) AS late_share FROM flights "
+        "GROUP BY region HAVING COUNT(*) > 10000"
+    )
+    ask(page, sql, 1)
+    expect(page.get_by_role("heading", name="late_share by region")).to_be_visible()
+    expect(page.get_by_role("list", name="Groups").get_by_role("listitem")).to_have_count(2)
+    group(page, "New York").click()
+    group(page, "New Jersey").click()
+    expect(finding(page)).to_contain_text("New York, Queens borough is higher than New Jersey")
+    expect(page.get_by_role("button", name="Prepare and explain for")).to_be_enabled()
+
+
+def test_a_verdict_needs_no_attribute_that_could_explain_it(flights: RunningServer, visit: Visit) -> None:
+    page = visit(flights)
+    ask(page, "SELECT origin, carrier, late, COUNT(*) FROM flights GROUP BY origin, carrier, late", 1)
+    group(page, "LGA, one, 1").click()
+    group(page, "EWR, one, 1").click()
+    expect(finding(page)).to_be_visible()
+    expect(page.get_by_test_id("no-influence")).to_have_text("There is no attribute left to explain with.")
