@@ -178,7 +178,7 @@ def test_nothing_is_charged_if_no_thread_can_be_started(pair, monkeypatch):
             here.reserve_once("adult", CHARGE)
     assert here.budget("adult").spent == 0
     assert not there.is_measured("adult", "k")
-    assert here._flights._own == set()
+    assert here._flights._own == {}
     assert here.reserve_once("adult", CHARGE) is not None
     assert here._flights._heart.is_alive()
 
@@ -195,7 +195,7 @@ def test_flight_whose_charge_was_not_committed_is_let_go(pair, monkeypatch):
         patch.setattr(here._flights, "begin", fail)
         with pytest.raises(MemoryError):
             here.reserve_once("adult", CHARGE)
-    assert here._flights._own == set()
+    assert here._flights._own == {}
     assert here.budget("adult").spent == 0
 
 

@@ -20,12 +20,14 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 from slow_engine import slow_down
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.tables import FLIGHTS
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
@@ -95,12 +97,16 @@ def test_failures_of_a_process_that_is_gone_count_too(tmp_path: Path) -> None:
     book = open_ledger(None)
     book.open_dataset("people", 10.0, 1e-6)
     account = book.account("alice", default_limit=5.0)
-    for n in range(3):
-        account.reserve("people", Charge("query", f"key-{n}", Request("a query"), 0.1))
+    charges = [Charge("query", f"key-{n}", Request("a query"), 0.1) for n in range(3)]
+    entries = [account.reserve_once("people", charge) for charge in charges]
     with running_server(config_of(tmp_path, limits=MANY), book) as server:
         client = server.client()
         assert ask(client).status_code == 200  # another process may still be at work on them
-        server.state.failures._longest = timedelta(0)
+        account.abandon(entries[0].id)  # as when it fails
+        for entry in entries[1:]:
+            book._flights.let_go(entry.id)  # as when its process is killed
+        with book._store.updating() as connection:
+            connection.execute(sa.update(FLIGHTS).values(heard="2026-01-01T00:00:00+00:00"))
         assert ask(client, COUNT).json()["code"] == "too_many_failures"
         book.failures.forgive("people", "alice", reason="a power cut", by="carol")
         assert ask(client, COUNT).status_code == 200

@@ -121,7 +121,8 @@ def test_patience_with_a_busy_server_ends(tmp_path: Path, monkeypatch: Any) -> N
         _look(session, 20)
 
 
-def test_a_server_that_is_gone_is_said_to_be_gone(tmp_path: Path) -> None:
+def test_a_server_that_is_gone_is_said_to_be_gone(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(wire, "LONGEST_PATIENCE", 1.0)
     with running_server(config_of(tmp_path / "data", limits=GENEROUS)) as server:
         session = connected(server)
     with session, pytest.raises(dpx.Unavailable, match=r"cannot be reached|broke"):

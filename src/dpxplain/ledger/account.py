@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import BadRequest, InternalError
+from dpxplain.errors import BadRequest, InternalError, LedgerUnavailable
 from dpxplain.ledger import audit
 from dpxplain.ledger.data_versions import check_or_open
 from dpxplain.ledger.single_flight import Flights
@@ -77,15 +77,36 @@ class Account:
         entry = None
         try:
             with self._store.writing() as connection:
+                untouched = self._untouched(connection, dataset, charge)
+                if untouched is not None:
+                    entry = untouched
+                    self._flights.take_over(connection, request, entry.id)
+                    return entry
                 if self._flights.is_settled(connection, request):
                     return None
                 entry = self._charge(connection, dataset, charge)
                 self._flights.begin(connection, request, entry.id)
+        except LedgerUnavailable:
+            if entry is not None:  # whether it was charged is known when the ledger is back
+                self._flights.doubt(entry.id)
+            raise
         except BaseException:
             if entry is not None:  # nothing was charged, and its number may become another entry's
                 self._flights.let_go(entry.id)
             raise
         return entry
+
+    def _untouched(self, connection: sa.Connection, dataset: str, charge: Charge) -> Entry | None:
+        """The same charge, made when the connection broke. Nothing was read under it, so it is taken over."""
+        id = self._flights.untouched(connection, self._request(dataset, charge.key))
+        if id is None:
+            return None
+        stored = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == id)).mappings().one()
+        if any(stored[name] != value for name, value in self._row(dataset, charge).items()):
+            return None
+        if charge.data is not None:
+            check_or_open(connection, dataset, charge.data, self._analyst)
+        return self._entry(charge, id, stored["time"])
 
     def is_measured(self, dataset: str, key: str) -> bool:
         return self._flights.is_measured(self._request(dataset, key))
@@ -99,20 +120,8 @@ class Account:
 
     def _charge(self, connection: sa.Connection, dataset: str, charge: Charge) -> Entry:
         """Check and write a charge; the transaction must hold the writers' lock."""
-        units = charge_units(charge.rho, charge.spends)
-        row = {
-            "dataset": dataset,
-            "analyst": self._analyst,
-            "kind": charge.kind,
-            "key": charge.key,
-            "description": charge.request.words,
-            "charge_units": units,
-            "spends": audit.canonical([spend.to_row() for spend in charge.spends]),
-            "request": None if charge.request.body is None else audit.canonical(charge.request.body),
-            "subject": charge.subject,
-            "version": None if charge.data is None else charge.data.version,
-            "declarations": charge.declarations,
-        }
+        row = self._row(dataset, charge)
+        units = row["charge_units"]
         state = standing(connection, dataset, self._analyst, self._default_limit)
         if refusal := state.refusal(dataset, self._analyst, units):
             raise refusal
@@ -121,12 +130,31 @@ class Account:
         time = audit.now()
         line = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
         audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
+        return self._entry(charge, line["id"], time)
+
+    def _row(self, dataset: str, charge: Charge) -> dict[str, Any]:
+        """What the ledger stores of a charge, beside its time and the totals."""
+        return {
+            "dataset": dataset,
+            "analyst": self._analyst,
+            "kind": charge.kind,
+            "key": charge.key,
+            "description": charge.request.words,
+            "charge_units": charge_units(charge.rho, charge.spends),
+            "spends": audit.canonical([spend.to_row() for spend in charge.spends]),
+            "request": None if charge.request.body is None else audit.canonical(charge.request.body),
+            "subject": charge.subject,
+            "version": None if charge.data is None else charge.data.version,
+            "declarations": charge.declarations,
+        }
+
+    def _entry(self, charge: Charge, id: int, time: str) -> Entry:
         return Entry(
-            id=line["id"],
+            id=id,
             time=datetime.fromisoformat(time),
             kind=charge.kind,
             description=charge.request.words,
-            rho=rho_of_units(units),
+            rho=rho_of_units(charge_units(charge.rho, charge.spends)),
             spends=charge.spends,
             state="reserved",
             key=charge.key,

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 import sqlalchemy as sa
 
 from dpxplain.ledger import audit
 from dpxplain.ledger.protocol import damage_explained
+from dpxplain.ledger.single_flight import may_follow
 from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, LOG, RELEASES
+from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, RELEASES
 from dpxplain.ledger.validation import check_name, check_reason
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _UNRELEASED = (
-    sa.select(ENTRIES.c.id, ENTRIES.c.time)
+    sa.select(ENTRIES.c.id, FLIGHTS.c.heard)
     .outerjoin(RELEASES)
+    .outerjoin(FLIGHTS, FLIGHTS.c.entry == ENTRIES.c.id)
     .where(
         ENTRIES.c.dataset == sa.bindparam("dataset"),
         ENTRIES.c.analyst == sa.bindparam("analyst"),
@@ -44,7 +45,8 @@ class Unreleased:
     """A charged entry without a release: it is running, or has failed."""
 
     id: int
-    time: datetime
+    is_running: bool
+    """Whether a living process measures it, or will when it is asked again."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Failures:
             records = map(audit.parsed, connection.execute(_FORGIVENESS, {"dataset": dataset}).scalars())
             up_to = next((record["up_to"] for record in records if record["analyst"] == analyst), 0)
         return Suspects(
-            tuple(Unreleased(row.id, datetime.fromisoformat(row.time)) for row in rows if row.id > up_to),
+            tuple(Unreleased(row.id, may_follow(row.heard)) for row in rows if row.id > up_to),
             frozenset(entry for entry in cancelled if entry > up_to),
         )
 

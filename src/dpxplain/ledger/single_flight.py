@@ -1,7 +1,9 @@
 """Requests that are being measured now, so that the identical request at another process waits for the first.
 
 A flight is written with its charge and ends with its release. Its process gives a sign of life now and then;
-one that was not heard of for `SILENCE` is gone, and nobody waits for it.
+one that was not heard of for `SILENCE` is gone, and nobody waits for it. Where the connection broke while a
+charge was committed, nothing was read under it: as soon as the ledger is back its flight is marked so, and
+whoever asks the same takes it over instead of being charged again.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +26,8 @@ LOG = logging.getLogger("dpxplain.ledger")
 SILENCE = timedelta(seconds=30)
 """Clocks of machines that share a ledger must agree much better than this."""
 SECONDS_BETWEEN_HEARTBEATS = 5.0
+_UNTOUCHED = "untouched"
+"""In place of the time of the last sign of life: charged, and no data were read."""
 
 _OF_REQUEST = sa.and_(
     FLIGHTS.c.dataset == sa.bindparam("dataset"),
@@ -42,12 +47,20 @@ _OWN_RELEASE = (
 )
 
 
+@dataclass(frozen=True)
+class _Flight:
+    request: dict[str, Any]
+    heard: frozenset[str]
+    """What its row may say, if its last transaction was or was not committed."""
+
+
 class Flights:
     """The flights of one ledger; those of this process are kept alive by a thread while there are any."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._own: set[int] = set()  # entries that this process measures
+        self._own: dict[int, _Flight] = {}  # entries that this process measures
+        self._doubtful: dict[int, _Flight] = {}  # entries that may have been committed, and were not measured
         self._changed = threading.Condition()
         self._heart: threading.Thread | None = None
 
@@ -80,13 +93,46 @@ class Flights:
         If no thread can be started, it raises while nothing is charged yet. If the transaction fails,
         `let_go` must follow.
         """
-        connection.execute(sa.insert(FLIGHTS).values(**request, entry=entry, heard=audit.now()))
+        heard = audit.now()
+        connection.execute(sa.insert(FLIGHTS).values(**request, entry=entry, heard=heard))
         with self._changed:
-            self._own.add(entry)
-            if self._heart is None:
-                heart = threading.Thread(target=self._beat, name="dpxplain-single-flight", daemon=True)
-                heart.start()  # its first step waits for the lock that is held here
-                self._heart = heart
+            self._own[entry] = _Flight(request, frozenset({heard}))
+            self._start_heart()
+
+    def untouched(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
+        """The request's entry, if it was charged when the connection broke and nothing was read under it."""
+        flight = connection.execute(_FLIGHT, request).one_or_none()
+        if flight is None:
+            return None
+        with self._changed:
+            doubtful = self._doubtful.get(flight.entry)
+        own = doubtful is not None and doubtful.request == request and flight.heard in doubtful.heard
+        return int(flight.entry) if own or flight.heard == _UNTOUCHED else None
+
+    def take_over(self, connection: sa.Connection, request: dict[str, Any], entry: int) -> None:
+        """Go on with an untouched entry as if it were charged now; after a failure, `doubt` must follow."""
+        flight = connection.execute(_FLIGHT, request).one()
+        heard = audit.now()
+        connection.execute(sa.update(FLIGHTS).where(FLIGHTS.c.entry == entry).values(heard=heard))
+        with self._changed:
+            self._doubtful.pop(entry, None)
+            self._own[entry] = _Flight(request, frozenset({heard, flight.heard}))
+            self._start_heart()
+
+    def doubt(self, entry: int) -> None:
+        """The ledger broke off while the entry was charged: it may be committed, and nothing was read."""
+        with self._changed:
+            flight = self._own.pop(entry, None)
+            if flight is not None:
+                self._doubtful[entry] = flight
+                self._start_heart()
+
+    def _start_heart(self) -> None:
+        """With the lock held, for which the thread's first step waits."""
+        if self._heart is None:
+            heart = threading.Thread(target=self._beat, name="dpxplain-single-flight", daemon=True)
+            heart.start()
+            self._heart = heart
 
     def land(self, connection: sa.Connection, entry: int) -> None:
         """End the flight in the transaction of its release."""
@@ -102,16 +148,14 @@ class Flights:
     def let_go(self, entry: int) -> None:
         """Give no more signs of life for it."""
         with self._changed:
-            self._own.discard(entry)
+            self._own.pop(entry, None)
             self._changed.notify()
 
     def _beat(self) -> None:
         try:
-            while own := self._awaited():
+            while self._is_awaited():
                 try:
-                    with self._store.updating() as connection:
-                        heard = sa.update(FLIGHTS).where(FLIGHTS.c.entry.in_(own)).values(heard=audit.now())
-                        connection.execute(heard)
+                    self._report()
                 except DPXPlainError:
                     pass  # the ledger is busy or away; the next heartbeat may reach it
                 except Exception as error:
@@ -122,16 +166,39 @@ class Flights:
                 if self._heart is threading.current_thread():
                     self._heart = None
 
-    def _awaited(self) -> list[int]:
-        """The flights that need a heartbeat now, after a pause; none ends the thread."""
+    def _report(self) -> None:
+        """Give a sign of life for what is measured, and tell everybody what was not touched."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._own, SECONDS_BETWEEN_HEARTBEATS)
-            if self._own and self._store.is_open:
-                return list(self._own)
+            own, doubtful = list(self._own), dict(self._doubtful)
+        with self._store.updating() as connection:
+            alive = sa.update(FLIGHTS).where(FLIGHTS.c.entry.in_(own)).values(heard=audit.now())
+            connection.execute(alive)
+            for entry, flight in doubtful.items():
+                of_request = [FLIGHTS.c[name] == value for name, value in flight.request.items()]
+                same = (FLIGHTS.c.entry == entry, FLIGHTS.c.heard.in_(flight.heard))
+                connection.execute(sa.update(FLIGHTS).where(*of_request, *same).values(heard=_UNTOUCHED))
+        with self._changed:
+            for entry, flight in doubtful.items():
+                if self._doubtful.get(entry) is flight:
+                    del self._doubtful[entry]
+
+    def _is_awaited(self) -> bool:
+        """After a pause, whether there is something to report; if not, the thread ends."""
+        with self._changed:
+            self._changed.wait_for(lambda: not (self._own or self._doubtful), SECONDS_BETWEEN_HEARTBEATS)
+            if (self._own or self._doubtful) and self._store.is_open:
+                return True
             self._heart = None  # under the same lock: a flight that begins from now on starts another
-            return []
+            return False
+
+
+def may_follow(heard: str | None) -> bool:
+    """Whether a release may still follow a charge; `heard` is its flight's, None if it has none."""
+    return heard is not None and (heard == _UNTOUCHED or _is_alive(heard))
 
 
 def _is_alive(heard: str) -> bool:
     """A time far ahead is no sign of life: a clock was wrong, and nobody shall wait until that time."""
+    if heard == _UNTOUCHED:
+        return False
     return abs(datetime.now(UTC) - datetime.fromisoformat(heard)) < SILENCE

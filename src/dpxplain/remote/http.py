@@ -1,7 +1,9 @@
 """Talking to a server: addresses, the token, and its errors as our own exceptions.
 
-A request that the server refused for being busy charged nothing, so it is sent again after the pause it
-asks for. A connection lost on the way is not: the server may have charged it, and the person decides.
+A request that the server could not answer for the moment is sent again after the pause it asks for: what it
+charged already, it finds again by the request's key. After a connection was lost on the way, what is only
+read is read again, and a release is looked for by its key. It is not asked for anew: if the server is gone,
+its charge stays, and the person decides whether to pay again.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from dpxplain.phases.dataset import Progress
 from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
 
 MOST_BYTES = 500_000_000  # a preparation of two million cells is a tenth of it
-LONGEST_PATIENCE = 60.0  # seconds spent waiting for a busy server
+LONGEST_PATIENCE = 60.0  # seconds that one request spends in pauses
 _WAIT = 20  # seconds a request for a job's state stays open
+_FIRST_PAUSE, _SECONDS_BETWEEN_LOOKS, _SECONDS_BETWEEN_JOBS = 0.5, 2.0, 5.0
+_LEDGER_AWAY = "ledger_unavailable"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -47,6 +51,7 @@ class DatasetServer:
                 "A token is not sent over plain http.", remedy="Use https://, as tokens open the data set."
             )
         self._home = f"{parts.scheme}://{parts.netloc}"
+        self._was_reached = False
         base = "/".join([self._home, *before, "api", "v1"])
         headers = {PROTOCOL_HEADER: str(PROTOCOL)}
         if token:
@@ -73,80 +78,133 @@ class DatasetServer:
     def close(self) -> None:
         self._client.close()
 
-    def get(self, path: str = "") -> Any:
-        return self._send("GET", self._of_dataset(path))
+    def get(self, path: str = "", patience: Patience | None = None) -> Any:
+        return self._send("GET", self._of_dataset(path), patience=patience)
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        return self._send("POST", self._of_dataset(path), body)
+    def post(self, path: str, body: Mapping[str, Any], patience: Patience | None = None) -> Any:
+        return self._send("POST", self._of_dataset(path), body, patience)
 
     def release(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
         """A release with its ledger entry; preparing and explaining are jobs, and are waited for."""
-        if kind in ("query", "quality"):
-            return self.post(f"/{kind}?form=release", body)
-        return self._finished(f"/{kind}?form=release&wait={_WAIT}", body, progress)
+        patience = Patience()
+        while True:
+            try:
+                if kind in ("query", "quality"):
+                    return self.post(f"/{kind}?form=release", body, patience)
+                return self._finished(f"/{kind}?form=release&wait={_WAIT}", body, progress, patience)
+            except ConnectionLost as lost:
+                stored = self._stored(str(body["expected_key"]), patience)
+                if stored is None:
+                    raise Unavailable(lost.problem, remedy=lost.remedy) from None
+                return stored | {"free": False}
+            except _JobInterrupted as interrupted:
+                if not patience.wait(_SECONDS_BETWEEN_JOBS):
+                    raise understood(interrupted.shape, body) from None
+
+    def _stored(self, key: str, patience: Patience) -> dict[str, Any] | None:
+        """What was released meanwhile under the request's key; None if nothing was until patience ends."""
+        while True:
+            try:
+                release: dict[str, Any] = self.get(f"/releases?key={quote(key)}", patience)
+                return release
+            except Denied:  # nothing is stored yet
+                if not patience.wait(_SECONDS_BETWEEN_LOOKS):
+                    return None
+            except Unavailable:
+                return None
 
     def _of_dataset(self, path: str) -> str:
         return f"/datasets/{quote(self.dataset, safe='')}{path}"
 
-    def _finished(self, path: str, body: Mapping[str, Any], progress: Progress) -> Any:
+    def _finished(self, path: str, body: Mapping[str, Any], progress: Progress, patience: Patience) -> Any:
         """The result of a job: asked for, followed, and called off if the person interrupts."""
-        job = self.post(path, body)
+        job = self.post(path, body, patience)
         stage = ""
         try:
             while job["state"] in ("queued", "running"):
                 if job["stage"] != stage:
                     stage = job["stage"]
                     progress(stage)
-                job = self._send("GET", f"/jobs/{job['id']}?form=release&wait={_WAIT}")
+                job = self._send("GET", f"/jobs/{job['id']}?form=release&wait={_WAIT}", patience=patience)
         except KeyboardInterrupt:
             self._send("DELETE", f"/jobs/{job['id']}")
             raise
         if job["state"] == "done":
             return job["result"]
         if job["error"]:
+            if job["error"].get("code") == _LEDGER_AWAY:
+                raise _JobInterrupted(job["error"])
             raise understood(job["error"], body)
         raise Unavailable(
             f"The server could not finish the request ({job['state']}); a charge made for it stays.",
             remedy="The history shows it. Ask again.",
         )
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        for pause in _pauses():
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        patience: Patience | None = None,
+    ) -> Any:
+        patience = patience or Patience()
+        while True:
             try:
                 with self._client.stream(method, path, json=body) as response:
                     content = _received(response)
-            except httpx.ConnectError:
-                raise Unavailable(
-                    f"{self._home} cannot be reached.", remedy="Check the address; is the server running?"
-                ) from None
+            except httpx.ConnectError:  # nothing was sent
+                if not (self._was_reached and patience.wait()):
+                    raise Unavailable(
+                        f"{self._home} cannot be reached.", remedy="Check the address; is the server running?"
+                    ) from None
+                continue
             except httpx.HTTPError:
-                raise Unavailable(
+                if method == "GET" and patience.wait():
+                    continue
+                raise ConnectionLost(
                     f"The connection to {self._home} broke.",
                     remedy="Ask the same again: if the answer was stored meanwhile, it is free.",
                 ) from None
-            if response.status_code not in (429, 503) or not pause(response):
+            self._was_reached = True
+            if response.status_code not in (429, 503) or not patience.wait(_retry_after(response)):
                 return _read(response.status_code, content, body)
-        raise AssertionError("the last pause is refused")
 
 
-def _pauses() -> Iterator[Any]:
-    """Waits as long as the server asks, a few times and not for ever."""
-    left = LONGEST_PATIENCE
+class ConnectionLost(Unavailable):
+    """A request was sent, and its response did not come."""
 
-    def pause(response: httpx.Response) -> bool:
-        nonlocal left
-        try:
-            seconds = max(0.1, float(response.headers.get("Retry-After", 1)))
-        except ValueError:
-            seconds = 1.0
-        if seconds > left:
+
+class _JobInterrupted(Exception):
+    """A job charged nothing, or nothing twice, because the server's ledger was away."""
+
+    def __init__(self, shape: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.shape = shape
+
+
+class Patience:
+    """How long one request may wait for its server in all, with pauses that grow where none is asked for."""
+
+    def __init__(self) -> None:
+        self._left = LONGEST_PATIENCE
+        self._next_pause = _FIRST_PAUSE
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait as long, or for the next pause; False at once if that is longer than is left."""
+        if seconds is None:
+            seconds, self._next_pause = self._next_pause, 2 * self._next_pause
+        if seconds > self._left:
             return False
-        left -= seconds
+        self._left -= seconds
         time.sleep(seconds)
         return True
 
-    while True:
-        yield pause
+
+def _retry_after(response: httpx.Response) -> float:
+    try:
+        return max(0.1, float(response.headers.get("Retry-After", 1)))
+    except ValueError:
+        return 1.0
 
 
 def _received(response: httpx.Response) -> bytes:
@@ -202,6 +260,7 @@ def understood(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainErr
         "unauthorized": Denied,
         "forbidden": Denied,
         "busy": Unavailable,
+        _LEDGER_AWAY: Unavailable,
         "too_slow": Unavailable,
         "cancelled": Unavailable,
         "failed_after_charge": InternalError,

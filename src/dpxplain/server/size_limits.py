@@ -10,7 +10,6 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.explanation.cover import cover
@@ -24,7 +23,7 @@ from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.server.config import Limits
-from dpxplain.server.pool import Pool, end_time
+from dpxplain.server.pool import Pool
 from dpxplain.server.problems import too_many_failures
 
 MANY_GROUPS = 2_000
@@ -37,7 +36,6 @@ _MOST_COMPUTED = 10_000_000  # groups times characters of a formula
 _BYTES_PER_CELL = 128  # of DuckDB's hash table and of the result, with room to spare
 _SIZES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_SLACK = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
@@ -147,27 +145,22 @@ class FailureLimit:
 
     A failure after the charge (out of memory, out of time) may depend on the data and has no noise. After
     `limits.failures` of them nothing more is measured for that analyst on that data set until the curator has
-    looked into it. A failure is an entry that was to be cancelled, or one without a release that is not
-    running.
+    looked into it. A failure is an entry that was to be cancelled, or one without a release that no living
+    process measures. A task abandons its flight when it fails, so other processes know at once.
     """
 
     def __init__(self, failures: Failures, pool: Pool, limits: Limits) -> None:
         self._failures = failures
         self._pool = pool
         self._most = limits.failures
-        # Of other processes it is only known when a request must have ended.
-        longest = limits.seconds_per_request
-        for _ in range(2):  # its time limit, and the end of the step in which it stops
-            longest = end_time(longest * (1 + 1e-9), limits.pad_seconds, limits.pad_ratio)
-        self._longest = timedelta(seconds=longest) + _SLACK
 
     def check(self, dataset: str, analyst: str) -> None:
-        now, running, failed = datetime.now(UTC), self._pool.entries, self._pool.failed
+        running, failed = self._pool.entries, self._pool.failed
         suspects = self._failures.suspects(dataset, analyst)
         ended = {
             entry.id
             for entry in suspects.unreleased
-            if entry.id in failed or (entry.id not in running and now - entry.time > self._longest)
+            if entry.id in failed or (entry.id not in running and not entry.is_running)
         }
         if len(ended | suspects.cancelled) >= self._most:
             raise too_many_failures()
