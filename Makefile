@@ -97,10 +97,12 @@ audit-time: setup
 	@tools/machine
 	$(BIN)/python -m benchmarks.time_audit --seconds 540 --report docs/timing.md
 
-# Slow: many analysts, killed servers and response times, on this machine's loopback only.
+# Slow: response times, many analysts, kills, outages and a million lines of history, on this machine's loopback
+# only; rewrites the figures in docs/load.md. LOAD=--quick for a short look.
+LOAD ?= --write
 load: setup
 	@tools/machine
-	$(BIN)/python -m benchmarks.load
+	$(BIN)/python -m benchmarks.load $(LOAD)
 
 # Tests the privacy promise from outside on made-up neighbouring tables; docs/audit.md has the method.
 AUDIT_MINUTES ?= 25

@@ -1,8 +1,8 @@
-"""Bounded load on this machine's loopback: response times, throughput, many analysts, killed servers.
+"""Bounded load on this machine's loopback: response times, throughput, crowds, kills, outages, growth.
 
-python -m benchmarks.load                   all of it; rewrites docs/load.md (some fifteen minutes)
-python -m benchmarks.load --rounds 5 --seconds 5 --no-document    a short look
-python -m benchmarks.load --only times throughput --no-document   some parts of it
+python -m benchmarks.load --write           all of it, into docs/load.md (some forty minutes)
+python -m benchmarks.load --quick           a short look at every part
+python -m benchmarks.load --only times throughput
 """
 
 from __future__ import annotations
@@ -12,80 +12,89 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from benchmarks import load_crowd, load_killing, load_latency, load_throughput
-from benchmarks.load_servers import ROOT, postgres
-from benchmarks.machine import description
+from benchmarks import (
+    load_crowd,
+    load_document,
+    load_growth,
+    load_killing,
+    load_latency,
+    load_outage,
+    load_throughput,
+)
+from benchmarks.load_document import Line
+from benchmarks.load_growth import Growth
+from benchmarks.load_servers import postgres, postgres_and_server
 
-ANALYSTS, ANSWERS = 200, 40
 _SERVER_CPU_RATIO = 1.1
-DOCUMENT = ROOT / "docs" / "load.md"
-_EXPLAINED = """\
-# Load, crashes and response times
-
-Measured by `make load` (`python -m benchmarks.load`), over real HTTP on loopback, with servers started by
-`dpxplain serve` and the load made by processes of its own. Numbers of answers and amounts of ρ are exact;
-milliseconds are this machine's, with everything on it: the server, the database and the load.
-
-- **Many analysts**: all at the same moment, each with a token of their own, on one data set whose limit
-  allows exactly {answers} answers of ρ = 0.1. Who gets 503 comes back; who got an answer asks again and must
-  get the same one for free. Spent and limit are whole units of 10⁻¹² ρ, summed from the ledger's lines.
-- **Killed servers**: `kill -9` at a random moment under six analysts who ask without a pause, queries and
-  explanations. After each restart everything that had been delivered must be served again, identical and
-  free, and the audit log must verify. Interrupted entries were charged and never released: budget wasted, as
-  promised, never budget regained.
-- **Response times**: {rate:g} requests a second on Adult (48,842 rows) from {analysts} analysts, at random
-  moments (a Poisson process) for {seconds:g} seconds, whether or not earlier ones were answered; each latency
-  counts from the moment the request was due. Fresh queries all differ, so each scans the data; stored ones
-  are asked of a ledger grown by them.
-- **Throughput**: stored answers by their number, asked without a pause over {connections} connections for
-  {seconds:g} seconds, of one server process and of two on one PostgreSQL ledger. The database and the load
-  take CPU time of the same {cores} cores, so the CPU milliseconds of each per answer are given too, and the
-  rate that they allow on {cores} cores.
-"""
+_GROWTH_RATIO = 1.5
+PARTS = ("times", "throughput", "growth", "crowd", "outages", "kills")
 
 
 @dataclass(frozen=True)
-class Line:
-    what: str
-    where: str
-    found: str
-    promised: str
-    kept: bool
+class Sizes:
+    """How much of everything."""
+
+    rounds: int = 50
+    seconds: float = 20.0
+    analysts: int = 200
+    answers: int = 40
+    outages: int = 6
+    growth: Sequence[int] = load_growth.SIZES
+
+
+QUICK = Sizes(rounds=2, seconds=1.0, analysts=20, answers=4, outages=2, growth=(20, 40, 80))
+
+
+@dataclass
+class Results:
+    lines: list[Line] = field(default_factory=list)
+    growth: dict[str, list[Growth]] = field(default_factory=dict)
+    """By database."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=50, help="kills on each database")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each stream of requests")
-    parser.add_argument("--only", nargs="+", choices=("times", "throughput", "crowd", "kills"))
-    parser.add_argument("--no-document", action="store_true", help="leave docs/load.md as it is")
+    parser.add_argument("--rounds", type=int, default=Sizes.rounds, help="kills on each database")
+    parser.add_argument("--seconds", type=float, default=Sizes.seconds, help="of each stream of requests")
+    parser.add_argument("--quick", action="store_true", help="small sizes; the figures say nothing")
+    parser.add_argument("--only", nargs="+", choices=PARTS)
+    parser.add_argument("--write", action="store_true", help="rewrite the figures of docs/load.md")
     options = parser.parse_args()
-    lines: list[Line] = []
-    # Times first, on a machine that has not been busy.
+    sizes = QUICK if options.quick else Sizes(options.rounds, options.seconds)
+    if options.write and (options.quick or options.only):
+        parser.error("--write is for a whole run")
+    results = run(sizes, options.only or PARTS)
+    if options.write:
+        load_document.write(results.lines, results.growth, answers=sizes.answers, seconds=sizes.seconds)
+    return 0 if all(line.kept for line in results.lines) else 1
+
+
+def run(sizes: Sizes, names: Sequence[str] = PARTS) -> Results:
+    """Times first, on a machine that has not been busy. Each figure is printed as it comes."""
+    results = Results()
     every_part: dict[str, list[Callable[[], list[Line]]]] = {
-        "times": [partial(_times, database, options.seconds) for database in DATABASES],
-        "throughput": [partial(_throughput, options.seconds)],
-        "crowd": [partial(_crowd, database) for database in DATABASES],
-        "kills": [partial(_kills, database, options.rounds) for database in DATABASES],
+        "times": [partial(_times, database, sizes.seconds) for database in DATABASES],
+        "throughput": [partial(_throughput, sizes.seconds)],
+        "growth": [partial(_growth, database, sizes.growth, results) for database in DATABASES],
+        "crowd": [partial(_crowd, database, sizes) for database in DATABASES],
+        "outages": [partial(_outages, sizes)],
+        "kills": [partial(_kills, database, sizes.rounds) for database in DATABASES],
     }
-    parts = [part for name in options.only or every_part for part in every_part[name]]
-    for part in parts:
+    for part in (part for name in names for part in every_part[name]):
         started = time.monotonic()
-        new = part()
-        lines += new
-        for line in new:
+        lines = part()
+        results.lines += lines
+        for line in lines:
             mark = "" if line.kept else "   BROKEN"
             print(f"{line.what:38}{line.where:12}{line.found}   ({line.promised}){mark}", flush=True)
         print(f"    {time.monotonic() - started:.0f} s", flush=True)
-    if not options.no_document and not options.only:
-        DOCUMENT.write_text(_document(lines, options.seconds), encoding="utf-8")
-    return 0 if all(line.kept for line in lines) else 1
+    return results
 
 
 @contextmanager
@@ -159,19 +168,62 @@ def _throughput(seconds: float) -> list[Line]:
     return lines
 
 
-def _crowd(database: str) -> list[Line]:
-    processes = 1 if database == "SQLite" else 2
+def _growth(database: str, sizes: Sequence[int], results: Results) -> list[Line]:
     with _place(database) as (folder, ledger):
-        one = load_crowd.run(folder, ledger, analysts=ANALYSTS, answers=ANSWERS, processes=processes)
-    good = one.statuses == {200: ANSWERS, 409: ANALYSTS - ANSWERS} and one.spent_units == one.limit_units
+        measured = load_growth.measure(folder, ledger, sizes)
+    results.growth[database] = measured
+    first, last = measured[0], measured[-1]
+    ratios = {kind: last.ratio(first, kind) for kind in first.milliseconds}
+    worst = max(ratios, key=ratios.__getitem__)
     return [
         Line(
-            f"{ANALYSTS} analysts, {processes} server process{'es' if processes > 1 else ''}",
+            f"{last.lines:,} lines of history",
+            database,
+            f"at most {ratios[worst]:.2f} times as long as with {first.lines:,} ({worst})",
+            f"every request at most {_GROWTH_RATIO:g} times",
+            ratios[worst] <= _GROWTH_RATIO,
+        )
+    ]
+
+
+def _outages(sizes: Sizes) -> list[Line]:
+    with tempfile.TemporaryDirectory() as folder, postgres_and_server() as (ledger, database):
+        outcome = load_outage.run(
+            Path(folder), ledger, database, outages=sizes.outages, seconds=sizes.seconds
+        )
+    rounds = outcome.rounds
+    for problem in rounds.broken[:10]:
+        print(f"    {problem}")
+    statuses = ", ".join(f"{number} × {status}" for status, number in sorted(outcome.statuses.items()))
+    return [
+        Line(
+            f"{outcome.number} outages of the database",
+            "PostgreSQL",
+            f"{len(rounds.delivered)} delivered and served again; meanwhile {statuses or 'no refusal'}, "
+            f"the slowest after {outcome.slowest_refusal_ms:.0f} ms; everybody served again within "
+            f"{max(outcome.seconds_to_return):.1f} s of its return; {rounds.interrupted} charges without "
+            f"a release, {outcome.charged_twice} releases charged twice; "
+            f"{len(rounds.broken)} promises broken",
+            "only 503 meanwhile, nothing delivered is lost or charged twice",
+            not rounds.broken and not outcome.charged_twice and set(outcome.statuses) <= {"503"},
+        )
+    ]
+
+
+def _crowd(database: str, sizes: Sizes) -> list[Line]:
+    processes = 1 if database == "SQLite" else 2
+    analysts, answers = sizes.analysts, sizes.answers
+    with _place(database) as (folder, ledger):
+        one = load_crowd.run(folder, ledger, analysts=analysts, answers=answers, processes=processes)
+    good = one.statuses == {200: answers, 409: analysts - answers} and one.spent_units == one.limit_units
+    return [
+        Line(
+            f"{analysts} analysts, {processes} server process{'es' if processes > 1 else ''}",
             database,
             f"{one.statuses[200]} answered, {one.statuses[409]} refused, {one.came_back} times 503; "
             f"spent {one.spent_units:,} of {one.limit_units:,} units; audit {_intact(one.problems)}",
-            f"exactly {ANSWERS} answers, spent equal to the limit",
-            good and not one.changed and not one.problems and one.releases == ANSWERS,
+            f"exactly {answers} answers, spent equal to the limit",
+            good and not one.changed and not one.problems and one.releases == answers,
         )
     ]
 
@@ -196,26 +248,6 @@ def _kills(database: str, rounds: int) -> list[Line]:
 
 def _intact(problems: list[str]) -> str:
     return "broken" if problems else "intact"
-
-
-def _document(lines: list[Line], seconds: float) -> str:
-    explained = _EXPLAINED.format(
-        answers=ANSWERS,
-        rate=load_latency.RATE,
-        analysts=load_latency.ANALYSTS,
-        seconds=seconds,
-        connections=load_throughput.CONNECTIONS,
-        cores=os.cpu_count(),
-    )
-    rows = "\n".join(
-        f"| {line.what} | {line.where} | {line.found} | {line.promised} | {kept} |"
-        for line in lines
-        for kept in ["yes" if line.kept else "**no**"]
-    )
-    return (
-        f"{explained}\n| what | ledger | found | promised | kept |\n|---|---|---|---|---|\n{rows}\n\n"
-        f"Machine: {description()}.\n"
-    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ _BUDGET_OF_A_ROUND = 0.3
 _WEIGHTS = [{"group": ["North"], "weight": 1}, {"group": ["South"], "weight": -1}]
 _AGGREGATES = ("COUNT(*)", "AVG(pay)", "SUM(pay)", "COUNT(*), AVG(pay)")
 _GONE = -1
-_PARTS = {"region": ("North", "South", "West"), "sex": ("F", "M")}
+PARTS = {"region": ("North", "South", "West"), "sex": ("F", "M")}
 
 
 @dataclass
@@ -70,13 +70,13 @@ def run(folder: Path, ledger: str, *, rounds: int, seed: int, longest: float = 1
             before = len(found.delivered)
             asyncio.run(_round(server, tokens, found, number, chance.uniform(0.0, longest)))
             server = ServerProcess(setting).wait_until_up()
-            asyncio.run(_check(server, tokens, found, found.delivered[before:]))
-        asyncio.run(_check(server, tokens, found, found.delivered))
+            asyncio.run(check(server, tokens, found, found.delivered[before:]))
+        asyncio.run(check(server, tokens, found, found.delivered))
         if server.stop() != 0:
             found.broken.append("The last server did not end in an orderly way.")
     finally:
         server.stop()
-    _read_ledger(ledger, found)
+    read_ledger(ledger, found)
     return found
 
 
@@ -86,7 +86,7 @@ async def _round(
     async with httpx.AsyncClient(base_url=f"{server.url}{AT}", timeout=60) as client:
         if number:
             more = {"rho": _BUDGET_OF_A_ROUND, "reason": f"round {number}"}
-            (await client.post("/top-up", json=more, headers=_as(tokens["curator"]))).raise_for_status()
+            (await client.post("/top-up", json=more, headers=as_caller(tokens["curator"]))).raise_for_status()
         people = [
             asyncio.create_task(_analyst(client, name, token, found, random.Random(f"{number} {name}")))
             for name, token in tokens.items()
@@ -107,8 +107,8 @@ async def _analyst(
 ) -> None:
     """Asks new questions until the server is gone."""
     while True:
-        group, aggregate = chance.choice(list(_PARTS)), chance.choice(_AGGREGATES)
-        body = {"sql": _query(group, aggregate, chance), "rho": round(chance.uniform(0.005, 0.04), 6)}
+        group, aggregate = chance.choice(list(PARTS)), chance.choice(_AGGREGATES)
+        body = {"sql": query_text(group, aggregate, chance), "rho": round(chance.uniform(0.005, 0.04), 6)}
         answer = await _asked(client, name, token, found, "/query", body)
         if answer is not None and answer != _GONE and group == "region" and chance.random() < 0.3:
             # By name: `auto` would take a better preparation that was made since, which is not the identical.
@@ -130,7 +130,7 @@ async def _asked(
 ) -> int | None:
     """The entry of what was delivered, None if it was refused, _GONE if nobody answers any more."""
     try:
-        response = await client.post(path, json=body, headers=_as(token))
+        response = await client.post(path, json=body, headers=as_caller(token))
     except httpx.TransportError:
         found.cut_off += 1
         return _GONE
@@ -151,15 +151,15 @@ async def _asked(
     return number
 
 
-async def _check(
+async def check(
     server: ServerProcess, tokens: dict[str, str], found: Rounds, delivered: list[Delivered]
 ) -> None:
     async with httpx.AsyncClient(base_url=f"{server.url}api/v1", timeout=60) as client:
-        curator = _as(tokens["curator"])
+        curator = as_caller(tokens["curator"])
         budget = (await client.get("/datasets/people/budget", headers=curator)).json()["rho"]
         for one in delivered:
             response = await client.post(
-                f"/datasets/people{one.path}", json=one.body, headers=_as(tokens[one.analyst])
+                f"/datasets/people{one.path}", json=one.body, headers=as_caller(tokens[one.analyst])
             )
             told = response.json()
             again = told.get("result", told)
@@ -173,7 +173,7 @@ async def _check(
         found.broken += verified["problems"]
 
 
-def _read_ledger(ledger: str, found: Rounds) -> None:
+def read_ledger(ledger: str, found: Rounds) -> None:
     """By the library itself, in whole units."""
     book = open_ledger(ledger)
     try:
@@ -195,11 +195,11 @@ def _read_ledger(ledger: str, found: Rounds) -> None:
         book.close()
 
 
-def _query(group: str, aggregate: str, chance: random.Random) -> str:
-    other = next(name for name in _PARTS if name != group)
-    where = chance.choice(("", *(f" WHERE {other} = '{value}'" for value in _PARTS[other])))
+def query_text(group: str, aggregate: str, chance: random.Random) -> str:
+    other = next(name for name in PARTS if name != group)
+    where = chance.choice(("", *(f" WHERE {other} = '{value}'" for value in PARTS[other])))
     return f"SELECT {group}, {aggregate} FROM people{where} GROUP BY {group}"
 
 
-def _as(token: str) -> dict[str, str]:
+def as_caller(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}

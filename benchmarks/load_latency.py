@@ -57,11 +57,11 @@ def measure(folder: Path, ledger: str, seconds: float) -> dict[str, Latencies]:
     write_adult(folder / "data", 1_000.0)
     setting = Setting(folder, ledger)
     tokens = list(setting.tokens([f"analyst-{n:02}" for n in range(ANALYSTS)]).values())
-    questions = _questions()
+    fresh_queries = questions()
     number = int(RATE * seconds)
     with served(setting) as [server]:
-        warm = [_query(sql, 0.01) for sql in itertools.islice(questions, 2 * ANALYSTS)]
-        fresh = [_query(sql, 0.01) for sql in itertools.islice(questions, number)]
+        warm = [_query(sql, 0.01) for sql in itertools.islice(fresh_queries, 2 * ANALYSTS)]
+        fresh = [_query(sql, 0.01) for sql in itertools.islice(fresh_queries, number)]
         _sent(server.url, tokens, warm)
         latencies = {"a fresh query": _sent(server.url, tokens, fresh)}
         latencies["a query asked before"] = _sent(server.url, tokens, fresh)
@@ -74,7 +74,7 @@ def measure(folder: Path, ledger: str, seconds: float) -> dict[str, Latencies]:
     return latencies
 
 
-def _questions() -> Any:
+def questions() -> Any:
     """Queries on Adult of which no two read the same rows the same way, in a fixed random order."""
     pairs = itertools.combinations(_VALUES, 2)
     wheres = [

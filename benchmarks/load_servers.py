@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -177,12 +178,19 @@ def served(setting: Setting, processes: int = 1) -> Iterator[list[ServerProcess]
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
-    """The address of an empty database on a throwaway server, the one that the tests use too."""
+def postgres_and_server() -> Iterator[tuple[str, Any]]:
+    """The address of an empty database on a throwaway server, the one that the tests use, and that server."""
     sys.path.insert(0, str(ROOT / "tests"))
     try:
         from postgres_server import running_server
     finally:
         sys.path.pop(0)
     with running_server() as server, server.new_database() as address:
+        yield address, server
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """The address of an empty database."""
+    with postgres_and_server() as (address, _):
         yield address

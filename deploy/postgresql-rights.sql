@@ -6,11 +6,9 @@ SET LOCAL search_path = dpxplain;
 REVOKE ALL ON ALL TABLES IN SCHEMA dpxplain FROM dpxplain;
 GRANT USAGE ON SCHEMA dpxplain TO dpxplain;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA dpxplain TO dpxplain;
-GRANT SELECT ON ALL TABLES IN SCHEMA dpxplain TO dpxplain;
+-- Working state, which is forgotten when it is done, and the row that writers lock.
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA dpxplain TO dpxplain;
+REVOKE INSERT, DELETE ON turnstile FROM dpxplain;
 -- Append-only: the history, who may do what, and the audit log.
-GRANT INSERT ON limits, grants, entries, releases, shares, tokens, revocations, versions, log TO dpxplain;
--- Working state, which is forgotten when it is done.
-GRANT INSERT, UPDATE, DELETE ON jobs, flights, processes, sessions, file_states TO dpxplain;
--- The row that writers lock; a lock needs the right to update.
-GRANT UPDATE ON turnstile TO dpxplain;
+REVOKE UPDATE, DELETE ON limits, grants, entries, releases, shares, tokens, revocations, versions, log FROM dpxplain;
 COMMIT;
