@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,23 @@ pytestmark = pytest.mark.process
 
 NEVER = {"altair", "vl_convert", "scipy", "pandas", "polars", "fastapi", "uvicorn", "jwt", "psycopg"}
 MEASURING = {"duckdb", "opendp"}
-LOADED = "import sys, json; print('\\n' + json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+# Packages, and modules of packages, that a command must not load. All others are needed by what it does.
+SLOW = {
+    "duckdb",
+    "numpy",
+    "numpy.ma",
+    "opendp",
+    "opendp.prelude",
+    "pyarrow",
+    "pyarrow.compute",
+    "rich.markdown",
+    "rich.progress",
+    "sqlalchemy",
+    "sqlglot",
+    "tomlkit",
+    "yaml",
+}
+LOADED = "import sys, json; print('\\n' + json.dumps(sorted(sys.modules)))"
 COUNTED = """
 import sys
 calls = 0
@@ -44,8 +61,32 @@ COMMANDS = [
 ]
 
 
+NEEDED = {  # by each command, once an answer is stored and prepared
+    "--version": set(),
+    "--help": {"rich.markdown"},
+    "budget -e adult": {"sqlalchemy"},
+    "history -e adult": {"sqlalchemy"},
+    "token list": {"sqlalchemy"},
+    "data status -e adult": {"sqlalchemy"},
+    "schema init people.csv -o draft.toml": {"duckdb", "numpy", "sqlglot", "tomlkit"},
+    "schema check people.toml": {"duckdb"},
+    f"preview -e adult --rho 0.2 '{SQL}'": {"numpy", "sqlalchemy", "sqlglot"},
+    f"query -e adult --rho 0.1 --yes '{SQL}'": {"numpy", "sqlalchemy", "sqlglot"},
+    "why -e adult Married-civ-spouse Never-married": {"numpy", "sqlalchemy", "sqlglot"},
+    "explain -e adult Married-civ-spouse Never-married": {"numpy", "sqlalchemy", "sqlglot"},
+    f"query -e adult --rho 0.2 --yes '{SQL}'": {
+        "duckdb",
+        "numpy",
+        "opendp",
+        "pyarrow",
+        "sqlalchemy",
+        "sqlglot",
+    },
+}
+
+
 def loaded(code: str, folder: Path) -> set[str]:
-    """The packages in memory after the code."""
+    """The modules in memory after the code."""
     run = [sys.executable, "-c", f"{code}\n{LOADED}"]
     out = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True).stdout
     return set(json.loads(out.splitlines()[-1]))
@@ -74,29 +115,55 @@ def test_the_library_prints_and_draws_without_a_charting_package(tmp_path):
     assert not loaded(code, tmp_path) & NEVER
 
 
-def test_looking_at_the_budget_loads_only_the_ledger(tmp_path):
-    looks = [["budget"], ["budget", "--json"], ["history"], ["history", "--json"]]
-    packages = loaded("\n".join(command(*words, "-e", "adult") for words in looks), tmp_path)
-    assert not packages & (NEVER | MEASURING | {"numpy", "pyarrow", "sqlglot"})
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory) -> Path:
+    """A folder where an answer about the bundled data was prepared, with a small data set beside it."""
+    folder = tmp_path_factory.mktemp("light")
+    (folder / "people.csv").write_text("city,age\n" + "Graz,20\nLinz,40\n" * 200, encoding="utf-8")
+    (folder / "people.toml").write_text(
+        '[table]\nname = "people"\nsource = "people.csv"\n[privacy]\nrho = 1.0\n'
+        '[columns.city]\nvalues = ["Graz", "Linz"]\n[columns.age]\nbounds = [0, 100]\n',
+        encoding="utf-8",
+    )
+    asked = command("query", "-e", "adult", "--rho", "0.1", "--yes", SQL)
+    loaded(asked + "\n" + command("prepare", "-e", "adult", "--rho", "0.02", "--yes"), folder)
+    return folder
 
 
-def test_why_reads_what_is_stored_without_the_parts_that_measure(tmp_path):
-    loaded(command("query", "-e", "adult", "--rho", "0.1", "--yes", SQL), tmp_path)
-    assert not loaded(command("why", "-e", "adult", *PAIR), tmp_path) & (NEVER | MEASURING)
+@pytest.mark.parametrize("words", NEEDED)
+def test_each_command_loads_only_what_it_needs(workspace, words):
+    modules = loaded(command(*shlex.split(words)), workspace)
+    assert modules & (SLOW | NEVER) == NEEDED[words]
 
 
-def test_the_budget_takes_little_more_than_importing_what_it_stands_on(tmp_path):
+def test_a_command_imports_no_other_commands(workspace):
+    modules = loaded(command("budget", "-e", "adult"), workspace)
+    others = {f"dpxplain.cli.{name}_commands" for name in ("ask", "explain", "schema", "data", "admin")}
+    assert "dpxplain.cli.account_commands" in modules
+    assert not modules & others
+
+
+@pytest.mark.parametrize(
+    ("words", "times"),
+    {
+        "--version": 1,
+        "schema check people.toml": 1.6,
+        "budget -e adult": 2,
+        f"why -e adult {shlex.join(PAIR)}": 3.5,
+    }.items(),
+)
+def test_a_command_takes_little_more_than_importing_what_it_stands_on(workspace, words, times):
     """In calls of Python functions, which are as many on every machine, busy or not."""
 
     def calls(code: str) -> int:
         out = subprocess.run(
             [sys.executable, "-c", COUNTED.format(code=code)],
-            cwd=tmp_path,
+            cwd=workspace,
             capture_output=True,
             text=True,
             check=True,
         ).stdout
         return int(out.splitlines()[-1])
 
-    loaded(command("budget", "-e", "adult"), tmp_path)  # makes the ledger, and compiles what was not yet
-    assert calls(command("budget", "-e", "adult")) < 2.5 * calls("import duckdb, numpy, sqlalchemy")
+    loaded(command(*shlex.split(words)), workspace)  # compiles what was not compiled yet
+    assert calls(command(*shlex.split(words))) < times * calls("import duckdb, numpy, sqlalchemy")

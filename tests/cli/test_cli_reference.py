@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import runpy
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
-from dpxplain.cli.command_line import app
+from typer import Typer
+
+from dpxplain.cli.lazy_commands import HOMES
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +29,9 @@ def test_every_option_has_help() -> None:
 
 
 def test_no_command_is_registered_twice() -> None:
-    groups = Counter(group.name for group in app.registered_groups)
-    commands = Counter(command.callback.__name__ for command in app.registered_commands)
-    assert {*groups.values(), *commands.values()} == {1}
+    functions = Counter(HOMES.values())
+    apps = [getattr(import_module(f"dpxplain.cli.{module}"), name) for module, name in HOMES.values()]
+    parts = Counter(
+        part.callback for app in apps if isinstance(app, Typer) for part in app.registered_commands
+    )
+    assert {*functions.values(), *parts.values()} == {1}

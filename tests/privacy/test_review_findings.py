@@ -14,7 +14,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
-from dpxplain.sql.render import units_column
+from dpxplain.sql.encoded_names import units_column
 
 
 def _open(source: object, folder: Path, columns: dict[str, Any], **privacy: Any) -> dpx.Session:

@@ -1,6 +1,7 @@
 """The command line: commands over Session, with results on stdout and everything else on stderr.
 
-command_line      all commands; runs one and turns whatever it raises into one sentence and an exit code
+command_line      runs one command, and turns whatever it raises into one sentence and an exit code
+lazy_commands     all commands, each imported when it is needed
 ask_commands      query, why, preview, prepare, compute
 explain_commands  explain, ratio
 account_commands  budget, history, quality
@@ -16,6 +17,36 @@ screen            printed results, prices, progress
 exits             errors as sentences, JSON and exit codes
 """
 
-from dpxplain.cli.command_line import main, run
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+# Hundreds of thousands of objects are made by imports, and live to the end: looking through them for
+# garbage after every 700 takes an eighth of a command's time.
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
+
+
+def main() -> NoReturn:
+    """The `dpxplain` command."""
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    # Pydantic would read the metadata of every installed package to find plugins for itself.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    from dpxplain.cli.command_line import main
+
+    code = main(sys.argv[1:])
+    gc.freeze()  # what is left ends with the process, so that the interpreter need not search it
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code; never raises."""
+    from dpxplain.cli.command_line import run
+
+    return run(arguments)
+
 
 __all__ = ["main", "run"]

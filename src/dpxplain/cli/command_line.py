@@ -12,56 +12,21 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from itertools import pairwise
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from typer.main import get_command
 
-from dpxplain.cli.account_commands import budget, history, quality
-from dpxplain.cli.admin_commands import allow_app, token_app
-from dpxplain.cli.ask_commands import compute, prepare, preview, query, why
-from dpxplain.cli.audit_commands import audit_app
-from dpxplain.cli.data_commands import data_app
-from dpxplain.cli.demo import demo, sample
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
-from dpxplain.cli.explain_commands import explain, ratio
-from dpxplain.cli.ledger_commands import ledger_app
-from dpxplain.cli.options import flat
-from dpxplain.cli.privacy_audit_command import audit_privacy
-from dpxplain.cli.schema_commands import schema_app
+from dpxplain.cli.lazy_commands import LazyGroup
 from dpxplain.cli.screen import PipeClosed, json_streams, show_json
-from dpxplain.cli.serve_command import serve
 from dpxplain.errors import BadRequest
 
 COMPLETING = "_DPXPLAIN_COMPLETE"  # set by the shell while it asks for completions
 
-app = typer.Typer(rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]})
-for command in (
-    demo,
-    query,
-    why,
-    prepare,
-    explain,
-    preview,
-    compute,
-    ratio,
-    quality,
-    budget,
-    history,
-    sample,
-    serve,
-):
-    app.command()(flat(command))
-audit_app.command("privacy")(audit_privacy)
-for name, commands in {
-    "schema": schema_app,
-    "data": data_app,
-    "token": token_app,
-    "allow": allow_app,
-    "audit": audit_app,
-    "ledger": ledger_app,
-}.items():
-    app.add_typer(commands, name=name)
+app = typer.Typer(
+    cls=LazyGroup, rich_markup_mode="rich", context_settings={"help_option_names": ["-h", "--help"]}
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -95,17 +60,17 @@ def root(
             typer.echo(context.get_help())
 
 
-def main() -> NoReturn:
-    """The `dpxplain` command."""
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command line of a process of its own, and returns its exit code."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal whose encoding lacks ρ shows a question mark instead of failing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    code = run(sys.argv[1:])
+    code = run(arguments)
     if code == PIPE_CLOSED:
         # Otherwise Python reports the closed pipe again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code)
+    return code
 
 
 def run(arguments: Sequence[str]) -> int:

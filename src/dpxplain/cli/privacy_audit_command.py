@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from dpxplain.cli import options as o
 from dpxplain.cli.admin_options import print_table
+from dpxplain.cli.audit_commands import audit_app
 from dpxplain.cli.exits import OK, VIOLATED
 from dpxplain.cli.screen import ERR, OUT, emit, note, show_json, warn
 from dpxplain.errors import BadRequest
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("design", "neighbours", "releases", "ρ promised", "ρ at least", "promise")
 
 
+@audit_app.command("privacy")
 def audit_privacy(
     design: Annotated[
         list[str] | None,
@@ -62,6 +63,8 @@ def audit_privacy(
     seed = secrets.randbelow(2**32) if seed is None else seed
     workers = min(2, os.cpu_count() or 1) if workers is None else workers
     findings = []
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f} designs"),

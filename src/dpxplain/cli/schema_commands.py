@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -182,10 +183,11 @@ def privacy_in_words(privacy: Privacy) -> str:
 
 def family_sizes(declared: Schema) -> dict[int, int]:
     """Number of predicates over all discrete columns, by conjuncts; a query leaves out its own columns."""
-    from dpxplain.explanation.family import Family
-
-    attributes = tuple(declared.discrete())
-    return {n: Family.conjunctions(declared, attributes, n).size for n in (1, 2, 3) if n <= len(attributes)}
+    sizes = [len(column.domain) for column in declared.columns.values() if column.domain is not None]
+    counts = [1, 0, 0, 0]  # of the choices of n columns, with one value of each
+    for size in sizes:
+        counts = [1, *(count + fewer * size for fewer, count in pairwise(counts))]
+    return {n: counts[n] for n in (1, 2, 3) if n <= len(sizes)}
 
 
 def _kind(column: Column) -> str:

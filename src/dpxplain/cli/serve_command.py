@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Annotated
 
@@ -77,6 +78,7 @@ def serve(
         assert schema is not None
         settings = single_user_config(schema, host=host, port=port)
         ledger = (workspace or Path(WORKSPACE)) / LEDGER_FILE
+    gc.set_threshold(700, 10, 10)  # Python's own setting: unlike other commands, a server runs long
     run(settings, ledger=ledger, announce=_announce_as_json if as_json else _announce)
     note("The server has ended.")
 

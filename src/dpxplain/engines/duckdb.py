@@ -34,13 +34,13 @@ from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import BIN, AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.sql.encoded_names import code_column
 from dpxplain.sql.render import (
     CONDENSED,
     DERIVED,
     ENCODED,
     PERSON,
     Rendered,
-    code_column,
     condensed_columns,
     expressions,
     fits_condensed,
@@ -165,7 +165,9 @@ class DuckDBEngine:
             rows = cursor.execute(*self._statement(rendered, query)).fetchnumpy()
 
         def numbers(name: str) -> NDArray[np.int64]:
-            return np.asarray(np.ma.filled(rows[name], 0), dtype=np.int64)
+            column: Any = rows[name]
+            is_masked = hasattr(column, "filled")  # asked so, because numpy.ma is slow to import
+            return np.asarray(column.filled(0) if is_masked else column, dtype=np.int64)
 
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
         codes = {name: numbers(code_column(self.schema, name)) for name in (*query.group_by, *attributes)}

@@ -26,7 +26,7 @@ from dpxplain.model.cancellation import interruptible
 from dpxplain.model.dates import position
 from dpxplain.model.fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.model.schema import Column, Schema
-from dpxplain.sql.render import code_column
+from dpxplain.sql.encoded_names import code_column
 
 _MOST_TEXTS = 500  # undeclared values that are looked at, the most frequent first
 

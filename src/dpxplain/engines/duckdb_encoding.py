@@ -17,7 +17,7 @@ from dpxplain.errors import SchemaError
 from dpxplain.model.dates import midnight, position
 from dpxplain.model.derived_column import expression_of
 from dpxplain.model.schema import Column, DomainValue, Schema
-from dpxplain.sql.render import code_column, units_column, value_column
+from dpxplain.sql.encoded_names import code_column, units_column, value_column
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _TEXT = ("VARCHAR", "ENUM", "UUID", "DATE")

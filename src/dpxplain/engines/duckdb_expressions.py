@@ -34,7 +34,7 @@ from dpxplain.model.expression import (
 )
 from dpxplain.model.schema import Schema
 from dpxplain.model.value_domain import SUBDAY_UNITS
-from dpxplain.sql.render import code_column, units_column, value_column
+from dpxplain.sql.encoded_names import code_column, units_column, value_column
 
 
 @dataclass

@@ -18,7 +18,7 @@ from dpxplain.engines.duckdb_encoding import (
 from dpxplain.model.dates import position
 from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
 from dpxplain.model.schema import Schema
-from dpxplain.sql.render import code_column
+from dpxplain.sql.encoded_names import code_column
 
 
 def fit_columns(schema: Schema, encoded: Mapping[str, str]) -> dict[str, str]:

@@ -7,13 +7,14 @@ on a value, and never prints one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from dpxplain.model.confidential import Confidential, ContentDigest
-from dpxplain.model.fit import FitCounts
-from dpxplain.model.grouped import AnyGrouped
-from dpxplain.model.query import Query
-from dpxplain.model.schema import Schema
+if TYPE_CHECKING:  # some need NumPy, and here all are for annotations only
+    from dpxplain.model.confidential import Confidential, ContentDigest
+    from dpxplain.model.fit import FitCounts
+    from dpxplain.model.grouped import AnyGrouped
+    from dpxplain.model.query import Query
+    from dpxplain.model.schema import Schema
 
 __all__ = ["Engine", "Recognised", "Source"]
 

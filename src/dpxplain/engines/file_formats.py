@@ -11,12 +11,14 @@ import gzip
 import io
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pyarrow as pa
 
 from dpxplain.errors import SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _DELIMITERS = (",", ";", "\t", "|")
 _CHUNK = 1 << 20
@@ -121,6 +123,8 @@ def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str])
 
 def read_arrow(files: Sequence[str]) -> pa.Table:
     """The table in Feather or Arrow IPC files, mapped into memory."""
+    import pyarrow as pa
+
     tables = [_arrow_file(file) for file in files]
     if len({tuple(table.schema.names) for table in tables}) > 1:
         raise SourceError(
@@ -130,6 +134,8 @@ def read_arrow(files: Sequence[str]) -> pa.Table:
 
 
 def _arrow_file(file: str) -> pa.Table:
+    import pyarrow as pa
+
     with pa.memory_map(file) as mapped:
         try:
             return pa.ipc.open_file(mapped).read_all()

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dpxplain.engines.source_files import DIGESTING
 from dpxplain.model.confidential import ContentDigest
@@ -122,7 +121,9 @@ class _ColumnDigest:
         return hashlib.sha256(head + self._values.digest() + self._lengths.digest()).digest()
 
     def _add_texts(self, column: Any) -> None:
-        lengths = pc.binary_length(column)
+        from pyarrow.compute import binary_length  # only here: it takes longer to import than pyarrow itself
+
+        lengths = binary_length(column)
         if column.null_count:
             lengths = lengths.fill_null(-1)
             column = column.fill_null("" if "string" in str(column.type) else b"")
@@ -148,7 +149,7 @@ class _ColumnDigest:
             self._values.update(repr(column.to_pylist()).encode())  # lists, structs: rare, and slow
             return
         if column.null_count:  # what lies under a NULL is arbitrary
-            column = pc.drop_null(column)
+            column = column.drop_null()
         self._values.update(_fixed(column, column.type.bit_width // 8))
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
 from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
-from dpxplain.results.sentences import rows_counted
 
 if TYPE_CHECKING:  # slow to import, and here only for annotations
     from dpxplain.results.answer import Answer
@@ -60,6 +59,8 @@ def counted(count: int, noun: str) -> str:
 
 def answer_title(answer: Answer | Answers) -> str:
     """The answer's number; a count under truncation is called what it is."""
+    from dpxplain.results.sentences import rows_counted
+
     names = [rows_counted(query, answer.schema) for query in answer.statement.queries]
     return ": ".join([f"Answer {answer.id}", *sorted({name for name in names if name})])
 

@@ -7,7 +7,6 @@ edges. A value outside the domain is unknown to a filter: it satisfies neither a
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from dpxplain.model.query import (
     filter_columns,
 )
 from dpxplain.model.schema import Schema
+from dpxplain.sql.encoded_names import code_column, column_number, units_column, value_column
 from dpxplain.sql.inline import inline
 from dpxplain.sql.scope import Scope
 from dpxplain.sql.source import DIALECT, grow, read
@@ -56,29 +56,6 @@ _OPERATORS: dict[str, type[exp.Binary]] = {
 
 
 _ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
-
-
-def code_column(schema: Schema, name: str) -> str:
-    return f"code_{_number(schema, name)}"
-
-
-def units_column(schema: Schema, name: str) -> str:
-    return f"units_{_number(schema, name)}"
-
-
-def value_column(schema: Schema, name: str) -> str:
-    return f"value_{_number(schema, name)}"
-
-
-def _number(schema: Schema, name: str) -> str:
-    """The position of a declared column, or a hash that stands for the column of a query's expression.
-
-    The whole hash: an analyst who found two expressions with one name would have the sensitivity of one
-    charged for the other.
-    """
-    if name in schema.columns:
-        return str(list(schema.columns).index(name))
-    return "x" + hashlib.sha256(name.encode()).hexdigest()
 
 
 def expressions(query: Query, schema: Schema) -> list[str]:
@@ -144,7 +121,7 @@ def grouped_select(
             bits = exp.Anonymous(this="GROUPING", expressions=codes)
             outputs.append(exp.alias_(bits, f"missing_{i}", copy=False))
     measured = query.aggregate.column
-    number = None if measured is None else _number(schema, measured)
+    number = None if measured is None else column_number(schema, measured)
     counted = (
         _sum("rows" if number is None else f"known_{number}")
         if condensed
@@ -179,7 +156,7 @@ def row_select(
     """The rows themselves, as codes and as what each adds to its cells' count and total; never NULL."""
     parameters: list[int | float | bool] = []
     measured = query.aggregate.column
-    number = None if measured is None else _number(schema, measured)
+    number = None if measured is None else column_number(schema, measured)
     if condensed:
         counted: exp.Expr = exp.column("rows" if number is None else f"known_{number}")
     elif number is None:
@@ -201,7 +178,7 @@ def row_select(
 def _bin(aggregate: Histogram, schema: Schema) -> exp.Expr:
     """The number of a value's bin from 1; NULL for none."""
     assert aggregate.column is not None
-    units = f"units_{_number(schema, aggregate.column)}"
+    units = f"units_{column_number(schema, aggregate.column)}"
     low = schema.column(aggregate.column).grid.low
     return exp.maybe_parse(f"(CAST({units} AS BIGINT) - ({low})) // {aggregate.width} + 1", dialect=DIALECT)
 
@@ -212,7 +189,7 @@ def _added(query: Query, schema: Schema, condensed: bool) -> exp.Expr:
     A square is of (2x − low − high) in whole multiples of the grid's coarseness, so that sums are exact.
     """
     assert query.aggregate.column is not None
-    number = _number(schema, query.aggregate.column)
+    number = column_number(schema, query.aggregate.column)
     if query.aggregate.kind not in VARIANCES:
         return exp.column(f"{'sum' if condensed else 'units'}_{number}")
     grid = schema.column(query.aggregate.column).grid
