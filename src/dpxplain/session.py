@@ -45,6 +45,7 @@ def connect(
     schema: SchemaSource | None = None,
     *,
     token: str | None = None,
+    ca: str | Path | None = None,
     workspace: str | Path | None = None,
     curator: bool = False,
     trusted_code: bool = False,
@@ -57,7 +58,8 @@ def connect(
     file, as "flights.duckdb::table" where it has several tables.
 
     `connect("https://host/data-set", token=...)` needs nothing else: schema, budget and history are the
-    server's. The token may also stand in the environment as DPXPLAIN_TOKEN.
+    server's. The token may also stand in the environment as DPXPLAIN_TOKEN. `ca` is a PEM file with the
+    issuer of the server's certificate, if that is not a public one; also DPXPLAIN_CA or SSL_CERT_FILE.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
     (default: `.dpxplain` in the current folder) and survives the session. `trusted_code` lets influences
@@ -73,9 +75,11 @@ def connect(
             )
         from dpxplain.remote.client import open_remote
 
-        return Session(open_remote(str(source), token, curator=curator, progress=progress))
+        return Session(open_remote(str(source), token, curator=curator, progress=progress, ca=ca))
     if token is not None:
         raise BadRequest("Only a server takes a token.", remedy='Pass "https://host/data-set" with it.')
+    if ca is not None:
+        raise BadRequest("Only a server has a certificate.", remedy='Pass "https://host/data-set" with ca.')
     if schema is None:
         raise SchemaError(
             "A data set needs a declared schema.",

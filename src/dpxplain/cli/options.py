@@ -115,6 +115,13 @@ Workspace = Annotated[
         envvar="DPXPLAIN_WORKSPACE", rich_help_panel=_WHERE,
     ),
 ]  # fmt: skip
+CertificateFile = Annotated[
+    str | None,
+    typer.Option(
+        "--ca", metavar="FILE.pem", envvar="DPXPLAIN_CA", rich_help_panel=_WHERE,
+        help="Issuer of the server's certificate, if it is not a public one.",
+    ),
+]  # fmt: skip
 
 Rho = Annotated[
     float, typer.Option("--rho", help="Privacy budget to spend, e.g. 0.1.", rich_help_panel=_SPENDING)

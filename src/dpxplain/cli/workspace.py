@@ -40,6 +40,7 @@ class Place:
     schema: o.SchemaFile = None
     example: o.Example = None
     workspace: o.Workspace = WORKSPACE
+    ca: o.CertificateFile = None
 
     @cached_property
     def server(self) -> str | None:
@@ -93,6 +94,8 @@ class Place:
         options = {"--example": self.example, "--schema": self.schema, "--data": self.data}
         if self.workspace != WORKSPACE:
             options["--workspace"] = self.workspace
+        if self.ca is not None and self.server is not None:
+            options["--ca"] = self.ca
         return [word for option, value in options.items() if value is not None for word in (option, value)]
 
     @contextmanager
@@ -101,7 +104,7 @@ class Place:
         from dpxplain.session import connect
 
         if self.server is not None:
-            with connect(self.server, curator=curator, progress=progress) as session:
+            with connect(self.server, ca=self.ca, curator=curator, progress=progress) as session:
                 yield session
             return
         source = self.source
@@ -123,7 +126,7 @@ class Place:
         from dpxplain.session import connect
 
         if self.server is not None:
-            with connect(self.server) as session:
+            with connect(self.server, ca=self.ca) as session:
                 yield session
             return
         with read_only_session(self.declared, self.workspace, self.source) as session:

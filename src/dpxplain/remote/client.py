@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -213,9 +214,16 @@ def _entry(line: Mapping[str, Any]) -> Entry:
     )
 
 
-def open_remote(url: str, token: str | None, *, curator: bool, progress: Progress) -> RemoteDataset:
+def open_remote(
+    url: str,
+    token: str | None,
+    *,
+    curator: bool,
+    progress: Progress,
+    ca: str | Path | None = None,
+) -> RemoteDataset:
     """The data set at its address; a curator's powers only for who has them and asks for them."""
-    server = DatasetServer(url, token)
+    server = DatasetServer(url, token, ca)
     try:
         role = server.enter()
         if not curator:

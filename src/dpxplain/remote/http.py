@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -19,6 +20,7 @@ import httpx
 
 from dpxplain.errors import BadRequest, Denied, DPXPlainError, InternalError, QueryRefused, Unavailable
 from dpxplain.phases.dataset import Progress
+from dpxplain.remote.certificates import certificate_problem, verification
 from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
 
 MOST_BYTES = 500_000_000  # a preparation of two million cells is a tenth of it
@@ -36,7 +38,7 @@ class OtherPlan(BadRequest):
 class DatasetServer:
     """One data set's address at a server, with the token that opens it."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(self, url: str, token: str | None, ca: str | Path | None = None) -> None:
         parts = urlsplit(url)
         *before, self.dataset = [part for part in parts.path.split("/") if part] or [""]
         if not parts.hostname or not self.dataset:
@@ -59,7 +61,12 @@ class DatasetServer:
         # A proxy for the outside world has no business with this machine's own servers and their tokens.
         local = parts.hostname in _LOCAL
         self._client = httpx.Client(
-            base_url=base, headers=headers, timeout=_WAIT + 70.0, trust_env=not local, follow_redirects=False
+            base_url=base,
+            headers=headers,
+            timeout=_WAIT + 70.0,
+            trust_env=not local,
+            verify=verification(ca) if parts.scheme == "https" else True,
+            follow_redirects=False,
         )
 
     def __repr__(self) -> str:
@@ -152,7 +159,9 @@ class DatasetServer:
             try:
                 with self._client.stream(method, path, json=body) as response:
                     content = _received(response)
-            except httpx.ConnectError:  # nothing was sent
+            except httpx.ConnectError as error:  # nothing was sent
+                if (problem := certificate_problem(error, self._home)) is not None:
+                    raise problem from None
                 if not (self._was_reached and patience.wait()):
                     raise Unavailable(
                         f"{self._home} cannot be reached.", remedy="Check the address; is the server running?"
