@@ -259,8 +259,39 @@ def test_a_source_that_contradicts_the_schema_is_still_refused(dpxplain: Any, fo
     assert dpxplain("schema", "check").code == 2
 
 
-def test_a_derived_column_is_checked_by_the_columns_it_is_computed_from(tmp_path: Path) -> None:
+def test_a_derived_column_whose_domain_follows_from_its_columns_fits(tmp_path: Path) -> None:
     late = {"late": {"expression": "CASE WHEN dep_delay > 15 THEN 1 ELSE 0 END"}}
     check = checked(tmp_path, nothing, columns=late)
     assert check.fits
-    assert "late" not in check.figures.columns
+    [record] = [record for record in check.records() if record["column"] == "late"]
+    assert (record["null"], record["outside"], record["values_seen"]) == (0.0, 0.0, 2)
+
+
+def test_what_is_declared_beside_an_expression_is_checked_like_any_column(tmp_path: Path) -> None:
+    """Hours are 0.0 to 49.98 and every tenth row has none; the second is derived from the first."""
+    columns = {
+        "hours": {"expression": "distance / 60", "bounds": [0, 40]},
+        "part": {"expression": "CASE WHEN hours > 20 THEN 'long' ELSE 'short' END", "values": ["long"]},
+        "share": {"expression": "dep_delay / (month - 1)", "edges": [-20, 0, 20, 80]},
+    }
+    check = checked(tmp_path, set_every(10, distance=""), columns=columns)
+    records = {record["column"]: record for record in check.records()}
+    rows = [flight(i) | ({"distance": None} if i % 10 == 0 else {}) for i in range(ROWS)]
+    hours = [None if row["distance"] is None else row["distance"] / 60 for row in rows]
+    long = [hour is not None and min(hour, 40) > 20 for hour in hours]
+    assert records["hours"]["null"] == pytest.approx(0.1)
+    assert records["hours"]["clamped_high"] == sum(hour is not None and hour > 40 for hour in hours) / ROWS
+    assert records["part"]["outside"] == pytest.approx(1 - sum(long) / ROWS)
+    kinds = {(warning.where, warning.kind) for warning in check.warnings}
+    assert ("columns.hours", "clamped_above") in kinds
+    assert ("columns.part", "undeclared") in kinds
+    [without] = [w for w in check.warnings if (w.where, w.kind) == ("columns.share", "null")]
+    assert without.rows == sum(row["month"] == 1 for row in rows)  # a division by zero
+    assert "division by zero" in without.message
+
+
+def test_a_column_of_the_source_may_be_called_like_a_code(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"code_0": ["b", "b"], "a": ["x", "y"]})
+    columns = {"a": {"values": ["x"]}, "code_0": {"values": ["b"]}}
+    check = dpx.check_schema(frame, SCHEMA | {"columns": columns})
+    assert [record["outside"] for record in check.records()] == [0.5, 0.0]

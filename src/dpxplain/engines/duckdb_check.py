@@ -19,6 +19,7 @@ from dpxplain.engines.duckdb_encoding import (
     position_of,
     quote,
     raw_number,
+    with_one_derived,
 )
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.errors import SourceError
@@ -44,47 +45,57 @@ def source_figures(source: object, schema: Schema, *, memory: str | None = None)
         with quiet(unreadable), interruptible(connection.interrupt):
             opened.check_rows()
             opened.relation.create_view("source")
-            connection.execute(f"CREATE TABLE checked AS SELECT {_read(schema, connection)} FROM source")
+            rows, parameters = _rows(schema, connection)
+            connection.execute(f"CREATE TABLE checked AS {rows}", parameters)
             return _figures(connection, schema)
     finally:
         connection.close()
 
 
-def _read_columns(schema: Schema) -> dict[str, Column]:
-    """The columns that the source holds; a derived one fits if those that it is computed from do."""
-    return {name: column for name, column in schema.columns.items() if column.expression is None}
+def _rows(schema: Schema, connection: duckdb.DuckDBPyConnection) -> tuple[str, list[Any]]:
+    """SQL of what is counted, and its parameters: codes, numbers, and the texts that do not fit.
 
-
-def _read(schema: Schema, connection: duckdb.DuckDBPyConnection) -> str:
-    """The select list of what is counted: codes, numbers, and the texts that do not fit."""
+    The names of what is counted end in the column's place in the schema, as those of encoded columns do.
+    """
     encoded = encoding(schema, connection)
-    parts = []
-    for number, (name, column) in enumerate(_read_columns(schema).items()):
-        if column.expression is not None:  # follows from the columns that are looked at
-            continue
-        source = quote(name)
-        if column.domain is not None:
-            parts.append(f"{encoded[code_column(schema, name)]} AS code_{number}")
-        if column.is_numeric:
+    derived = [name for name, column in schema.columns.items() if column.expression is not None]
+    kept = encoded if derived else {name: sql for name, sql in encoded.items() if name.startswith("code_")}
+    parts = [f"{sql} AS {name}" for name, sql in kept.items()]
+    for number, (name, column) in enumerate(schema.columns.items()):
+        if column.expression is None:
             value = position_of(moment_of(name, column)) if column.is_temporal else raw_number(name)
-            parts.append(f"CASE WHEN NOT isnan({value}) THEN {value} END AS number_{number}")
-            odd = f"{source} IS NOT NULL AND {value} IS NULL"
-            parts.append(f"{source} IS NULL OR COALESCE(isnan({value}), FALSE) AS null_{number}")
-        else:
-            odd = f"{source} IS NOT NULL AND code_{number} = 0"
-            parts.append(f"{source} IS NULL AS null_{number}")
-        parts.append(f"CASE WHEN {odd} THEN CAST({source} AS VARCHAR) END AS odd_{number}")
+            # The code is repeated, not named: the source may have a column of that name.
+            parts += _fit_of(number, column, quote(name), value, encoded.get(code_column(schema, name), ""))
     if schema.privacy.unit != "row":
         unit = quote(schema.privacy.unit)
         parts.append(f"CASE WHEN {known_unit(schema.privacy.unit)} THEN {unit} END AS person")
-    return ", ".join(parts)
+    rows = f"SELECT {', '.join(parts)} FROM source"
+    parameters: list[Any] = []
+    for name in derived:
+        column, number = schema.columns[name], list(schema.columns).index(name)
+        value = position_of("CAST(derived AS TIMESTAMP)") if column.is_temporal else "CAST(derived AS DOUBLE)"
+        figures = _fit_of(number, column, "derived", value, code_column(schema, name))
+        rows, further = with_one_derived(schema, name, rows, *figures)
+        parameters = [*further, *parameters]
+    return rows, parameters
+
+
+def _fit_of(number: int, column: Column, source: str, value: str, code: str) -> list[str]:
+    """Whether a value is NULL, its number if it has one, and its text if it does not fit."""
+    parts = []
+    if column.is_numeric:
+        parts.append(f"CASE WHEN NOT isnan({value}) THEN {value} END AS number_{number}")
+        odd = f"{source} IS NOT NULL AND {value} IS NULL"
+        parts.append(f"{source} IS NULL OR COALESCE(isnan({value}), FALSE) AS null_{number}")
+    else:
+        odd = f"{source} IS NOT NULL AND {code} = 0"
+        parts.append(f"{source} IS NULL AS null_{number}")
+    return [*parts, f"CASE WHEN {odd} THEN CAST({source} AS VARCHAR) END AS odd_{number}"]
 
 
 def _figures(connection: duckdb.DuckDBPyConnection, schema: Schema) -> SourceFigures:
     counts = {"rows": "count(*)"}
-    for number, column in enumerate(_read_columns(schema).values()):
-        if column.expression is not None:
-            continue
+    for number, column in enumerate(schema.columns.values()):
         counts |= {f"{key}_{number}": sql for key, sql in _counts(number, column).items()}
     has_unit = schema.privacy.unit != "row"
     if has_unit:
@@ -102,8 +113,7 @@ def _figures(connection: duckdb.DuckDBPyConnection, schema: Schema) -> SourceFig
         rows_per_unit=dict(connection.execute(units).fetchall()) if has_unit else {},
         columns={
             name: _column(connection, number, column, figures)
-            for number, (name, column) in enumerate(_read_columns(schema).items())
-            if column.expression is None
+            for number, (name, column) in enumerate(schema.columns.items())
         },
     )
 

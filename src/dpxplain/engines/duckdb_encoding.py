@@ -171,13 +171,20 @@ def with_derived(schema: Schema, names: Iterable[str], rows: str) -> tuple[str, 
     """
     parameters: list[Any] = []
     for name in names:
-        column = schema.column(name)
-        expression = ExpressionSQL(schema)
-        value = expression.render(expression_of(column, schema.columns))
-        added, listed = _derived_columns(schema, name, column)
-        rows = f"SELECT * EXCLUDE (derived), {added} FROM (SELECT *, {value} AS derived FROM ({rows}))"
-        parameters = [*listed, *expression.parameters, *parameters]
+        rows, further = with_one_derived(schema, name, rows)
+        parameters = [*further, *parameters]
     return rows, parameters
+
+
+def with_one_derived(schema: Schema, name: str, rows: str, *figures: str) -> tuple[str, list[Any]]:
+    """SQL of the rows with one expression's encoded columns, and with `figures` of its value `derived`."""
+    column = schema.column(name)
+    expression = ExpressionSQL(schema)
+    value = expression.render(expression_of(column, schema.columns))
+    added, listed = _derived_columns(schema, name, column)
+    wanted = ", ".join([added, *figures])
+    sql = f"SELECT * EXCLUDE (derived), {wanted} FROM (SELECT *, {value} AS derived FROM ({rows}))"
+    return sql, [*listed, *expression.parameters]
 
 
 def _derived_columns(schema: Schema, name: str, column: Column) -> tuple[str, list[Any]]:

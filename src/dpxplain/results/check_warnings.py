@@ -18,6 +18,7 @@ _TO_DECLARE = 20  # undeclared values that a proposed list takes in
 _THIN, _WIDE = 0.001, 0.95  # shares of the filled rows in one bin
 _FEW_CLAMPED = 0.001
 _BOOLEAN_WORDS = {"true", "false", "t", "f", "yes", "no", "y", "n"}
+_OF_DECLARED = {"unseen"}
 _KEPT = 0.99  # share of the rows that a proposed max_rows keeps
 
 
@@ -37,10 +38,14 @@ class SchemaWarning:
 
 def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterator[SchemaWarning]:
     """Everything of one column that does not fit, what moves the most numbers first."""
-    if column.values is not None:
-        yield from _category_warnings(name, column, figures)
-    else:
-        yield from _number_warnings(name, column, figures)
+    warnings = (_number_warnings if column.is_numeric else _category_warnings)(name, column, figures)
+    if column.expression is not None:
+        # Nobody has declared an inferred domain, so that values never seen are no mistake.
+        yield from (warning for warning in warnings if warning.kind not in _OF_DECLARED)
+        if column.domain is not None and figures.nulls and None not in column.domain:
+            yield _without_value(name, figures)
+        return
+    yield from warnings
     if column.domain is not None and figures.nulls and None not in column.domain:
         yield _warning(
             name, "null", figures.nulls, figures,
@@ -48,6 +53,16 @@ def column_warnings(name: str, column: Column, figures: ColumnFigures) -> Iterat
             "Declare NULL as a value of its own.",
             _toml(name, "null = true"),
         )  # fmt: skip
+
+
+def _without_value(name: str, figures: ColumnFigures) -> SchemaWarning:
+    return _warning(
+        name, "null", figures.nulls, figures,
+        f"{_of(figures.nulls, figures)} get no value: what it is computed from is NULL or undeclared there, "
+        "or it cannot be computed (a division by zero, a text that is no number): left out of every group.",
+        "Write COALESCE(..., a value) around it, or mend the columns that it is computed from.",
+        "",
+    )  # fmt: skip
 
 
 def unit_warnings(privacy: Privacy, figures: SourceFigures) -> Iterator[SchemaWarning]:
