@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpxplain.datasets import path as bundled
+from dpxplain.ledger.address import LEDGER_VARIABLE
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server.config import LEDGER_VARIABLE
 
 ROOT = Path(__file__).parent.parent
 PEOPLE = """[table]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
-from dpxplain.ledger import LEDGER_FILE, WORKSPACE
+from dpxplain.ledger import WORKSPACE
+from dpxplain.ledger.address import find_ledger
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import History, HistoryPage, history_pages
@@ -35,6 +37,8 @@ from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.sql.parse import parse
+
+LOG = logging.getLogger("dpxplain.session")
 
 SchemaSource = Schema | Mapping[str, Any] | str | Path
 
@@ -89,7 +93,10 @@ def connect(
     if source is None:
         source = _declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
-    ledger = open_ledger(folder / LEDGER_FILE)
+    address = find_ledger(workspace=workspace)
+    ledger = open_ledger(address.place, create=address.is_workspace)
+    if ledger.is_new:
+        LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
     return _open(
         source, declared, ledger, curator, trusted_code, insecure_seed, progress, cache=folder / "cache"
     )

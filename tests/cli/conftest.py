@@ -75,7 +75,7 @@ def _fill(folder: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with data and schema."""
-    for name in ("DPXPLAIN_DATA", "DPXPLAIN_SCHEMA", "DPXPLAIN_WORKSPACE"):
+    for name in ("DPXPLAIN_DATA", "DPXPLAIN_SCHEMA", "DPXPLAIN_WORKSPACE", "DPXPLAIN_LEDGER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     _fill(tmp_path)

@@ -163,9 +163,12 @@ def test_missing_ledger_is_not_made_by_looking_for_it(dpxplain, tmp_path):
     place = tmp_path / "nowhere" / "ledger.sqlite"
     code, _, err = dpxplain("audit", "verify", "--ledger", str(place))
     assert code == 2
-    assert "There is no ledger" in err
+    assert "does not exist" in err
+    code, _, err = dpxplain("token", "create", "ann", "--ledger", str(place))
+    assert (code, "--create" in err) == (2, True)
     assert not place.parent.exists()
-    assert dpxplain("token", "create", "ann", "--ledger", str(place))[0] == 0
+    code, _, err = dpxplain("token", "create", "ann", "--ledger", str(place), "--create")
+    assert (code, "is new" in err) == (0, True)
     assert place.exists()
 
 

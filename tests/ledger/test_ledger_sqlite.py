@@ -131,7 +131,7 @@ def test_lost_ledger_whose_journal_remains_is_refused(path):
 
 
 def test_folder_in_place_of_the_ledger_is_refused(tmp_path):
-    assert_refused(tmp_path, "cannot be opened for writing", "permissions")
+    assert_refused(tmp_path, "is a folder", "Name the file in it")
 
 
 def test_file_in_place_of_the_workspace_is_refused(tmp_path):

@@ -10,6 +10,7 @@ from dpxplain.cli import options as o
 from dpxplain.cli.admin_options import (
     Analyst,
     By,
+    Create,
     Dataset,
     Expires,
     LedgerPlace,
@@ -24,7 +25,6 @@ from dpxplain.cli.admin_options import (
 )
 from dpxplain.cli.screen import OUT, amount, note, show_json
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import DEFAULT_LEDGER
 
 token_app = typer.Typer(rich_markup_mode="rich")
 allow_app = typer.Typer(rich_markup_mode="rich")
@@ -54,7 +54,8 @@ def create_token(
     ] = None,
     rho: Annotated[float | None, typer.Option("--rho", help="How much, with --dataset.")] = None,
     by: By = None,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
+    create: Create = False,
     as_json: o.Json = False,
 ) -> None:
     """Make a token. Its text is shown once: pass it on in private.
@@ -66,7 +67,7 @@ def create_token(
     if (dataset is None) != (rho is None):
         raise BadRequest("--dataset and --rho go together.", remedy="Give both, or neither.")
     until, who = future_time(expires), acting_curator(by)
-    with ledger_at(place, new=True) as ledger:
+    with ledger_at(place, create=create) as ledger:
         if dataset is not None and rho is not None:
             # First, because it can be refused: then no token is made that allows nothing.
             ledger.grant(dataset, name, rho, reason="with the first token", by=who)
@@ -80,7 +81,7 @@ def create_token(
 
 
 @token_app.command("list")
-def list_tokens(place: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) -> None:
+def list_tokens(place: LedgerPlace = None, as_json: o.Json = False) -> None:
     """Every token ever made, without its text.
 
     \b
@@ -114,7 +115,7 @@ def revoke_token(
         ),
     ] = None,
     by: By = None,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """End a token, its browser sessions and the tokens made with it, at once and for good.
@@ -153,7 +154,7 @@ def set_allowance(
     rho: Annotated[float, typer.Option("--rho", help="What they may spend in all; 0 for nothing.")],
     expires: Expires = None,
     by: By = None,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Set what an analyst may spend on a data set, and until when.
@@ -177,7 +178,7 @@ def top_up(
         str | None, typer.Option("--analyst", metavar="NAME", help="Theirs; default: the data set's limit.")
     ] = None,
     by: By = None,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Add to a data set's limit, or to an analyst's allowance.
@@ -197,7 +198,7 @@ def forgive(
     analyst: Analyst,
     reason: Reason,
     by: By = None,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Let an analyst measure again whose charged requests failed too often. The charges stay.
@@ -212,7 +213,7 @@ def forgive(
 
 
 @allow_app.command("list")
-def list_allowances(dataset: Dataset, place: LedgerPlace = DEFAULT_LEDGER, as_json: o.Json = False) -> None:
+def list_allowances(dataset: Dataset, place: LedgerPlace = None, as_json: o.Json = False) -> None:
     """What a data set has left, who may spend how much of it, and what is shared.
 
     \b
@@ -230,7 +231,7 @@ def share_history(
     reason: Reason,
     stop: Annotated[bool, typer.Option("--stop", help="Take the share back.")] = False,
     by: By = None,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Let an analyst read what another asked, now and later, for free.
@@ -245,7 +246,7 @@ def share_history(
     _show_allowances(place, dataset, as_json)
 
 
-def _show_allowances(place: str, dataset: str, as_json: bool) -> None:
+def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
     """Prints a data set's budget, its analysts' allowances and its shares."""
     with ledger_at(place) as ledger:
         budget = ledger.budget(dataset)

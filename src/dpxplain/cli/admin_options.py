@@ -9,14 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from dpxplain.cli.screen import OUT
+from dpxplain.cli.screen import OUT, note
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -25,12 +24,16 @@ if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
 
 LedgerPlace = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--ledger", metavar="PLACE", help="A file, or postgresql://user:password@host/database.",
-        envvar="DPXPLAIN_LEDGER",
+        "--ledger", metavar="PLACE", envvar="DPXPLAIN_LEDGER", show_default=False,
+        help="A file, postgresql://user:password@host/database, or the server's configuration; default: that "
+        "of server.toml here, or .dpxplain.",
     ),
 ]  # fmt: skip
+Create = Annotated[
+    bool, typer.Option("--create", help="Begin a new, empty ledger if there is none.", show_default=False)
+]
 By = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", help="Who decides, for the audit log; default: your login."),
@@ -50,13 +53,16 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
 
 @contextmanager
-def ledger_at(place: str, *, new: bool = False) -> Iterator[SQLLedger]:
-    """The ledger at a path or URL; a missing file is created only if `new`."""
+def ledger_at(
+    place: str | None, *, workspace: str | None = None, create: bool = False
+) -> Iterator[SQLLedger]:
+    """The ledger that `--ledger` names or the common rule finds; a missing one is begun only if `create`."""
+    from dpxplain.ledger.address import find_ledger
     from dpxplain.ledger.ledger import open_ledger
 
-    if not new and "://" not in place and not Path(place).exists():
-        raise BadRequest(f"There is no ledger {place!r}.", remedy="Name it with --ledger PLACE.")
-    ledger = open_ledger(place)
+    ledger = open_ledger(find_ledger(place, workspace=workspace).place, create=create)
+    if ledger.is_new:
+        note(f"{ledger.name} is new: nothing was spent in it before.")
     try:
         yield ledger
     finally:

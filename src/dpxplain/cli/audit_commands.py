@@ -19,7 +19,6 @@ from dpxplain.cli.admin_options import (
     show_help,
 )
 from dpxplain.cli.screen import OUT, note, show_json, warn
-from dpxplain.ledger import DEFAULT_LEDGER
 from dpxplain.ledger.protocol import AuditReport
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def audit_root(context: typer.Context) -> None:
 def show_audit(
     after: Annotated[int, typer.Option("--after", metavar="ID", help="Only what follows this record.")] = 0,
     limit: Annotated[int, typer.Option("--limit", help="At most so many records.")] = 500,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Every change of the ledger, oldest first.
@@ -83,7 +82,7 @@ def verify_audit(
         typer.Option("--anchor", metavar="FILE", help="Of audit anchor; the log must go on from it."),
     ] = None,
     key: Key = _DEFAULT_KEY,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Recompute the log's chain of hashes and hold the whole ledger against it. Exit code 2 if it is broken.
@@ -119,7 +118,7 @@ def anchor_audit(
         Path, typer.Argument(metavar="FILE", help="Where the anchor is written; keep it elsewhere.")
     ],
     key: Key = _DEFAULT_KEY,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Write a signed note of where the log stands, to hold it against later. Exit code 2 if it is broken.

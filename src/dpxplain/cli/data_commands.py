@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -21,7 +21,6 @@ from dpxplain.cli.exits import BAD_REQUEST
 from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
 from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest, SourceError
-from dpxplain.ledger import LEDGER_FILE
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
@@ -39,7 +38,8 @@ LedgerOption = Annotated[
     str | None,
     typer.Option(
         "--ledger", metavar="PLACE", envvar="DPXPLAIN_LEDGER",
-        help="A file, or postgresql://user:password@host/database; default: the workspace's.",
+        help="A file, postgresql://user:password@host/database, or the server's configuration; default: the "
+        "workspace's.",
     ),
 ]  # fmt: skip
 VersionName = Annotated[
@@ -97,7 +97,7 @@ def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -
     Example:
       [cyan]dpxplain data status --schema people.toml[/cyan]
     """
-    with _opened(place, ledger) as opened:
+    with _opened(place, ledger, read_only=True) as opened:
         report = _report(place, opened)
         charges = _charges(opened, report)
     if as_json:
@@ -151,13 +151,21 @@ data_app.command("accept")(o.flat(accept))
 
 
 @contextmanager
-def _opened(place: Place, ledger: str | None) -> Iterator[SQLLedger]:
+def _opened(place: Place, ledger: str | None, *, read_only: bool = False) -> Iterator[SQLLedger]:
+    """The ledger; where a workspace was never used, an empty one for `read_only`."""
+    from dpxplain.cli.read_only import open_workspace_ledger
+    from dpxplain.ledger.address import find_ledger
+
     if place.server is not None:
         raise BadRequest(
             "The data of a server are looked at where they lie.",
             remedy="Run it there, with --schema FILE.toml and --ledger PLACE.",
         )
-    with ledger_at(ledger or str(Path(place.workspace) / LEDGER_FILE)) as opened:
+    if read_only and find_ledger(ledger, workspace=place.workspace).is_unused:
+        with closing(open_workspace_ledger(place.declared, place.workspace).ledger) as unused:
+            yield unused
+        return
+    with ledger_at(ledger, workspace=place.workspace) as opened:
         yield opened
 
 

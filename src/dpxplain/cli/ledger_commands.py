@@ -1,4 +1,4 @@
-"""`dpxplain ledger`: backups of the ledger and the way back."""
+"""`dpxplain ledger`: begin one, back it up and restore it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dpxplain.cli import options as o
 from dpxplain.cli.admin_options import By, LedgerPlace, acting_curator, json_fields, ledger_at, show_help
 from dpxplain.cli.screen import OUT, note, show_json, warn
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import DEFAULT_LEDGER
 
 ledger_app = typer.Typer(rich_markup_mode="rich")
 
@@ -21,14 +20,33 @@ BROKEN = 2
 
 @ledger_app.callback(invoke_without_command=True)
 def ledger_root(context: typer.Context) -> None:
-    """The ledger itself: back it up and restore it."""
+    """The ledger itself: begin one, back it up and restore it."""
     show_help(context)
+
+
+@ledger_app.command("create")
+def create_ledger(place: LedgerPlace = None, as_json: o.Json = False) -> None:
+    """Begin a new, empty ledger; refused where there is one.
+
+    \b
+    Example:
+      [cyan]dpxplain ledger create --ledger postgresql://user@host/database[/cyan]
+    """
+    with ledger_at(place, create=True) as ledger:
+        if not ledger.is_new:
+            raise BadRequest(
+                f"{ledger.name} exists, with {ledger.head()[0]:,} records.",
+                remedy="Use it as it is, or name another place with --ledger.",
+            )
+        name = ledger.name
+    if as_json:
+        show_json({"kind": "ledger", "created": name})
 
 
 @ledger_app.command("backup")
 def back_up(
     file: Annotated[Path, typer.Argument(metavar="DEST", help="A new file, or a folder for a dated one.")],
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Copy the ledger to a new file, of a running server too, and verify the copy.
@@ -61,7 +79,7 @@ def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Also if the ledger holds records: they are lost.")
     ] = False,
-    place: LedgerPlace = DEFAULT_LEDGER,
+    place: LedgerPlace = None,
     by: By = None,
     as_json: o.Json = False,
 ) -> None:
@@ -74,7 +92,7 @@ def restore(
     Example:
       [cyan]dpxplain ledger restore /var/backups/dpxplain/ledger-20301231T020000Z.sqlite --replace[/cyan]
     """
-    with ledger_at(place, new=True) as ledger:
+    with ledger_at(place, create=True) as ledger:
         records = ledger.anchor().records
         if records and not replace:
             raise BadRequest(

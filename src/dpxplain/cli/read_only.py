@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import LEDGER_FILE
+from dpxplain.ledger.address import find_ledger
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import HistoryPage, history_pages
@@ -37,8 +37,9 @@ class WorkspaceLedger:
 
 
 def open_workspace_ledger(schema: Schema, workspace: str | Path) -> WorkspaceLedger:
-    """The ledger in the workspace, with the data set entered if it is new there."""
-    ledger = open_ledger(Path(workspace) / LEDGER_FILE)
+    """The workspace's ledger, with the data set entered if it is new there; none is created to be read."""
+    address = find_ledger(workspace=workspace)
+    ledger = open_ledger(None if address.is_unused else address.place, create=False)
     try:
         ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
     except BaseException:

@@ -7,6 +7,7 @@ stderr has one JSON object per line, told apart by its "kind".
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import shlex
@@ -120,6 +121,24 @@ def note(text: str) -> None:
         emit("note", message=text)
     else:
         ERR.print(text, style="dim")
+
+
+class _Notes(logging.Handler):
+    """Log records as notes of the command that runs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+@contextmanager
+def noting(name: str) -> Iterator[None]:
+    """Prints what the library logs under `name` as notes while the block runs."""
+    handler, logger = _Notes(), logging.getLogger(name)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def warn(text: str) -> None:

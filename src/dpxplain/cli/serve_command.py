@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.screen import ERR, emit, note
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import LEDGER_FILE, WORKSPACE
+from dpxplain.ledger import WORKSPACE
+from dpxplain.ledger.address import find_ledger
+
+if TYPE_CHECKING:
+    from dpxplain.server.run import Opening
 
 
 def serve(
@@ -43,6 +48,15 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="For one user; 0 takes a free one.")
     ] = 8765,
+    create: Annotated[
+        bool,
+        typer.Option(
+            "--create",
+            show_default=False,
+            help="Begin a new, empty ledger if there is none; needed where the configuration or "
+            "DPXPLAIN_LEDGER names one.",
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
     as_json: o.Json = False,
 ) -> None:
@@ -73,14 +87,28 @@ def serve(
         settings, ledger = Config.load(config), None
     elif example is not None:
         settings = example_config(example, host=host, port=port)
-        ledger = None if workspace is None else workspace / LEDGER_FILE
+        ledger = None if workspace is None else find_ledger(workspace=workspace)
     else:
         assert schema is not None
         settings = single_user_config(schema, host=host, port=port)
-        ledger = (workspace or Path(WORKSPACE)) / LEDGER_FILE
+        ledger = find_ledger(workspace=workspace)
     gc.set_threshold(700, 10, 10)  # Python's own setting: unlike other commands, a server runs long
-    run(settings, ledger=ledger, announce=_announce_as_json if as_json else _announce)
+    run(
+        settings,
+        ledger=ledger,
+        create=create,
+        report=_report_as_json if as_json else _report,
+        announce=_announce_as_json if as_json else _announce,
+    )
     note("The server has ended.")
+
+
+def _report(opening: Opening) -> None:
+    note(str(opening))
+
+
+def _report_as_json(opening: Opening) -> None:
+    emit("opened", **asdict(opening))
 
 
 def _announce(address: str) -> None:

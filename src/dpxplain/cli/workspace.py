@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dpxplain.cli import options as o
 from dpxplain.cli.options import DEFAULT_SCHEMA
-from dpxplain.cli.screen import Progress
+from dpxplain.cli.screen import Progress, noting
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
@@ -112,7 +112,7 @@ class Place:
             raise SchemaError(
                 "No data were given.", remedy="Pass --data PATH, or set table.source in the schema."
             )
-        with progress.running(f"Opening {self.declared.table.name}"):
+        with noting("dpxplain.session"), progress.running(f"Opening {self.declared.table.name}"):
             session = connect(
                 source, self.declared, workspace=self.workspace, curator=curator, progress=progress
             )

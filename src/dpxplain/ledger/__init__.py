@@ -6,3 +6,4 @@ The default place of the file is the same for the library, the commands and the 
 WORKSPACE = ".dpxplain"  # of the current folder; for a server, of its configuration's folder
 LEDGER_FILE = "ledger.sqlite"
 DEFAULT_LEDGER = f"{WORKSPACE}/{LEDGER_FILE}"
+CONFIGURATION = "server.toml"  # of a server, where it is found without being named

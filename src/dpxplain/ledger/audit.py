@@ -135,6 +135,12 @@ def _insertion(table: sa.Table) -> sa.Executable:
     return sa.insert(table).returning(primary_key(table))
 
 
+def head(connection: sa.Connection) -> tuple[int, str]:
+    """The number and the hash of the log's last record."""
+    last = connection.execute(_LAST).one_or_none()
+    return (0, GENESIS) if last is None else (last.id, last.hash)
+
+
 def append(
     connection: sa.Connection,
     actor: str,

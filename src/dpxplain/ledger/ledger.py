@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -15,6 +14,7 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account
+from dpxplain.ledger.address import database_address
 from dpxplain.ledger.anchor import Anchor
 from dpxplain.ledger.backup import restore_backup, write_backup
 from dpxplain.ledger.browser_sessions import BrowserSessions
@@ -42,7 +42,6 @@ from dpxplain.ledger.validation import check_name, check_reason, utc_text
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.schema import Privacy
 
-_POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://")
 _DECLARED = "protection declared"
 _LATEST_DECLARATION = (
     sa.select(LOG.c.details)
@@ -52,8 +51,10 @@ _LATEST_DECLARATION = (
 )
 
 
-def open_ledger(place: str | Path | None) -> SQLLedger:
-    """The ledger at a path (SQLite, made if missing), in memory (None), or at a `postgresql://` address.
+def open_ledger(place: str | Path | None, *, create: bool = True) -> SQLLedger:
+    """The ledger at a path (SQLite), in memory (None), or at a `postgresql://` address.
+
+    With `create` it is begun if it is missing; otherwise refused.
 
     >>> from dpxplain.model.charge import Charge, Request
     >>> ledger = open_ledger(None)
@@ -64,11 +65,14 @@ def open_ledger(place: str | Path | None) -> SQLLedger:
     ('{"count": 48839}', 0.75)
     >>> ledger.close()
     """
-    if isinstance(place, str) and _POSTGRES.match(place):
-        from dpxplain.ledger.postgres import PostgresStore  # psycopg is an optional dependency
+    if place is None:
+        return SQLLedger(SQLiteStore(None))
+    database = database_address(place)
+    if database is None:
+        return SQLLedger(SQLiteStore(Path(place), create=create))
+    from dpxplain.ledger.postgres import PostgresStore  # psycopg is an optional dependency
 
-        return SQLLedger(PostgresStore(_POSTGRES.sub("postgresql://", place, count=1)))
-    return SQLLedger(SQLiteStore(None if place is None else Path(place)))
+    return SQLLedger(PostgresStore(database, create=create))
 
 
 class SQLLedger(Account):
@@ -90,6 +94,16 @@ class SQLLedger(Account):
     def observe(self, observer: Observer) -> None:
         """Tell it from now on how every transaction ended."""
         self._store.observer = observer
+
+    @property
+    def name(self) -> str:
+        """A sentence's beginning that names the file or database, without a password."""
+        return self._store.name
+
+    @property
+    def is_new(self) -> bool:
+        """Whether opening it has created it."""
+        return self._store.is_new
 
     def close(self) -> None:
         self._store.close()
@@ -207,6 +221,11 @@ class SQLLedger(Account):
             report = audit.verify(connection, head)
             differences = [] if anchor is None else anchor.differences(connection)
         return replace(report, problems=differences + report.problems)
+
+    def head(self) -> tuple[int, str]:
+        """How many records the audit log has, and the hash of its last one."""
+        with self._store.single_read() as connection:
+            return audit.head(connection)
 
     def anchor(self) -> Anchor:
         """Where the log stands now, to be kept elsewhere."""

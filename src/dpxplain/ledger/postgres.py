@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import LedgerUnavailable, SourceError
+from dpxplain.ledger.address import missing_ledger
 from dpxplain.ledger.migrations import VERSION, migrate
 from dpxplain.ledger.store import BUSY_SECONDS, Store, busy
 from dpxplain.ledger.tables import create_all
@@ -63,7 +64,7 @@ _PASSING = sa.select(_TURNSTILE.c.id).with_for_update()
 class PostgresStore(Store):
     """Transactions on the database at a `postgresql://user:password@host/database` address."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, create: bool = True) -> None:
         parameters = _parameters(address)
         # Made by hand from what may be shown: an address may carry a password in several places.
         host, database = parameters.get("host") or "localhost", parameters.get("dbname") or ""
@@ -82,7 +83,7 @@ class PostgresStore(Store):
         )
         self._single_reads = engine.execution_options(isolation_level="AUTOCOMMIT")
         try:
-            self._prepare()
+            self._prepare(create)
         except BaseException:
             self.close()
             raise
@@ -153,8 +154,8 @@ class PostgresStore(Store):
             remedy="Check the address, the user and the password, and that the server runs.",
         )
 
-    def _prepare(self) -> None:
-        """Make the tables if they are missing; refuse a database that cannot keep our promises."""
+    def _prepare(self, create: bool) -> None:
+        """Create missing tables if that is wanted; refuse a database that cannot keep our promises."""
         with self.updating() as connection:
             if connection.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
                 raise SourceError(
@@ -166,9 +167,12 @@ class PostgresStore(Store):
                     remedy="Set fsync = on in postgresql.conf.",
                 )
             if not _exists(connection):
+                if not create:
+                    raise missing_ledger(self.name)
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                 if not _exists(connection):  # unless another process was faster
                     _create(connection)
+                    self.is_new = True
             if not connection.exec_driver_sql(_MAY_WRITE).scalar_one():
                 raise _no_rights(self.name)
         migrate(self)

@@ -20,7 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from dpxplain.errors import LedgerUnavailable, SourceError
-from dpxplain.ledger import store
+from dpxplain.ledger import LEDGER_FILE, store
+from dpxplain.ledger.address import journal_of, missing_ledger
 from dpxplain.ledger.migrations import VERSION, check_version, migrate
 from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.store import Store, busy
@@ -30,24 +31,26 @@ APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's 
 
 
 class SQLiteStore(Store):
-    """Transactions on the file at `path`, made if missing; None keeps the ledger in this process's memory."""
+    """Transactions on the file at `path`; None keeps the ledger in this process's memory."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, create: bool = True) -> None:
         # One connection and one lock: threads queue here instead of polling SQLite's file lock, and a ledger
         # in memory is the same code. Every transaction is short, so nobody waits long.
         self._lock = threading.Lock()
         self._path = None if path is None else path.absolute()
         self._file = None if path is None else f"{path.absolute().as_uri()}?mode=rw"
         self.name = "The ledger in memory" if path is None else f"The ledger {str(path)!r}"
+        is_new = path is None
         with self.errors_explained():
             if path is None or self._file is None:
                 engine = _engine("file::memory:")
                 _create(engine)
             else:
-                _create_file(path.absolute())
+                is_new = _find_or_create(path.absolute(), self.name, create)
                 engine = _engine(self._file)
         super().__init__(self.name, engine)
         self._opened_file = None if path is None else _identity(path)
+        self.is_new = is_new
         if path is not None:
             try:
                 self._verify(path.absolute())
@@ -206,21 +209,33 @@ def _create(engine: sa.Engine) -> None:
         connection.commit()
 
 
-def _create_file(path: Path) -> None:
-    """Make a new ledger whole and then give it its name, in one step.
-
-    So a crash leaves no half-made ledger, an empty file is never taken for a new one, and of two processes
-    that start together one makes the ledger and both use it.
-    """
-    journal = path.with_name(f"{path.name}-wal")
+def _find_or_create(path: Path, name: str, create: bool) -> bool:
+    """Whether the ledger was created just now; refused if it is missing and shall not be."""
+    journal = journal_of(path)
     # The journal is looked for first: another process may be making both at this moment.
     if journal.exists() and not path.exists():
         raise SourceError(
             f"The ledger {str(path)!r} is gone, but its journal {journal.name!r} is still there.",
             remedy="Restore the ledger from a backup; a new one would forget what was spent.",
         )
+    if path.is_dir():
+        raise SourceError(
+            f"{name} is a folder.", remedy=f"Name the file in it, such as {str(path / LEDGER_FILE)!r}."
+        )
     if path.exists():
-        return
+        return False
+    if not create:
+        raise missing_ledger(name)
+    _create_file(path)
+    return True
+
+
+def _create_file(path: Path) -> None:
+    """Make a new ledger whole and then give it its name, in one step.
+
+    So a crash leaves no half-made ledger, an empty file is never taken for a new one, and of two processes
+    that start together one makes the ledger and both use it.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".new-ledger-", dir=path.parent) as folder:
         draft = Path(folder, path.name)

@@ -37,6 +37,7 @@ class Store(ABC):
 
     def __init__(self, name: str, engine: sa.Engine) -> None:
         self.name = name
+        self.is_new = False
         self._engine = engine
         self._process = os.getpid()
         self._closing = weakref.finalize(self, _dispose, engine, self._process)

@@ -27,7 +27,10 @@ Send `Authorization: Bearer TOKEN`. Every error has one shape: code, message, re
 
 def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
     """Open the data at once; at shutdown close it, and the ledger unless it was passed in."""
-    opened = open_ledger(config.ledger_place) if ledger is None else ledger
+    opened = ledger
+    if opened is None:
+        address = config.ledger_address
+        opened = open_ledger(address.place, create=address.is_workspace)
     try:
         server = Server(config, opened)
     except BaseException:

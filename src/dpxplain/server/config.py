@@ -16,11 +16,18 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from dpxplain.errors import SchemaError
-from dpxplain.ledger import DEFAULT_LEDGER, LEDGER_FILE
+from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.ledger import DEFAULT_LEDGER
+from dpxplain.ledger.address import (
+    LEDGER_VARIABLE,
+    LedgerAddress,
+    configured_ledger,
+    database_address,
+    find_ledger,
+    refuse_forgotten_ledger,
+)
 from dpxplain.model.spelling import unknown_key
 
-LEDGER_VARIABLE = "DPXPLAIN_LEDGER"
 DEFAULT_PORT = 8765
 
 
@@ -64,6 +71,10 @@ class Serving(_Strict):
     def _no_password(cls, value: str) -> str:
         if "://" in value and urlsplit(value).password is not None:
             raise ValueError(f"a password does not belong in this file; set {LEDGER_VARIABLE} instead")
+        try:
+            database_address(value)
+        except BadRequest as refusal:
+            raise ValueError(f"{refusal.problem} {refusal.remedy}".rstrip(".")) from None
         return value
 
     @model_validator(mode="after")
@@ -157,6 +168,7 @@ class Config(_Strict):
     limits: Limits = Limits()
     oidc: Oidc | None = None
     single_user: bool = Field(default=False, exclude=True)  # by `serve --example` only, never from a file
+    folder: Path = Field(default=Path(), exclude=True)  # of the file
 
     @classmethod
     def load(cls, source: str | Path | Mapping[str, Any]) -> Config:
@@ -178,14 +190,19 @@ class Config(_Strict):
             raise SchemaError(
                 f"{file} is not valid TOML: {error}.", remedy="Mend the file at that place."
             ) from None
-        if "single_user" in raw:
-            raise SchemaError(f"In {file}: single_user: is not a known key.", remedy="Leave it out.")
+        for key in raw.keys() & {"single_user", "folder"}:
+            raise SchemaError(f"In {file}: {key}: is not a known key.", remedy="Leave it out.")
         return _checked(raw, str(file), file.parent)
 
     @property
     def ledger_place(self) -> str:
         """A path or a postgresql:// URL. May hold a password, so it is never shown."""
-        return os.environ.get(LEDGER_VARIABLE) or self.server.ledger
+        return self.ledger_address.place
+
+    @property
+    def ledger_address(self) -> LedgerAddress:
+        """Where the ledger is, by the rule of every command."""
+        return find_ledger(configured=configured_ledger(self.server.ledger, self.folder))
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -221,19 +238,9 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
         # Only keys and rules: what the file holds at a wrong place could be a secret.
         rules = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
         raise SchemaError(f"In {where}: {rules}.", remedy="Mend these keys of the configuration.") from None
-    _refuse_forgotten_ledger(config.server, folder)
-    return config.model_copy(update={"server": _anchored(config.server, folder)})
-
-
-def _refuse_forgotten_ledger(server: Serving, folder: Path) -> None:
-    """Refuses to begin a new ledger beside one of an earlier version: budgets would begin anew."""
-    is_default = "ledger" not in server.model_fields_set and not os.environ.get(LEDGER_VARIABLE)
-    if is_default and (folder / LEDGER_FILE).exists() and not (folder / DEFAULT_LEDGER).exists():
-        raise SchemaError(
-            f"There is a {LEDGER_FILE} beside the configuration, where earlier versions kept the ledger; "
-            f"now it is {DEFAULT_LEDGER}, as for every command.",
-            remedy=f'Write ledger = "{LEDGER_FILE}" under [server] to go on with it, or move it there.',
-        )
+    if "ledger" not in config.server.model_fields_set and not os.environ.get(LEDGER_VARIABLE):
+        refuse_forgotten_ledger(folder)
+    return config.model_copy(update={"server": _anchored(config.server, folder), "folder": folder})
 
 
 def _anchored(server: Serving, folder: Path) -> Serving:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -16,10 +17,14 @@ from fastapi import FastAPI
 
 from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SourceError
-from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.address import LedgerAddress
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.server.app import create_app
 from dpxplain.server.config import Config, Serving, is_loopback
+from dpxplain.server.context import Server
+from dpxplain.server.tls_files import check_tls_files
 
+LOG = logging.getLogger("dpxplain.server")
 GRACE_SECONDS = 15
 
 
@@ -37,14 +42,51 @@ def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) 
     return Config(server=Serving(host=host, port=port, datasets=(schema,)), single_user=True)
 
 
+@dataclass(frozen=True)
+class Opening:
+    """What a server has opened, which it says before its address."""
+
+    ledger: str
+    is_new: bool
+    records: int
+    head: str
+    datasets: tuple[str, ...]
+
+    @classmethod
+    def of(cls, server: Server) -> Opening:
+        ledger = server.ledger
+        names = tuple(dataset.name for dataset in server.datasets.all)
+        return cls(ledger.name, ledger.is_new, *ledger.head(), names)
+
+    def __str__(self) -> str:
+        age = "is new" if self.is_new else "is open"
+        return (
+            f"{self.ledger} {age}: {self.records:,} records, head {self.head}. "
+            f"Data sets: {', '.join(self.datasets)}."
+        )
+
+
 def run(
-    config: Config, *, ledger: Path | None = None, announce: Callable[[str], None] = lambda _url: None
+    config: Config,
+    *,
+    ledger: LedgerAddress | None = None,
+    create: bool = False,
+    report: Callable[[Opening], None] = lambda _opening: None,
+    announce: Callable[[str], None] = lambda _url: None,
 ) -> None:
-    """Serve until interrupted. A single-user server keeps its ledger at `ledger`, or in memory."""
-    opened = open_ledger(ledger if config.single_user else config.ledger_place)
+    """Serve until interrupted. A single-user server keeps its ledger at `ledger`, or in memory.
+
+    A ledger that is missing is begun with `create`, or if it is the default one of its folder.
+    """
+    check_tls_files(config.server)
+    address_of_ledger = ledger if config.single_user else config.ledger_address
+    opened = _open_ledger(address_of_ledger, create)
     try:
         app = create_app(config, opened)
         with listening(config.server) as listener:
+            opening = Opening.of(app.state.server)
+            LOG.info("%s", opening)
+            report(opening)
             key = f"?key={app.state.server.authenticator.key}" if config.single_user else ""
             announce(address(config.server, listener.getsockname()[1]) + key)
             uvicorn_of(config, app).run(sockets=[listener])
@@ -52,9 +94,15 @@ def run(
         opened.close()
     if app.state.server.is_running:
         # A task did not stop. The ledger is closed, so it can neither charge nor store anything.
-        logging.getLogger("dpxplain.server").warning("some work did not stop in time")
+        LOG.warning("some work did not stop in time")
         logging.shutdown()
         os._exit(0)
+
+
+def _open_ledger(address: LedgerAddress | None, create: bool) -> SQLLedger:
+    if address is None:
+        return open_ledger(None, create=True)
+    return open_ledger(address.place, create=create or address.is_workspace)
 
 
 def address(serving: Serving, port: int) -> str:

@@ -1,0 +1,255 @@
+"""Every command, the library and the server find the same ledger, and none is begun by mistake."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import dpxplain as dpx
+from dpxplain.cli.command_line import app
+from dpxplain.errors import BadRequest, SourceError
+from dpxplain.ledger.address import find_ledger
+from dpxplain.ledger.ledger import open_ledger
+from dpxplain.model.charge import Charge, Request
+from dpxplain.server.app import create_app
+from dpxplain.server.config import Config
+
+BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
+SOURCE = Path(dpx.__file__).parent
+WHY = ("--reason", "study")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "query": (BY_SEX, "--rho", "0.1"),
+    "why": ("Male", "Female"),
+    "prepare": ("--rho", "0.1"),
+    "explain": ("Male", "Female", "--rho", "0.1"),
+    "preview": (BY_SEX, "--rho", "0.1"),
+    "compute": ("a / b",),
+    "ratio": ("Male", "Female"),
+    "quality": ("--rho", "0.1"),
+    "budget": (),
+    "history": (),
+    "serve": ("--schema", "dpxplain.toml", "--port", "0"),
+    "data status": (),
+    "data accept": (),
+    "token create": ("ann",),
+    "token list": (),
+    "token revoke": ("0123456789ab",),
+    "allow set": ("people", "ann", "--rho", "1", *WHY),
+    "allow top-up": ("people", "--rho", "1", *WHY),
+    "allow forgive": ("people", "ann", *WHY),
+    "allow list": ("people",),
+    "allow share": ("people", "ann", "ben", *WHY),
+    "ledger create": (),
+    "ledger backup": ("copy.sqlite",),
+    "ledger restore": ("copy.sqlite",),
+    "audit show": (),
+    "audit verify": (),
+    "audit anchor": ("people.anchor", "--key", "anchor.key"),
+}
+
+CONFIGURATION = '[server]\ndatasets = "dpxplain.toml"\n'
+
+
+@pytest.fixture(autouse=True)
+def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DPXPLAIN_LEDGER", raising=False)
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _commands(inner, (*path, name))
+    if path and not hasattr(command, "commands"):
+        yield " ".join(path), {option for parameter in command.params for option in parameter.opts}
+
+
+def test_every_command_that_opens_a_ledger_is_tested_here() -> None:
+    opening = {name for name, options in _commands(get_command(app)) if options & {"--ledger", "--workspace"}}
+    assert opening == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_an_unknown_scheme_without_repeating_the_address(
+    dpxplain: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("DPXPLAIN_LEDGER", "postgressql://carol:s3cret@db.example.org/budgets")
+    before = sorted(folder.iterdir())
+    outcome = dpxplain(*command.split(), *COMMANDS[command])
+    assert outcome.code == 2
+    assert "postgressql:// is not an address" in outcome.err
+    assert "Did you mean postgresql://?" in outcome.err
+    for secret in ("carol", "s3cret", "example", "budgets"):
+        assert secret not in outcome.out + outcome.err
+    assert [path for path in sorted(folder.iterdir()) if path.name != "anchor.key"] == before
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_begins_a_ledger_that_is_named_and_missing(
+    dpxplain: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    if command in ("ledger create", "ledger restore"):
+        pytest.skip("These are the ways to begin one.")
+    monkeypatch.setenv("DPXPLAIN_LEDGER", str(folder / "mistyped" / "ledger.sqlite"))
+    outcome = dpxplain(*command.split(), *COMMANDS[command])
+    assert (outcome.code, "does not exist" in outcome.err, "--create" in outcome.err) == (2, True, True)
+    assert not (folder / "mistyped").exists()
+    assert not (folder / ".dpxplain").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "problem", "remedy"),
+    [
+        ("mysql://ann:s3cret@host/db", "mysql:// is not", "path of a file"),
+        ("sqlite:///s3cret.sqlite", "sqlite:// is not", "leave out sqlite://"),
+        ("postgressql://ann:s3cret@host/db", "postgressql:// is not", "Did you mean postgresql://"),
+        ("postgresql+psycopg2://ann:s3cret@host/db", r"postgresql\+psycopg2:// is", "Did you mean"),
+        ("postgresql:/ann:s3cret@host/db", "one slash", "postgresql://"),
+        ("'postgresql://ann:s3cret@host/db'", "stands where a folder|looks like|one slash", "postgresql://"),
+        ("ann:s3cret@host/db", "looks like", "postgresql://"),
+        ("host=h dbname=d password=s3cret", "looks like", "postgresql://"),
+        ("https://ann:s3cret@host/db", "https:// is not", "path of a file"),
+    ],
+)
+def test_what_is_no_ledgers_address_is_refused_by_its_scheme_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, problem: str, remedy: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    attempts = [
+        lambda: open_ledger(place),
+        lambda: open_ledger(Path(place)),
+        lambda: find_ledger(workspace=place),
+        lambda: Config.load({"server": {"datasets": "d", "ledger": place}}),
+    ]
+    for attempt in attempts:
+        with pytest.raises(BadRequest) as refusal:
+            attempt()
+        assert "s3cret" not in str(refusal.value)
+    with pytest.raises(BadRequest, match=problem) as refusal:
+        open_ledger(place)
+    assert remedy in refusal.value.remedy
+    assert list(tmp_path.iterdir()) == []
+
+
+def _ledger(place: str) -> str:
+    """A ledger in which 0.25 was spent and that knows one token; returns its head."""
+    with closing(open_ledger(place)) as ledger:
+        ledger.open_dataset("people", 5.0, 1e-6)
+        entry = ledger.reserve("people", Charge("query", "k", Request("SELECT 1"), 0.25))
+        ledger.release(entry.id, "{}")
+        ledger.grant("people", "ann", 1.0, reason="study", by="carol")
+        return ledger.head()[1]
+
+
+def _heads(dpxplain: Any, *ledger: str) -> set[str]:
+    """The heads of all ledgers that commands, library and server find."""
+    verified = dpxplain("audit", "verify", "--json", *ledger).json["head"]
+    assert dpxplain("audit", "show", "--json", *ledger).json["records"][-1]["hash"] == verified
+    assert dpxplain("allow", "list", "people", "--json", *ledger).json["rho"]["spent"] == 0.25
+    assert dpxplain("data", "status", "--json", *ledger).json["kind"] == "data-status"
+    assert dpxplain("token", "list", "--json", *ledger).json["tokens"] == []
+    heads = {verified}
+    if not ledger:
+        assert dpxplain("budget", "--json").json["rho"]["spent"] == 0.25
+        assert len(dpxplain("history", "--json").json["entries"]) == 2
+        with closing(open_ledger(find_ledger().place, create=False)) as opened:
+            heads.add(opened.head()[1])
+        with dpx.connect("people.csv", "dpxplain.toml") as session:
+            assert session.budget.spent == 0.25
+    return heads
+
+
+@pytest.mark.parametrize("way", ["option", "variable", "configuration", "default", "postgres"])
+def test_all_find_the_same_ledger(
+    dpxplain: Any,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    place = str(folder / "elsewhere" / "budgets.sqlite")
+    configuration = CONFIGURATION
+    if way == "default":
+        place = ".dpxplain/ledger.sqlite"
+    elif way == "postgres":
+        place = request.getfixturevalue("postgres_address")
+    if way in ("variable", "postgres"):
+        monkeypatch.setenv("DPXPLAIN_LEDGER", place)
+    if way == "configuration":
+        configuration += 'ledger = "elsewhere/budgets.sqlite"\n'
+    (folder / "server.toml").write_text(configuration)
+    head = _ledger(place)
+    if way == "configuration":
+        monkeypatch.chdir("/")
+        elsewhere = dpxplain("audit", "verify", "--json", "--ledger", f"{folder}/server.toml")
+        assert elsewhere.json["head"] == head
+        monkeypatch.chdir(folder)
+    if way != "option":
+        with closing(open_ledger(Config.load(folder / "server.toml").ledger_place, create=False)) as ledger:
+            assert ledger.head()[1] == head
+    assert _heads(dpxplain, *(["--ledger", place] if way == "option" else [])) == {head}
+
+
+def test_a_file_of_another_program_named_server_toml_is_not_minded(folder: Path, dpxplain: Any) -> None:
+    for text in ("[server]\nport = 1\n", "not TOML", "server = 3\n"):
+        (folder / "server.toml").write_text(text)
+        assert dpxplain("budget").code == 0
+    outcome = dpxplain("audit", "show", "--ledger", "server.toml")
+    assert (outcome.code, "not a server's configuration" in outcome.err) == (2, True)
+
+
+def test_a_workspace_begins_with_its_first_charge_and_says_so(
+    folder: Path, dpxplain: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert dpxplain("budget", "--json").json["rho"]["spent"] == 0
+    assert dpxplain("history", "--json").json["entries"] == []
+    assert dpxplain("preview", BY_SEX, "--rho", "0.1").code == 0
+    assert not (folder / ".dpxplain").exists(), "reading begins no ledger"
+    first, second = (dpxplain("query", BY_SEX, "--rho", rho, "--json") for rho in ("0.1", "0.2"))
+    notes = [json.loads(line) for line in first.err.splitlines()]
+    assert [line["message"] for line in notes if "is new" in line.get("message", "")] == [
+        "The ledger '.dpxplain/ledger.sqlite' is new: nothing was spent in it before."
+    ]
+    assert "is new" not in second.err
+    caplog.clear()
+    with caplog.at_level(logging.WARNING), dpx.connect("people.csv", "dpxplain.toml", workspace="other"):
+        assert "The ledger 'other/ledger.sqlite' is new" in caplog.text
+
+
+def test_an_application_of_ones_own_begins_the_default_ledger_only(folder: Path) -> None:
+    (folder / "server.toml").write_text(CONFIGURATION + 'ledger = "named.sqlite"\n')
+    with pytest.raises(SourceError, match=r"named\.sqlite' does not exist"):
+        create_app(Config.load(folder / "server.toml"))
+    assert not (folder / "named.sqlite").exists()
+
+
+def test_a_database_is_made_a_ledger_only_by_saying_so(
+    dpxplain: Any, monkeypatch: pytest.MonkeyPatch, postgres_address: str
+) -> None:
+    monkeypatch.setenv("DPXPLAIN_LEDGER", postgres_address)
+    refused = dpxplain("token", "create", "ann")
+    assert (refused.code, "does not exist" in refused.err) == (2, True)
+    with pytest.raises(SourceError, match="does not exist"):
+        open_ledger(postgres_address, create=False)
+    made = dpxplain("token", "create", "ann", "--create")
+    assert (made.code, "is new" in made.err) == (0, True)
+    assert dpxplain("token", "create", "ben").code == 0
+    again = dpxplain("ledger", "create")
+    assert (again.code, "exists, with 2 records" in again.err) == (2, True)
+
+
+def test_every_place_that_opens_a_ledger_says_whether_it_may_begin() -> None:
+    silent = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "open_ledger":
+                in_memory = isinstance(node.args[0], ast.Constant) and node.args[0].value is None
+                if not in_memory and "create" not in {keyword.arg for keyword in node.keywords}:
+                    silent.append(f"{file.relative_to(SOURCE)}:{node.lineno}")
+    assert silent == []
