@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +14,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import sqlalchemy as sa
 from page_servers import GENEROUS
 from playwright.sync_api import Browser, Page
 
+from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.ledger.tables import ENTRIES, RELEASES
 from dpxplain.model.charge import Charge, Request
 from dpxplain.server.routes import page as served
 from dpxplain.server.run import single_user_config
 from server_fixture import RunningServer, running_server
 
 GROUPS = 500
-LINES = 1_000
+LINES = 20_000
 ZONES = "SELECT zone, COUNT(*) FROM trips GROUP BY zone"
 
 # The moment a person could use the example: it is there, and the page has time to answer.
@@ -106,8 +110,8 @@ def weights() -> dict[str, tuple[int, int]]:
 
 
 @contextmanager
-def big_server(folder: Path) -> Iterator[RunningServer]:
-    """One user, 500 zones, and a history of 1,000 lines."""
+def big_server(folder: Path, lines: int = LINES) -> Iterator[RunningServer]:
+    """One user, 500 zones, and a long history."""
     names = [f"Zone {number:03d}" for number in range(GROUPS)]
     rows = range(20 * GROUPS)
     columns = {"zone": [names[n * n % GROUPS] for n in rows], "night": [("yes", "no")[n % 2] for n in rows]}
@@ -120,12 +124,39 @@ def big_server(folder: Path) -> Iterator[RunningServer]:
     )
     config = single_user_config(schema).model_copy(update={"limits": GENEROUS})
     with running_server(config) as server:
-        for line in range(LINES):
-            said = f"SELECT night, COUNT(*) FROM trips WHERE zone = 'Zone {line % GROUPS:03d}' GROUP BY night"
-            request = Request(said, {"sql": said})
-            entry = server.ledger.reserve("trips", Charge("query", f"line {line}", request, 0.0001)).id
-            server.ledger.release(entry, "{}")
+        fill_history(server.ledger, "trips", lines)
         yield server
+
+
+def fill_history(ledger: SQLLedger, dataset: str, lines: int) -> None:
+    """Lines of the ledger made in bulk: a charge each would take too long for tens of thousands.
+
+    They are copies of one real charge, so the audit log knows nothing of them.
+    """
+    first = ledger.reserve(
+        dataset, Charge("query", "line 0", Request(line_sql(0), {"sql": line_sql(0)}), 1e-6)
+    )
+    ledger.release(first.id, "{}")
+    with ledger._store.writing() as connection:
+        row = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == first.id)).one()._asdict()
+        copies = [
+            row
+            | {
+                "id": first.id + line,
+                "key": f"line {line}",
+                "description": line_sql(line),
+                "request": json.dumps({"sql": line_sql(line)}),
+                "total_units": row["total_units"] + line * row["charge_units"],
+                "own_units": row["own_units"] + line * row["charge_units"],
+            }
+            for line in range(1, lines)
+        ]
+        connection.execute(sa.insert(ENTRIES), copies)
+        connection.execute(sa.insert(RELEASES), [{"entry": copy["id"], "payload": "{}"} for copy in copies])
+
+
+def line_sql(line: int) -> str:
+    return f"SELECT night, COUNT(*) FROM trips WHERE zone = 'Zone {line % GROUPS:03d}' GROUP BY night"
 
 
 def groups(page: Page) -> Fluidity:
@@ -137,14 +168,17 @@ def groups(page: Page) -> Fluidity:
 
 
 def history(page: Page) -> Fluidity:
-    """Of a history with 1,000 lines: shown, searched, scrolled."""
-    shown = _seconds(page, page.get_by_role("button", name="History"), "dialog li", LINES)
-    lines = page.get_by_role("dialog").get_by_role("list")
+    """Of a history with 20,000 lines: shown, searched, scrolled."""
+    shown = _seconds(page, page.get_by_role("button", name="History"), "dialog li", 1)
+    lines = page.get_by_role("dialog").get_by_role("region", name="Entries, newest first")
     scrolled = _frames(lines, 500)
     search = page.get_by_role("searchbox", name="Find in the history")
     started = page.evaluate("performance.now()")
     search.fill("Zone 007")
-    page.wait_for_function("document.querySelectorAll('dialog li').length < 10")
+    page.wait_for_function(
+        """() => { const lines = [...document.querySelectorAll('dialog li')];
+        return lines.length && lines.every((line) => line.textContent.includes('Zone 007')); }"""
+    )
     ended = page.evaluate(f"({_PAINTED})().then(() => performance.now())")
     return Fluidity(shown, (ended - started) / 1000, *scrolled)
 

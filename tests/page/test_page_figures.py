@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from page_figures import GROUPS, LINES, ZONES, big_server, loading, weights
+from page_figures import GROUPS, ZONES, big_server, loading, weights
 from page_steps import Visit, group, run_button, write_sql
 from playwright.sync_api import Browser, expect
 
@@ -19,9 +19,7 @@ def test_the_first_visit_weighs_little(adult: RunningServer, browser: Browser) -
 
 
 @pytest.mark.slow
-def test_500_groups_and_1000_lines_of_history_can_be_used(
-    tmp_path: Path, servers: ExitStack, visit: Visit
-) -> None:
+def test_500_groups_can_be_used(tmp_path: Path, servers: ExitStack, visit: Visit) -> None:
     page = visit(servers.enter_context(big_server(tmp_path)))
     expect(page.locator(".cm-content")).to_be_visible()
     write_sql(page, ZONES)
@@ -33,8 +31,3 @@ def test_500_groups_and_1000_lines_of_history_can_be_used(
     expect(group(page, "Zone 007")).to_have_attribute("aria-pressed", "true")
     # Rows out of sight are neither laid out nor painted, which keeps scrolling fluid.
     assert rows.last.evaluate("(row) => getComputedStyle(row).contentVisibility") == "auto"
-    page.get_by_role("button", name="History").click()
-    lines = page.get_by_role("dialog", name="History").get_by_role("listitem")
-    expect(lines).to_have_count(LINES + 1)
-    page.get_by_role("searchbox", name="Find in the history").fill("Zone 007")
-    expect(lines).to_have_count(2)

@@ -169,7 +169,7 @@ def test_on_a_slow_network_something_stands_where_the_answer_will_be(
         choose(page, ("Male", "Female"))
         expect(page.get_by_test_id("verdict").locator(".wait")).to_be_visible()
     expect(finding(page)).to_be_visible()
-    with held(page, "**/history"):
+    with held(page, "**/history?*"):
         page.get_by_role("button", name="History").click()
         expect(page.get_by_role("dialog", name="History").locator(".wait")).to_be_visible()
     expect(page.get_by_role("dialog", name="History").get_by_role("listitem").first).to_be_visible()

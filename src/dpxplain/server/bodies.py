@@ -69,6 +69,9 @@ DatasetName = Annotated[str, Path(alias="dataset", max_length=200, description="
 BeforeEntry = Annotated[
     int | None, Query(ge=1, le=LARGEST_ID, description="Only lines with smaller numbers.")
 ]
+FindQuery = Annotated[
+    str, Query(max_length=200, description="Only lines that contain this text, in any case of letters.")
+]
 PageSize = Annotated[int, Query(ge=1, le=500, description="At most so many lines.")]
 EntryId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="A number of the history.")]
 JobId = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="As told when it began.")]

@@ -33,7 +33,8 @@ export const api = {
     call<T.Job<R>>('GET', `/jobs/${encodeURIComponent(id)}?wait=${JOB_WAIT}`, { signal }),
   cancel: (id: string) => call<T.Job<unknown>>('DELETE', `/jobs/${encodeURIComponent(id)}`),
   report: (name: string, body: T.ExplainRequest) => callText('POST', at(name, '/report'), { body }),
-  history: (name: string) => call<{ entries: T.HistoryEntry[] }>('GET', at(name, '/history')),
+  history: (name: string, page: { before?: number; limit?: number; find?: string }, signal?: AbortSignal) =>
+    call<T.HistoryPage>('GET', at(name, `/history${query(page)}`), { signal }),
 };
 
 export type { Options };

@@ -259,7 +259,8 @@ export interface paths {
          * History
          * @description What you asked, and what others share with you, each with its price: the newest lines, page by page.
          *
-         *     `older` of a page is the `before` of the one that precedes it.
+         *     `older` of a page is the `before` of the one that precedes it. With `find`, a page may be short or
+         *     empty and yet have an `older` one, where the search goes on.
          */
         get: operations["history_api_v1_datasets__dataset__history_get"];
         put?: never;
@@ -3274,6 +3275,8 @@ export interface operations {
                 before?: number | null;
                 /** @description At most so many lines. */
                 limit?: number;
+                /** @description Only lines that contain this text, in any case of letters. */
+                find?: string;
             };
             header?: never;
             path: {
@@ -3832,6 +3835,15 @@ export interface operations {
             };
             /** @description Too many requests; see Retry-After. */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -58,3 +58,4 @@ export type ExplanationRow = Schemas['ExplanationLine'];
 export type Job<Result> = Omit<Schemas['JobPayload'], 'result'> & { result: Result | null };
 
 export type HistoryEntry = Schemas['HistoryLine'];
+export type HistoryPage = Schemas['HistoryPayload'];

@@ -25,6 +25,7 @@ from dpxplain.server.bodies import (
     ChartQuery,
     ConfidenceQuery,
     EntryId,
+    FindQuery,
     Form,
     KeyQuery,
     KindQuery,
@@ -34,6 +35,7 @@ from dpxplain.server.bodies import (
     Why,
 )
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep
+from dpxplain.server.history_search import search_history
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers
 from dpxplain.server.problems import not_found, other_plan
@@ -158,14 +160,22 @@ async def why(access: AccessDep, body: Why) -> Any:
 
 
 @router.get("/datasets/{dataset}/history", responses=answers(HistoryPayload, "A page.", 503))
-async def history(access: AccessDep, before: BeforeEntry = None, limit: PageSize = 100) -> Any:
+async def history(
+    access: AccessDep, before: BeforeEntry = None, limit: PageSize = 100, find: FindQuery = ""
+) -> Any:
     """What you asked, and what others share with you, each with its price: the newest lines, page by page.
 
-    `older` of a page is the `before` of the one that precedes it.
+    `older` of a page is the `before` of the one that precedes it. With `find`, a page may be short or
+    empty and yet have an `older` one, where the search goes on.
     """
+
+    def page() -> HistoryPage:
+        if not find:
+            return access.account.history_page(access.name, before, limit)
+        return search_history(partial(access.account.history_page, access.name), find, before, limit)
+
     # In the planning pool, so that whoever reads on and on takes turns with everybody else.
-    read = partial(access.account.history_page, access.name, before, limit)
-    return await access.plan(lambda: JSONResponse(history_payload(read())))
+    return await access.plan(lambda: JSONResponse(history_payload(page())))
 
 
 @router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409))

@@ -1,0 +1,33 @@
+"""Lines of a history that contain a text, found page by page: a request reads a bounded number of lines."""
+
+from __future__ import annotations
+
+from dpxplain.model.charge import Entry, HistoryPage, ReadPage
+
+MOST_LINES = 2_000
+"""Read for one request, whether or not any of them is found."""
+
+
+def search_history(read: ReadPage, text: str, before: int | None, limit: int) -> HistoryPage:
+    """The newest lines below `before` that contain the text, at most `limit`.
+
+    `older` is where the search goes on, also where nothing was found so far.
+    """
+    matches: list[Entry] = []
+    position, lines_read = before, 0
+    while True:
+        page = read(position)
+        for entry in reversed(page.entries):
+            if not _contains(entry, text.lower()):
+                continue
+            matches.insert(0, entry)
+            if len(matches) == limit:
+                return HistoryPage(matches, entry.id)
+        lines_read += len(page.entries)
+        position = page.older
+        if position is None or lines_read >= MOST_LINES:
+            return HistoryPage(matches, position)
+
+
+def _contains(entry: Entry, text: str) -> bool:
+    return any(text in part.lower() for part in (entry.description, entry.kind, entry.analyst))
