@@ -6,21 +6,24 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from oidc_issuer import AUDIENCE, Issuer, running_issuer
 
 from dpxplain.ledger import browser_sessions
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server import oidc
 from dpxplain.server.config import Oidc
+from dpxplain.server.refusals import Refusal
 from server_fixture import COUNT, RunningServer, config_of, running_server
 
 
@@ -118,7 +121,8 @@ def test_new_keys_are_fetched_but_unknown_names_do_not_hammer_the_issuer(
     verifier = oidc.Issuer(Oidc(issuer=issuer.url, audience=AUDIENCE))
     assert verifier.verify(issuer.token())[:2] == ("olga", "analyst")
     before = issuer.fetches
-    assert [verifier.verify(issuer.token(issuer.other, f"guess-{n}")) for n in range(20)] == [None] * 20
+    guesses = [verifier.verify(issuer.token(issuer.other, f"guess-{n}")) for n in range(20)]
+    assert guesses == [Refusal("kid")] * 20
     assert issuer.fetches == before
     issuer.published.append("new")
     monkeypatch.setattr(oidc, "_BETWEEN_FETCHES", 0.0)
@@ -130,16 +134,19 @@ def test_only_named_roles_enter_where_analysts_are_listed(issuer: Issuer) -> Non
     verifier = oidc.Issuer(
         Oidc(issuer=issuer.url, audience=AUDIENCE, analyst_values=("science",), curator_values=("owner",))
     )
-    assert verifier.verify(issuer.token()) is None
+    assert verifier.verify(issuer.token()) == Refusal("role")
     assert verifier.verify(issuer.token(roles="science"))[:2] == ("olga", "analyst")
     assert verifier.verify(issuer.token(roles=["owner"]))[:2] == ("olga", "curator")
-    assert verifier.verify(issuer.token(roles={"owner": 1})) is None
+    assert verifier.verify(issuer.token(roles={"owner": 1})) == Refusal("role")
 
 
 def test_an_issuer_that_is_away_keeps_everybody_out_without_failing() -> None:
     verifier = oidc.Issuer(Oidc(issuer="http://127.0.0.1:9", audience=AUDIENCE))
-    token = jwt.encode({"sub": "x"}, "s" * 32, algorithm="HS256", headers={"kid": "a"})
-    assert verifier.verify(token) is None
+    key = ec.generate_private_key(ec.SECP256R1())
+    token = jwt.encode({"sub": "x"}, key, algorithm="ES256", headers={"kid": "a"})
+    assert verifier.verify(token) == Refusal("keys")
+    problem = Refusal("keys").problem()
+    assert (problem.status, problem.shape["code"]) == (503, "issuer_unavailable")
 
 
 def test_a_good_token_opens_a_browser_session_that_ends_no_later(
@@ -153,7 +160,8 @@ def test_a_good_token_opens_a_browser_session_that_ends_no_later(
     assert browser.post("/datasets/people/query", json={"sql": COUNT, "rho": 0.1}).status_code == 200
     assert browser.get("/admin/audit").status_code == 200
     [(name, cookie)] = browser.cookies.items()
-    assert with_oidc.ledger.sessions.authenticate(cookie).expires.timestamp() == expires
+    session = with_oidc.ledger.sessions.authenticate(cookie, issuer=issuer.url)
+    assert (session.expires.timestamp(), session.issuer) == (expires, issuer.url)
 
     class LaterClock(datetime):
         @classmethod
@@ -196,3 +204,105 @@ def test_sessions_of_an_issuer_that_is_no_longer_configured_let_nobody_in(
             assert browser.get("/datasets").status_code == 200
             name = next(iter(browser.cookies))
             assert server.anonymous({"Cookie": f"{name}={cookie}"}).get("/datasets").status_code == 401
+
+
+def test_each_refusal_has_a_reason_in_the_log_and_a_sentence_for_the_caller(
+    issuer: Issuer, with_oidc: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="dpxplain.server")
+    now = int(time.time())
+    cases = {
+        "audience": (issuer.token(aud="other"), "another application"),
+        "expiry": (issuer.token(exp=now - 120), "has expired"),
+        "not_yet": (issuer.token(nbf=now + 600), "not valid yet"),
+        "issuer": (issuer.token(issuer.other, "theirs", iss="https://evil.example"), "another issuer"),
+        "kid": (issuer.token(issuer.other, "unknown"), "does not publish"),
+        "signature": (issuer.token(issuer.other, "rsa"), "signature"),
+        "algorithm": (issuer.token(algorithm="RS512"), "does not accept"),
+        "claim": (issuer.token(aud=None), "lacks"),
+        "name": (issuer.token(sub="*"), "name of an account"),
+        "malformed": ("a.b.c", "neither a token"),
+        "token": ("dpx_0123456789ab_" + "A" * 43, "needs a valid token"),
+    }
+    for reason, (token, sentence) in cases.items():
+        caplog.clear()
+        response = with_oidc.anonymous({"Authorization": f"Bearer {token}"}).get("/datasets/people/budget")
+        assert response.status_code == 401, reason
+        problem = response.json()
+        assert (problem["code"], sentence in problem["message"]) == ("unauthorized", True), problem
+        assert problem["remedy"]
+        refused = "authentication refused: GET /datasets/{dataset}/budget from 127.0.0.1: " + reason
+        assert refused in caplog.text
+        assert token not in caplog.text
+        assert f'failures_total{{reason="{reason}"}}' in with_oidc.curator().get("/metrics").text
+
+
+def test_a_role_that_may_not_enter_is_told_so_when_it_signs_in_to_the_page(
+    issuer: Issuer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"issuer": issuer.url, "audience": AUDIENCE, "analyst_values": ["science"]}
+    with running_server(config_of(tmp_path, oidc=settings)) as server:
+        browser = server.anonymous({"Origin": server.url.rstrip("/")})
+        refused = browser.post("/session", json={"token": issuer.token(roles=["cook"])})
+        assert refused.status_code == 401
+        assert "none of its roles" in refused.json()["message"]
+        assert "authentication refused: POST /session from 127.0.0.1: role" in caplog.text
+        nearly = issuer.token(exp=int(time.time()) - 5, roles=["science"])
+        assert "has expired" in browser.post("/session", json={"token": nearly}).json()["message"]
+        assert browser.post("/session", json={"token": issuer.token(roles=["science"])}).status_code == 200
+
+
+def test_a_session_counts_under_the_issuer_that_opened_it_only(issuer: Issuer, tmp_path: Path) -> None:
+    with closing(open_ledger(None)) as ledger, running_issuer() as other:
+
+        def served(url: str) -> AbstractContextManager[RunningServer]:
+            config = config_of(tmp_path, oidc={"issuer": url, "audience": AUDIENCE})
+            return running_server(config, ledger)
+
+        with served(issuer.url) as server:
+            browser = server.anonymous()
+            assert browser.post("/session", json={"token": issuer.token()}).status_code == 200
+            assert browser.get("/datasets").status_code == 200
+            cookie = next(iter(browser.cookies.values()))
+        for url, status in ((other.url, 401), (issuer.url, 200)):
+            with served(url) as server:
+                port = server.url.rstrip("/").rpartition(":")[2]
+                client = server.anonymous({"Cookie": f"dpxplain-{port}={cookie}"})
+                assert client.get("/datasets").status_code == status
+
+
+def test_ending_the_sessions_of_an_issuers_person_is_in_the_audit_log(
+    issuer: Issuer, with_oidc: RunningServer
+) -> None:
+    browser = with_oidc.anonymous()
+    assert browser.post("/session", json={"token": issuer.token(sub="oscar")}).status_code == 200
+    assert with_oidc.ledger.tokens.revoke_made_by("oidc:oscar", "carol") == ([], 1)
+    assert browser.get("/datasets").status_code == 401
+    lines = with_oidc.curator().get("/admin/audit").json()["records"]
+    assert "carol ended 1 browser sessions of oidc:oscar." in [line["sentence"] for line in lines]
+    assert with_oidc.ledger.verify_audit().intact
+
+
+def test_requests_are_logged_with_person_and_data_set_but_nothing_of_the_query(
+    with_oidc: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="dpxplain.server")
+    client = with_oidc.client("alice")
+    assert client.post("/datasets/people/query", json={"sql": COUNT, "rho": 0.125}).status_code == 200
+    assert client.get("/datasets/no-such-set/budget").status_code == 404
+    ours = [record for record in caplog.records if record.name.startswith("dpxplain")]
+    text = "\n".join(record.getMessage() for record in ours)
+    credential = with_oidc.ids["alice"]
+    assert "POST /datasets/{dataset}/query 200" in text
+    assert f"person=alice credential={credential} dataset=people" in text
+    assert f"person=alice credential={credential} dataset=-" in text
+    for secret in ("no-such-set", "SELECT", "COUNT", "0.125", with_oidc.tokens["alice"]):
+        assert secret not in text
+
+
+def test_a_request_without_a_credential_is_logged_with_its_address(
+    with_oidc: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="dpxplain.server")
+    assert with_oidc.anonymous().get("/datasets").status_code == 401
+    assert "authentication refused: GET /datasets from 127.0.0.1: none" in caplog.text

@@ -44,6 +44,7 @@ TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED = "token created", "session create
 VERSION_OPENED = "data version opened"
 UPGRADED, FOUND, RESTORED = "ledger upgraded", "found", "ledger restored"
 SIGNED_IN, INTERRUPTED = "signed in", "interrupted"
+SESSIONS_ENDED = "browser sessions ended"
 
 CHANGES = frozenset(
     {

@@ -54,37 +54,49 @@ class BrowserSessions:
                 "id": id,
                 "name": check_name(identity.name),
                 "role": identity.role,
-                "secret_hash": hashed(text),
+                "secret_hash": hashed(_bound(text, identity.issuer)),
                 "created": now.isoformat(),
                 "expires": utc_text(expires),
                 "token": identity.token,
             }
             audit.insert(connection, SESSIONS, row)
             if not signed_in_lately:
-                details = {"role": identity.role, "token": identity.token}
+                issuer = {} if identity.issuer is None else {"issuer": identity.issuer}
+                details = {"role": identity.role, "token": identity.token, **issuer}
                 audit.append(connection, identity.name, audit.SIGNED_IN, None, details)
         return id, text
 
     @damage_explained()
-    def authenticate(self, text: str) -> Identity | None:
-        """Who is signed in with this text; None if the session, or the token behind it, has ended."""
+    def authenticate(self, text: str, *, issuer: str | None = None) -> Identity | None:
+        """Who is signed in with this text; None if the session, or the token behind it, has ended.
+
+        `issuer` is the OIDC issuer that is trusted now: sessions that another one's token opened have ended.
+        """
         id = id_of(text)
         if id is None:
             return None
         with self._store.single_read() as connection:
             row = connection.execute(_WITH_TOKEN, {"id": id}).one_or_none()
-        if row is None or row.token_revoked is not None or not matches(text, row.secret_hash):
+        if row is None or row.token_revoked is not None:
+            return None
+        issuer = issuer if row.token is None else None
+        if not matches(_bound(text, issuer), row.secret_hash):
             return None
         ends = [datetime.fromisoformat(end) for end in (row.expires, row.token_expires) if end is not None]
         if datetime.now(UTC) >= min(ends):
             return None
-        return Identity(row.name, row.role, min(ends), row.token, session=row.id)
+        return Identity(row.name, row.role, min(ends), row.token, session=row.id, issuer=issuer)
 
     def end(self, id: str) -> None:
         """Sign out; ending a session twice is harmless."""
         with self._store.updating() as connection:
             ended = sa.update(SESSIONS).where(SESSIONS.c.id == id).values(expires=audit.now())
             connection.execute(ended)
+
+
+def _bound(text: str, issuer: str | None) -> str:
+    """What the stored hash is of: a session of an issuer's token counts under that issuer only."""
+    return text if issuer is None else f"{text} {issuer}"
 
 
 def _forget_old(connection: sa.Connection, identity: Identity, now: datetime) -> bool:

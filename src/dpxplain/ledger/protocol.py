@@ -215,6 +215,8 @@ class Identity:
     """Its id; of a session, that of the token it was opened with; None if that is the OIDC issuer's."""
     session: str | None = None
     """The id of the browser session, if it was one that was shown."""
+    issuer: str | None = None
+    """The OIDC issuer who vouches for the name; None for a token of ours."""
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,9 @@ class Tokens:
             now = audit.now()
             own = (SESSIONS.c.name == name, SESSIONS.c.token.is_(None), SESSIONS.c.expires > now)
             sessions = connection.execute(sa.update(SESSIONS).where(*own).values(expires=now)).rowcount
+            if sessions:
+                details = {"name": name, "sessions": sessions}
+                audit.append(connection, by, audit.SESSIONS_ENDED, None, details)
             return _end(connection, _with_made(connection, ids), by), sessions
 
     @damage_explained()

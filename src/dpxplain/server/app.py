@@ -64,6 +64,7 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
                 origin=(config.server.public_url or "").rstrip("/") or None,
                 rates=server.rates,
                 health=server.ledger_health,
+                metrics=server.metrics,
             ),
         ],
     )

@@ -117,6 +117,9 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "token created": _token_created,
     "session created": lambda record: f"began a browser session{_until(_row(record, 'token'))}",
     "signed in": lambda _: "signed in with a browser",
+    "browser sessions ended": lambda record: (
+        f"ended {record.details.get('sessions')} browser sessions of {record.details.get('name')}"
+    ),
     TRUTH_VIEWED: _truth_viewed,
     "schema edited": lambda record: f"edited the schema of {record.dataset}",
     "data set declared": lambda record: f"declared the data set {record.dataset}",

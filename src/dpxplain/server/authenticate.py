@@ -7,6 +7,7 @@ declares besides which role it is for.
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import re
 from collections import OrderedDict
@@ -20,11 +21,13 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpxplain.errors import LedgerUnavailable
-from dpxplain.server.identity import Authenticator, Caller, unauthorized
+from dpxplain.server.identity import Authenticator, Caller
 from dpxplain.server.ledger_health import LedgerHealth
-from dpxplain.server.middleware import API, PREFIX, address_of
+from dpxplain.server.metrics import Metrics
+from dpxplain.server.middleware import API, PREFIX, address_of, method_of, route_of
 from dpxplain.server.problems import Problem, ledger_unavailable, respond
 from dpxplain.server.rate_limits import RateLimits, check_rate
+from dpxplain.server.refusals import LOG, NONE, Refusal
 
 PUBLIC = frozenset(
     {
@@ -58,6 +61,7 @@ class Authentication:
         origin: str | None,
         rates: RateLimits,
         health: LedgerHealth,
+        metrics: Metrics,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
@@ -65,6 +69,7 @@ class Authentication:
         self._origin = origin
         self._rates = rates
         self._health = health
+        self._metrics = metrics
         self._oidc_limiter = CapacityLimiter(_MOST_OIDC_THREADS)  # an issuer that hangs keeps nobody waiting
         self._verified_credentials: OrderedDict[bytes, Caller] = OrderedDict()  # by their SHA-256
 
@@ -100,7 +105,7 @@ class Authentication:
         if public and method != "GET":  # signing in: another site's page must not do it in this browser
             self._check_origin(headers)
             check_rate(self._rates.anonymous, address)
-        caller = await self._identify(headers, address, public=public, metrics=path == _METRICS)
+        caller = await self._identify(scope, headers, address, public=public, metrics=path == _METRICS)
         if caller is None:
             return
         scope["state"]["caller"] = caller
@@ -109,7 +114,7 @@ class Authentication:
             self._check_origin(headers, required=method not in _READING)
 
     async def _identify(
-        self, headers: Headers, address: str, *, public: bool, metrics: bool = False
+        self, scope: Scope, headers: Headers, address: str, *, public: bool, metrics: bool = False
     ) -> Caller | None:
         """The caller, or None where that is allowed; invalid credentials count per address.
 
@@ -124,7 +129,8 @@ class Authentication:
             if public:
                 return None
             check_rate(self._rates.anonymous, address)
-            raise unauthorized()
+            note_refusal(scope, NONE, self._metrics)
+            raise NONE.problem()
         digest = hashlib.sha256(credential.encode()).digest()
         verified_before = digest in self._verified_credentials
         if not verified_before:
@@ -139,13 +145,14 @@ class Authentication:
             if known is None:
                 raise ledger_unavailable() if isinstance(error, TimeoutError) else error from None
             return known
-        if caller is None:
+        if isinstance(caller, Refusal):
+            note_refusal(scope, caller, self._metrics)
             if verified_before:
                 self._verified_credentials.pop(digest, None)
                 check_rate(self._rates.anonymous, address)
             if public:
                 return None
-            raise unauthorized()
+            raise caller.problem()
         if not verified_before:
             self._rates.anonymous.refund(address)
         self._verified_credentials[digest] = caller
@@ -155,7 +162,7 @@ class Authentication:
 
     async def _verify(
         self, headers: Headers, limiter: CapacityLimiter | None, seconds: float
-    ) -> Caller | None:
+    ) -> Caller | Refusal:
         """TimeoutError if it takes longer than that; its thread is left to itself then."""
         with fail_after(seconds):
             limited = seconds < math.inf
@@ -200,6 +207,23 @@ class Authentication:
             )
 
 
+def note_refusal(scope: Scope, refusal: Refusal, metrics: Metrics) -> None:
+    """Log and count a credential that let nobody in: route, address and reason, and nothing of itself.
+
+    Rate limits bound the number of lines per address.
+    """
+    metrics.authentication_failures.labels(refusal.reason).inc()
+    client = scope.get("client")
+    LOG.log(
+        logging.INFO if refusal is NONE else logging.WARNING,
+        "authentication refused: %s %s from %s: %s",
+        method_of(scope),
+        route_of(scope),
+        client[0] if client else "-",
+        refusal.reason,
+    )
+
+
 def _is_ours(credential: str) -> bool:
     """Whether the ledger verifies it, without the OIDC issuer."""
     return credential.removeprefix("Bearer ").startswith("dpx_")
@@ -213,7 +237,7 @@ async def any_caller(request: Request) -> Caller:
     """For analysts and curators."""
     caller: Caller | None = request.state.caller
     if caller is None:
-        raise unauthorized()
+        raise NONE.problem()
     return caller
 
 

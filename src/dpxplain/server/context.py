@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
+from starlette.types import Scope
 
 from dpxplain.ledger.protocol import LedgerView
 from dpxplain.ledger.validation import LOCAL_OWNER
@@ -19,7 +20,7 @@ from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.render.snippets import Place
 from dpxplain.server import caller_session
-from dpxplain.server.authenticate import AnyCaller
+from dpxplain.server.authenticate import AnyCaller, note_refusal
 from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
 from dpxplain.server.identity import Authenticator, Caller
@@ -31,6 +32,7 @@ from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
 from dpxplain.server.problems import busy, other_version
 from dpxplain.server.rate_limits import ProcessCount, RateLimits
 from dpxplain.server.readiness import Readiness
+from dpxplain.server.refusals import Refusal
 from dpxplain.server.registry import Registry
 from dpxplain.server.size_limits import FailureLimit, Sizes
 from dpxplain.session import Session
@@ -112,6 +114,9 @@ class Server:
     def actor(self, caller: Caller) -> str:
         """How the audit log names the caller."""
         return caller.name or LOCAL_OWNER
+
+    def note_refusal(self, scope: Scope, refusal: Refusal) -> None:
+        note_refusal(scope, refusal, self.metrics)
 
     @property
     def is_running(self) -> bool:
@@ -203,8 +208,10 @@ def access_of(request: Request, server: ServerDep, caller: AnyCaller, dataset: D
     """Refuses, before anything is charged, a client that speaks another version of the protocol."""
     if request.headers.get(PROTOCOL_HEADER, str(PROTOCOL)) != str(PROTOCOL):
         raise other_version()
+    opened = server.datasets.get(dataset)
+    request.state.dataset = opened.name  # for the access log, which trusts no text of the address
     home = server.config.server.public_url or str(request.base_url)  # authenticate.py has checked its host
-    return DatasetAccess(server, server.datasets.get(dataset), caller, home)
+    return DatasetAccess(server, opened, caller, home)
 
 
 AccessDep = Annotated[DatasetAccess, Depends(access_of)]

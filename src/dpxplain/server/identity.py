@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from dpxplain.ledger.protocol import Identity
 from dpxplain.ledger.validation import FOREIGN, LOCAL_OWNER
 from dpxplain.server.oidc import Issuer
-from dpxplain.server.problems import Problem
+from dpxplain.server.refusals import FORM, NONE, SESSION, TOKEN, Refusal
 
 if TYPE_CHECKING:
     from dpxplain.ledger.browser_sessions import BrowserSessions
@@ -47,6 +47,8 @@ class Caller:
     """The token of ours that was sent, or that the browser session was opened with."""
     expires: datetime | None = None
     """When the credential ends; None for a single user's key."""
+    issuer: str | None = None
+    """The OIDC issuer whose token was sent."""
 
     @property
     def is_curator(self) -> bool:
@@ -63,18 +65,8 @@ class Caller:
             session=identity.session,
             token=identity.token,
             expires=identity.expires,
+            issuer=identity.issuer,
         )
-
-
-def unauthorized() -> Problem:
-    """The same for every reason: unknown, expired, revoked, forged."""
-    return Problem(
-        401,
-        "unauthorized",
-        "This needs a valid token.",
-        "Sign in, or send the header Authorization: Bearer TOKEN; the curator makes tokens.",
-        headers={"WWW-Authenticate": "Bearer"},
-    )
 
 
 def proper_name(name: str) -> bool:
@@ -124,37 +116,44 @@ class Authenticator:
             return headers["authorization"]
         return self._cookie(headers)
 
-    def identify(self, headers: Headers) -> Caller | None:
-        """The caller, or None without a valid credential."""
+    def identify(self, headers: Headers) -> Caller | Refusal:
+        """The caller, or why the credential lets nobody in."""
         if "authorization" in headers:
             kind, _, text = headers["authorization"].partition(" ")
-            return self.bearer(text.strip()) if kind.lower() == "bearer" else None
+            return self.bearer(text.strip()) if kind.lower() == "bearer" else FORM
         cookie = self._cookie(headers)
         if cookie is None:
-            return None
+            return NONE
         if self._sessions is None:
-            return Caller("", CURATOR, "local", by_cookie=True) if self.is_key(cookie) else None
-        identity = self._sessions.authenticate(cookie)  # a token itself does not belong into a cookie
-        if identity is None or (identity.token is None and self._issuer is None):
-            return None  # an issuer that is no longer trusted lets nobody in by an earlier session either
+            return Caller("", CURATOR, "local", by_cookie=True) if self.is_key(cookie) else SESSION
+        # A session that an issuer's token opened is bound to it: another issuer's server does not know it. A
+        # token itself does not belong into a cookie.
+        issuer = None if self._issuer is None else self._issuer.address
+        identity = self._sessions.authenticate(cookie, issuer=issuer)
+        if identity is None or (identity.token is None and issuer is None):
+            return SESSION
         return Caller.of(identity)
 
-    def bearer(self, text: str) -> Caller | None:
+    def bearer(self, text: str) -> Caller | Refusal:
         """The caller whom a bearer token stands for."""
         if not 0 < len(text) <= _MOST_CHARACTERS:
-            return None
+            return FORM
         if self._tokens is None:
-            return Caller("", CURATOR, "local") if self.is_key(text) else None
+            return Caller("", CURATOR, "local") if self.is_key(text) else TOKEN
         if text.startswith("dpx_"):
             identity = self._tokens.authenticate(text)  # a session serves its browser only
-            return None if identity is None else Caller.of(identity)
-        verified = self._issuer.verify(text) if self._issuer is not None else None
-        if verified is None:
-            return None
+            return TOKEN if identity is None else Caller.of(identity)
+        if self._issuer is None:
+            return Refusal("oidc_off" if text.count(".") == 2 else "token")
+        verified = self._issuer.verify(text)
+        if isinstance(verified, Refusal):
+            return verified
         name = f"{FOREIGN}{verified.name}"  # an issuer's names are not ours: its "carol" is not our curator
         if not (proper_name(verified.name) and proper_name(name)):
-            return None
-        return Caller.of(Identity(name, verified.role, verified.expires, token=None))
+            return Refusal("name")
+        return Caller.of(
+            Identity(name, verified.role, verified.expires, token=None, issuer=self._issuer.address)
+        )
 
     def _cookie(self, headers: Headers) -> str | None:
         try:

@@ -6,10 +6,13 @@ import ipaddress
 import logging
 import time
 
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dpxplain.ledger.validation import LOCAL_OWNER
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.problems import respond, too_large
 
@@ -63,8 +66,9 @@ class SecurityHeaders:
 class AccessLog:
     """One log line and one count per request; also answers exceptions that nothing else has caught.
 
-    Logged are the method, the route's template, the status, the time and the caller's id; never an address
-    with its values, a body, SQL or the text of an exception.
+    Logged are the method, the route's template, the status, the time, the person, the id of their credential
+    and the data set, if it is one of ours; never an address with its values, a body, SQL or the text of an
+    exception.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
@@ -90,11 +94,21 @@ class AccessLog:
             if not status:
                 await response(scope, receive, send_and_note_status)
         seconds = time.monotonic() - started
-        route = getattr(scope.get("route"), "path", "unmatched").removeprefix(PREFIX)
-        method = scope["method"] if scope["method"] in _METHODS else "other"
-        caller = scope.get("state", {}).get("caller")
+        method, route = method_of(scope), route_of(scope)
+        state = scope.get("state", {})
+        caller, dataset = state.get("caller"), state.get("dataset", "-")
         self._metrics.observe(method, route, status, seconds)
-        ACCESS.info("%s %s %d %.0fms %s", method, route, status, seconds * 1000, caller.id if caller else "-")
+        person, credential = (caller.name or LOCAL_OWNER, caller.id) if caller else ("-", "-")
+        ACCESS.info(
+            "%s %s %d %.0fms person=%s credential=%s dataset=%s",
+            method,
+            route,
+            status,
+            seconds * 1000,
+            person,
+            credential,
+            dataset,
+        )
 
 
 class BodyLimit:
@@ -123,6 +137,20 @@ class BodyLimit:
             return message
 
         await self._app(scope, receive_limited, send)
+
+
+def method_of(scope: Scope) -> str:
+    """The method, if it is a usual one: anybody may send any text."""
+    return scope["method"] if scope["method"] in _METHODS else "other"
+
+
+def route_of(scope: Scope) -> str:
+    """The template of the route that a request is for, also of one that was refused before routing."""
+    route = scope.get("route")
+    if route is None:
+        routes = (route for route in scope["app"].routes if isinstance(route, APIRoute))
+        route = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
+    return getattr(route, "path", "unmatched").removeprefix(PREFIX)
 
 
 def address_of(scope: Scope) -> str:

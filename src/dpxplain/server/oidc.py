@@ -19,6 +19,7 @@ import httpx
 import jwt
 
 from dpxplain.server.config import Oidc, is_loopback
+from dpxplain.server.refusals import Refusal
 
 LOG = logging.getLogger("dpxplain.server")
 _KEPT_SECONDS = 600.0
@@ -27,6 +28,15 @@ _FETCH_SECONDS = 3.0
 _MOST_BYTES = 1_000_000
 _LEEWAY_SECONDS = 30
 _KINDS = {"RS256": "RSA", "ES256": "EC"}
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (jwt.ExpiredSignatureError, "expiry"),
+    (jwt.ImmatureSignatureError, "not_yet"),
+    (jwt.InvalidAudienceError, "audience"),
+    (jwt.InvalidIssuerError, "issuer"),
+    (jwt.MissingRequiredClaimError, "claim"),
+    (jwt.InvalidSignatureError, "signature"),
+    (jwt.InvalidAlgorithmError, "algorithm"),
+)
 
 
 class Verified(NamedTuple):
@@ -46,28 +56,50 @@ class Issuer:
         self._fetched = self._tried = -float("inf")
         self._fetching = threading.Lock()
 
-    def verify(self, token: str) -> Verified | None:
-        """What the token says, or None if it is not valid."""
+    @property
+    def address(self) -> str:
+        return self._settings.issuer
+
+    def verify(self, token: str) -> Verified | Refusal:
+        """What the token says, or why it is not valid."""
         try:
-            header = jwt.get_unverified_header(token)
-            key = self._key(header.get("kid"))
-            kind = header.get("alg")
-            if key is None or kind not in self._settings.algorithms or key.key_type != _KINDS[kind]:
-                return None
-            claims = jwt.decode(
-                token,
-                key.key,
-                algorithms=[kind],
-                issuer=self._settings.issuer,
-                audience=self._settings.audience,
-                leeway=_LEEWAY_SECONDS,
-                options={"require": ["exp", "iss", "aud", self._settings.name_claim]},
+            return self._verified(token)
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, OSError) as error:
+            return Refusal(
+                next((reason for kind, reason in _REASONS if isinstance(error, kind)), "malformed")
             )
-            expires = datetime.fromtimestamp(int(claims["exp"]), UTC)
-        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, OSError):
-            return None
+
+    def _verified(self, token: str) -> Verified | Refusal:
+        header = jwt.get_unverified_header(token)
+        kind = header.get("alg")
+        if kind not in self._settings.algorithms:
+            return Refusal("algorithm")
+        key = self._key(header.get("kid"))
+        if key is None:
+            return Refusal(self._reason_without_key(token))
+        if key.key_type != _KINDS[kind]:
+            return Refusal("algorithm")
+        claims = jwt.decode(
+            token,
+            key.key,
+            algorithms=[kind],
+            issuer=self._settings.issuer,
+            audience=self._settings.audience,
+            leeway=_LEEWAY_SECONDS,
+            options={"require": ["exp", "iss", "aud", self._settings.name_claim]},
+        )
+        expires = datetime.fromtimestamp(int(claims["exp"]), UTC)
         name, role = claims.get(self._settings.name_claim), self._role(claims)
-        return Verified(name, role, expires) if isinstance(name, str) and role is not None else None
+        if not isinstance(name, str):
+            return Refusal("name")
+        return Refusal("role") if role is None else Verified(name, role, expires)
+
+    def _reason_without_key(self, token: str) -> str:
+        """The token's own word for its issuer is not proven, and only explains why its key is unknown."""
+        if not self._keys or self._is_expired:
+            return "keys"
+        claimed = jwt.decode(token, options={"verify_signature": False}).get("iss")
+        return "kid" if claimed == self._settings.issuer else "issuer"
 
     def _role(self, claims: Mapping[str, Any]) -> str | None:
         claim: Any = claims
@@ -91,8 +123,12 @@ class Issuer:
                     self._fetch()
             finally:
                 self._fetching.release()
-        expired = time.monotonic() - self._fetched > 10 * _KEPT_SECONDS
-        return None if expired else self._keys.get(kid)
+        return None if self._is_expired else self._keys.get(kid)
+
+    @property
+    def _is_expired(self) -> bool:
+        """Whether the keys were fetched too long ago to be believed."""
+        return time.monotonic() - self._fetched > 10 * _KEPT_SECONDS
 
     def _is_due(self, kid: str) -> bool:
         now = time.monotonic()

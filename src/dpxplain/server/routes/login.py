@@ -14,10 +14,11 @@ from dpxplain.ledger.protocol import Identity
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import SignIn
 from dpxplain.server.context import Server, ServerDep
-from dpxplain.server.identity import Caller, unauthorized
+from dpxplain.server.identity import Caller
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.rate_limits import check_rate
+from dpxplain.server.refusals import TOKEN, Refusal
 from dpxplain.server.response_shapes import Me
 
 router = APIRouter(tags=["Entering"], prefix=PREFIX)
@@ -34,14 +35,22 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
     """Sign a browser in with a token, of ours or of the OIDC issuer; it is signed out when that ends."""
     authenticator = server.authenticator
     caller = await run_sync(authenticator.bearer, body.token.strip())
-    if caller is None:
-        raise unauthorized()
+    if isinstance(caller, Refusal):
+        server.note_refusal(request.scope, caller)
+        raise caller.problem()
     if authenticator.single_user:
         response = JSONResponse(_me(caller, single_user=True))
         set_cookie(request, response, server, authenticator.key)
         return response
     check_rate(server.rates.sign_ins, caller.id)
-    text = await run_sync(_session, server, caller)
+    try:
+        text = await run_sync(_session, server, caller)
+    except LedgerUnavailable:
+        raise
+    except BadRequest:  # it has ended since it was looked at
+        refusal = TOKEN if caller.issuer is None else Refusal("expiry")
+        server.note_refusal(request.scope, refusal)
+        raise refusal.problem() from None
     response = JSONResponse(_me(caller, single_user=False))
     set_cookie(request, response, server, text)
     return response
@@ -50,14 +59,9 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
 def _session(server: Server, caller: Caller) -> str:
     """A new browser session's secret."""
     assert caller.expires is not None  # of every credential but a single user's key
-    identity = Identity(caller.name, caller.role, caller.expires, caller.token)
+    identity = Identity(caller.name, caller.role, caller.expires, caller.token, issuer=caller.issuer)
     lifetime = timedelta(hours=server.config.limits.session_hours)
-    try:
-        return server.ledger.sessions.open(identity, lifetime=lifetime)[1]
-    except LedgerUnavailable:
-        raise
-    except BadRequest:  # it has ended since it was looked at
-        raise unauthorized() from None
+    return server.ledger.sessions.open(identity, lifetime=lifetime)[1]
 
 
 @router.delete("/session", status_code=204, responses=failures(), response_class=Response)

@@ -14,6 +14,7 @@ from starlette.types import Scope
 from dpxplain.server.context import ServerDep
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import documentation
+from dpxplain.server.refusals import Refusal
 from dpxplain.server.routes.login import set_cookie
 
 STATIC = Path(str(files("dpxplain.server"))) / "static"
@@ -47,7 +48,7 @@ async def index(request: Request, server: ServerDep) -> Response:
         if authenticator.is_key(request.query_params["key"]):
             set_cookie(request, response, server, authenticator.key)
         return response
-    if authenticator.single_user and authenticator.identify(request.headers) is None:
+    if authenticator.single_user and isinstance(authenticator.identify(request.headers), Refusal):
         return HTMLResponse(_LOCKED, 401)
     built = STATIC / "index.html"
     return FileResponse(built) if built.is_file() else HTMLResponse(_MISSING)
