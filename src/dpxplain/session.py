@@ -310,11 +310,11 @@ def _open(
     return Session(kind(schema, engine, ledger, releaser, noise, progress, trusted_code, guard))
 
 
-def _declared_source(schema: Schema, given: SchemaSource) -> Path:
+def _declared_source(schema: Schema, given: SchemaSource) -> Path | list[Path]:
     """table.source, relative to the schema file."""
-    if schema.table.source is None:
+    source = schema.table.paths(Path(given).parent if isinstance(given, str | Path) else Path())
+    if source is None:
         raise SchemaError(
             "No data were given.", remedy="Pass a path or DataFrame, or set table.source in the schema."
         )
-    folder = Path(given).parent if isinstance(given, str | Path) else Path()
-    return folder / schema.table.source
+    return source

@@ -87,11 +87,11 @@ _WHAT = "What is asked"
 _OUTPUT = "Output"
 
 Data = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--data", metavar="PATH|URL", envvar="DPXPLAIN_DATA", rich_help_panel=_WHERE,
-        help="File or glob (Parquet, CSV, JSON lines, Feather, DuckDB), or https://host/data-set; "
-        "default: the schema's table.source.",
+        help="File or glob (Parquet, CSV, JSON lines, Feather, DuckDB), again for further files; or "
+        "https://host/data-set; default: the schema's table.source.",
     ),
 ]  # fmt: skip
 SchemaFile = Annotated[

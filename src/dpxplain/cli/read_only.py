@@ -5,7 +5,7 @@ Opens no data, so it is quick however large they are, and it measures nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,9 @@ def open_workspace_ledger(schema: Schema, workspace: str | Path) -> WorkspaceLed
     return WorkspaceLedger(ledger, schema.table.name)
 
 
-def read_only_session(schema: Schema, workspace: str | Path, source: str | Path | None = None) -> Session:
+def read_only_session(
+    schema: Schema, workspace: str | Path, source: str | Path | Sequence[str | Path] | None = None
+) -> Session:
     """A session on what the workspace's ledger already holds.
 
     If the files of `source` are there, they must be those that were answered from; they are read only if

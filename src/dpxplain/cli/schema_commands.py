@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -111,7 +110,7 @@ def check(
     return OK if review is None or review.fits else WARNED
 
 
-def _review(source: str | Path, declared: Schema) -> SchemaCheck:
+def _review(source: object, declared: Schema) -> SchemaCheck:
     from dpxplain.engines.duckdb_check import source_figures
     from dpxplain.results.schema_check import SchemaCheck
 
@@ -157,7 +156,7 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
         return
     _print_warnings(review)
     if review.fits:
-        OUT.print(Text.assemble(("OK", "bold green"), f": {os.fspath(str(source))} fits the schema."))
+        OUT.print(Text.assemble(("OK", "bold green"), f": {review.source} fits the schema."))
 
 
 def privacy_in_words(privacy: Privacy) -> str:
@@ -222,7 +221,7 @@ def _check_payload(declared: Schema, source: object, review: SchemaCheck | None)
         "kind": "check",
         "ok": True,
         "table": declared.table.name,
-        "source": None if source is None else str(source),
+        "source": None if review is None else review.source,
         "columns": [
             {"column": name, "declared": _kind(column), "values": len(column.domain or ()) or None}
             for name, column in declared.columns.items()

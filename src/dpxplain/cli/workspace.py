@@ -45,19 +45,29 @@ class Place:
     @cached_property
     def server(self) -> str | None:
         """The URL, if the data set is at a server: --data https://host/data-set."""
-        if not is_address(self.data):
+        address = next(filter(is_address, self.paths), None)
+        if address is None:
             return None
+        if len(self.paths) > 1:
+            raise BadRequest("A data set at a server is named alone.", remedy="Give --data once.")
         if self.schema is not None or self.example is not None:
             raise BadRequest(
                 "A data set at a server comes with the server's own schema.",
                 remedy="Leave out --schema and --example (also as DPXPLAIN_SCHEMA).",
             )
-        return self.data
+        return address
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """What `--data` or DPXPLAIN_DATA names."""
+        whole = os.environ.get("DPXPLAIN_DATA", "")
+        # Typer takes a variable apart at spaces, and a path may have some.
+        return [whole] if whole and self.data == whole.split() else self.data or []
 
     @cached_property
     def schema_file(self) -> Path:
         if self.example is not None:
-            if self.schema is not None or self.data is not None:
+            if self.schema is not None or self.paths:
                 raise BadRequest(
                     "--example comes with its own data and schema.",
                     remedy="Leave out --example, or --data and --schema (also as DPXPLAIN_DATA and _SCHEMA).",
@@ -81,22 +91,22 @@ class Place:
         return Schema.load(self.schema_file)
 
     @property
-    def source(self) -> str | Path | None:
+    def source(self) -> str | Path | list[str] | list[Path] | None:
         """The data: `--data`, or else the schema's table.source, relative to the schema's folder."""
-        if self.data is not None:
-            return self.data
-        source = self.declared.table.source
-        return None if source is None else self.schema_file.parent / source
+        if self.paths:
+            return self.paths[0] if len(self.paths) == 1 else self.paths
+        return self.declared.table.paths(self.schema_file.parent)
 
     @property
     def words(self) -> list[str]:
         """The options that name this place again, for suggested commands."""
-        options = {"--example": self.example, "--schema": self.schema, "--data": self.data}
+        options = [("--example", self.example), ("--schema", self.schema)]
+        options += [("--data", path) for path in self.paths]
         if self.workspace != WORKSPACE:
-            options["--workspace"] = self.workspace
-        if self.ca is not None and self.server is not None:
-            options["--ca"] = self.ca
-        return [word for option, value in options.items() if value is not None for word in (option, value)]
+            options.append(("--workspace", self.workspace))
+        if self.server is not None:
+            options.append(("--ca", self.ca))
+        return [word for option, value in options if value is not None for word in (option, value)]
 
     @contextmanager
     def measuring_session(self, progress: Progress, *, curator: bool = False) -> Iterator[Session]:

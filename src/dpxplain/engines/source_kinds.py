@@ -77,9 +77,10 @@ def is_address(source: object) -> bool:
     return isinstance(source, str) and source.lower().startswith(("https://", "http://"))
 
 
-def find_files(source: str | Path) -> list[str]:
-    """The files that a path, glob or file::table names, without looking at their kind."""
-    return sorted(glob.glob(_split(str(source))[0]))
+def find_files(source: str | Path | Sequence[str | Path]) -> list[str]:
+    """The files that a path, glob or file::table, or a list of such, names, without looking at their kind."""
+    paths = [source] if isinstance(source, str | Path) else source
+    return [file for path in paths for file in sorted(glob.glob(_split(str(path))[0]))]
 
 
 def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:

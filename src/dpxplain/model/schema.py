@@ -15,7 +15,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -65,9 +65,15 @@ class Columns(dict[str, Column]):
 
 class Table(Declared):
     name: str = Field(min_length=1)
-    source: str | None = None
+    source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     version: str = ""  # change it when the data change: stored releases belong to one version
     cache: bool = False  # whether a file's encoded rows may be kept in the workspace, to open faster
+
+    def paths(self, folder: Path) -> Path | list[Path] | None:
+        """The source's path or paths, relative to the folder of the schema."""
+        if self.source is None or isinstance(self.source, str):
+            return None if self.source is None else folder / self.source
+        return [folder / path for path in self.source]
 
 
 NoiseKind = Literal["vectorised", "opendp"]

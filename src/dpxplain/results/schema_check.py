@@ -30,8 +30,7 @@ class SchemaCheck(Displayed, Tabular):
     @classmethod
     def of(cls, schema: Schema, source: object, figures: SourceFigures) -> SchemaCheck:
         """The check of a source whose figures are known."""
-        name = str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
-        return cls(schema, name, figures, tuple(_warnings(schema, figures)))
+        return cls(schema, _named(source), figures, tuple(_warnings(schema, figures)))
 
     @property
     def rows(self) -> int:
@@ -61,6 +60,12 @@ class SchemaCheck(Displayed, Tabular):
             "figures": self.records(),
             "warnings": [asdict(warning) for warning in self.warnings],
         }
+
+
+def _named(source: object) -> str:
+    if isinstance(source, list | tuple):
+        return ", ".join(map(_named, source))
+    return str(source) if isinstance(source, str | Path) else f"the {type(source).__name__}"
 
 
 def _warnings(schema: Schema, figures: SourceFigures) -> Iterator[SchemaWarning]:

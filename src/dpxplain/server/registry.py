@@ -331,7 +331,8 @@ def _write_atomically(file: Path, text: str) -> None:
 def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
     """Refuses sources outside `home`, after links and globs are followed."""
     source = _source(schema, folder)
-    paths = [Path(match) for match in find_files(source)] or [source]
+    named = [source] if isinstance(source, Path) else source
+    paths = [Path(match) for path in named for match in find_files(path) or [str(path)]]
     if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
         raise SourceError(
             "table.source: lies outside the server's data folder.",
@@ -339,11 +340,12 @@ def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
         )
 
 
-def _source(schema: Schema, folder: Path) -> Path:
-    if schema.table.source is None:
-        raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
+def _source(schema: Schema, folder: Path) -> Path | list[Path]:
     check_source(schema)
-    return folder / schema.table.source
+    source = schema.table.paths(folder)
+    if source is None:
+        raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
+    return source
 
 
 def _identities(schema: Schema, folder: Path) -> frozenset[tuple[int, int]]:

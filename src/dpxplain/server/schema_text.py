@@ -51,6 +51,6 @@ def _check_toml_size(text: str) -> None:
 
 
 def check_source(schema: Schema) -> None:
-    if "\x00" in (schema.table.source or ""):  # no path has it, and asking the system would fail
+    if "\x00" in "".join(schema.table.source or ""):  # no path has it, and asking the system would fail
         mistake = ("table.source", "must not contain a NUL character")
         raise SchemaError(f"{': '.join(mistake)}.", remedy="Leave it out.", mistakes=[mistake])
