@@ -38,12 +38,14 @@ def setting(name: str) -> str:
 
 
 @pytest.mark.process
-def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
+def test_systemd_finds_no_fault_in_the_units(tmp_path: Path) -> None:
     """With a program in place of the installed one, whose absence would be the one complaint."""
-    unit = tmp_path / "dpxplain.service"
-    unit.write_text(UNIT.replace(INSTALLED, "/bin/true"), "utf-8")
-    verified = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    for file in (*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")):
+        (tmp_path / file.name).write_text(file.read_text("utf-8").replace(INSTALLED, "/bin/true"), "utf-8")
+    units = [str(unit) for unit in tmp_path.iterdir()]
+    verified = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True)
     assert (verified.returncode, verified.stderr) == (0, "")
+    assert len(units) == 3
 
 
 @pytest.mark.process
@@ -83,6 +85,9 @@ def test_the_dashboard_asks_only_for_metrics_that_the_server_has(tmp_path: Path)
         server.client().get("/metrics")  # 403: a refusal
         families = list(text_string_to_metric_families(server.curator().get("/metrics").text))
     measured = {sample.name for family in families for sample in family.samples}
+    measured |= {
+        f"{family.name}_total" for family in families if family.type == "counter"
+    }  # of 0, without samples
     assert asked <= measured
 
 
@@ -99,6 +104,7 @@ def limited(postgres_server: PostgresServer, postgres_address: str) -> Iterator[
     role = f"server_{abs(hash(postgres_address)) % 10**8}"
     postgres_server.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{postgres_server.password}'")
     statements = re.sub(r"(?m)^\\.*$", "", RIGHTS)
+    statements = statements.replace("REVOKE dpxplain_owner FROM dpxplain;", "")
     statements = re.sub(r"(TO|FROM) dpxplain;", rf"\1 {role};", statements)
     with psycopg.connect(postgres_address, autocommit=True) as connection:
         connection.execute(statements.encode())
