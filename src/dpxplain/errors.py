@@ -6,6 +6,7 @@
     │   ├── SourceError            the data cannot be opened
     │   │   └── LedgerUnavailable  the ledger cannot be reached, read or written
     │   ├── DataChanged            the data are not those that were answered from before
+    │   ├── LedgerBehind           the ledger may not know all that was spent; only the curator can go on
     │   ├── QueryRefused           the SQL is not one we answer; carries its position
     │   ├── QuestionError          the question does not fit the answer
     │   ├── ExplanationError       k, attributes or predicates do not fit the question
@@ -125,6 +126,19 @@ class DataChanged(BadRequest):
             f"the curator has looked. {charge}",
             remedy="Only the curator can go on: see dpxplain data status, or declare a new version in the "
             "schema's [table].",
+        )
+
+
+class LedgerBehind(BadRequest):
+    """The ledger may not know all that was spent, so nothing is charged; only the curator can go on."""
+
+    @classmethod
+    def of(cls) -> LedgerBehind:
+        """The same sentence whatever was lost: more would tell about other people's requests."""
+        return cls(
+            "The ledger may not know everything that was spent, so nothing new is measured until the curator "
+            "has looked. Nothing was charged.",
+            remedy="Stored answers stay free. Only the curator can go on: see dpxplain ledger status.",
         )
 
 

@@ -51,6 +51,7 @@ def connect(
     token: str | None = None,
     ca: str | Path | None = None,
     workspace: str | Path | None = None,
+    anchor: str | Path | None = None,
     curator: bool = False,
     trusted_code: bool = False,
     insecure_seed: int | None = None,
@@ -66,13 +67,15 @@ def connect(
     issuer of the server's certificate, if that is not a public one; also DPXPLAIN_CA or SSL_CERT_FILE.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
-    (default: `.dpxplain` in the current folder) and survives the session. `trusted_code` lets influences
+    (default: `.dpxplain` in the current folder) and survives the session. `anchor` is the file that remembers
+    outside of that ledger what was charged (default: beside it), or "off". `trusted_code` lets influences
     that are not the library's run on true counts. `insecure_seed` replaces the
     noise by a repeatable one for experiments; everything it touches is marked as not private.
     """
     _refuse_swapped(source, schema)
     if is_address(source):
-        if schema is not None or workspace is not None or trusted_code or insecure_seed is not None:
+        local = (schema, workspace, anchor, insecure_seed)
+        if trusted_code or any(argument is not None for argument in local):
             raise BadRequest(
                 "A data set at a server comes with the server's schema, budget and noise.",
                 remedy="Pass the address and token=... only.",
@@ -94,7 +97,7 @@ def connect(
         source = _declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
     address = find_ledger(workspace=workspace)
-    ledger = open_ledger(address.place, create=address.is_workspace)
+    ledger = open_ledger(address.place, anchor=anchor or address.anchor, create=address.is_workspace)
     if ledger.is_new:
         LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
     return _open(

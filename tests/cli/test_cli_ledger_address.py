@@ -50,6 +50,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ledger create": (),
     "ledger backup": ("copy.sqlite",),
     "ledger restore": ("copy.sqlite",),
+    "ledger status": (),
+    "ledger declare-loss": WHY,
     "audit show": (),
     "audit verify": (),
     "audit anchor": ("people.anchor", "--key", "anchor.key"),

@@ -29,6 +29,14 @@ on_disk = pytest.mark.parametrize("place", ["file", "postgres"], indirect=True)
 
 
 @pytest.fixture
+def ledger(place):
+    """Without an anchor file of its own, which would refuse what these tests do."""
+    with closing(open_ledger(place, anchor="off")) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        yield ledger
+
+
+@pytest.fixture
 def lived(ledger):
     live(ledger)
     return ledger
@@ -203,14 +211,17 @@ def backup(place: str, folder: Path) -> None:
             connection.execute(f"DROP TABLE public.{table}")
 
 
-def test_commands_tell_of_a_restored_backup_and_do_not_replace_the_anchor(address, tmp_path, capsys):
+def test_commands_tell_of_a_restored_backup_and_do_not_replace_the_anchor(
+    address, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("DPXPLAIN_ANCHOR", "off")
     file, key = tmp_path / "elsewhere" / "anchor", tmp_path / "elsewhere" / "key"
     at = ("--ledger", address, "--key", str(key))
-    with closing(open_ledger(address)) as ledger:
+    with closing(open_ledger(address, anchor="off")) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)
         ledger.release(reserve(ledger, 0.25), "{}")
     backup(address, tmp_path)
-    with closing(open_ledger(address)) as ledger:
+    with closing(open_ledger(address, anchor="off")) as ledger:
         ledger.release(reserve(ledger, 0.5, key="later"), "{}")
     assert run(["audit", "anchor", str(file), *at]) == 0
     written = file.read_text()

@@ -20,6 +20,14 @@ from dpxplain.ledger.ledger import open_ledger
 on_disk = pytest.mark.parametrize("place", ["file", "postgres"], indirect=True)
 
 
+@pytest.fixture
+def ledger(place):
+    """Without an anchor, which would stop charges once a backup is restored."""
+    with closing(open_ledger(place, anchor="off")) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        yield ledger
+
+
 def contents(ledger):
     """What analysts and curators see of a ledger."""
     entries = ledger.history("adult")
@@ -30,7 +38,7 @@ def contents(ledger):
 def test_backup_of_every_ledger_is_a_ledger_with_the_same_rows_and_head(ledger, tmp_path):
     live(ledger)
     file = tmp_path / "copy.sqlite"
-    report = ledger.backup(file)
+    report = ledger.recovery.backup(file)
     assert report.intact
     assert report == ledger.verify_audit()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -44,9 +52,9 @@ def test_backup_of_every_ledger_is_a_ledger_with_the_same_rows_and_head(ledger, 
 def test_restored_ledger_has_the_rows_of_the_backup_and_one_record_more(ledger, tmp_path):
     live(ledger)
     before = contents(ledger)
-    report = ledger.backup(tmp_path / "copy.sqlite")
+    report = ledger.recovery.backup(tmp_path / "copy.sqlite")
     lost = reserve(ledger, 0.01, "later")
-    assert ledger.restore(tmp_path / "copy.sqlite", by="carol") == report
+    assert ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol") == report
     assert contents(ledger) == before
     verified = ledger.verify_audit(report.head)
     assert verified.intact  # the triggers are back, too
@@ -60,9 +68,9 @@ def test_restored_ledger_has_the_rows_of_the_backup_and_one_record_more(ledger, 
 
 def test_backup_goes_from_one_database_to_the_other(ledger, tmp_path, postgres_address):
     live(ledger)
-    ledger.backup(tmp_path / "copy.sqlite")
+    ledger.recovery.backup(tmp_path / "copy.sqlite")
     with closing(open_ledger(postgres_address if "sqlite" in repr(ledger) else tmp_path / "new")) as other:
-        other.restore(tmp_path / "copy.sqlite", by="carol")
+        other.recovery.restore(tmp_path / "copy.sqlite", by="carol")
         assert contents(other) == contents(ledger)
         assert reserve(other, 0.001, "fresh") > max(entry.id for entry in ledger.history("adult"))
         assert other.verify_audit().intact
@@ -71,9 +79,9 @@ def test_backup_goes_from_one_database_to_the_other(ledger, tmp_path, postgres_a
 @pytest.mark.parametrize("place", ["postgres"], indirect=True)
 def test_number_of_a_lost_entry_is_not_given_again(ledger, tmp_path):
     ledger.release(reserve(ledger, 0.1), "{}")
-    ledger.backup(tmp_path / "copy.sqlite")
+    ledger.recovery.backup(tmp_path / "copy.sqlite")
     lost = reserve(ledger, 0.1, "in flight")
-    ledger.restore(tmp_path / "copy.sqlite", by="carol")
+    ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol")
     assert reserve(ledger, 0.1, "another") > lost
 
 
@@ -84,7 +92,7 @@ def test_backups_under_load_are_consistent_and_restoring_does_not_stop_the_load(
     done, failures, charged = threading.Event(), [], threading.Semaphore(0)
 
     def work(number: int) -> None:
-        with closing(open_ledger(place)) as own:
+        with closing(open_ledger(place, anchor="off")) as own:
             account = own.account(f"analyst {number}", default_limit=1000.0)
             while not done.is_set():
                 try:
@@ -106,8 +114,8 @@ def test_backups_under_load_are_consistent_and_restoring_does_not_stop_the_load(
         for number in range(3):
             for _ in range(10):
                 assert charged.acquire(timeout=60)
-            reports.append(ledger.backup(tmp_path / f"{number}.sqlite"))
-        ledger.restore(tmp_path / "1.sqlite", by="carol")
+            reports.append(ledger.recovery.backup(tmp_path / f"{number}.sqlite"))
+        ledger.recovery.restore(tmp_path / "1.sqlite", by="carol")
         for _ in range(30):
             assert charged.acquire(timeout=60)
     finally:
@@ -126,11 +134,11 @@ def test_backups_under_load_are_consistent_and_restoring_does_not_stop_the_load(
 def test_broken_ledger_is_copied_but_called_broken_and_is_not_restored(ledger, tmp_path):
     live(ledger)
     change(ledger, "entries", "UPDATE entries SET description = 'other' WHERE id = 1")
-    report = ledger.backup(tmp_path / "copy.sqlite")
+    report = ledger.recovery.backup(tmp_path / "copy.sqlite")
     assert any("entry 1 is not what the log says" in problem for problem in report.problems)
     before = contents(ledger)
     with pytest.raises(BadRequest, match="is broken"):
-        ledger.restore(tmp_path / "copy.sqlite", by="carol")
+        ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol")
     assert contents(ledger) == before
 
 
@@ -141,9 +149,9 @@ def test_plain_copy_of_a_running_ledger_without_its_journal_is_refused(tmp_path)
         reserve(ledger, 0.5)
         shutil.copyfile(place, tmp_path / "copy.sqlite")
         with pytest.raises(BadRequest, match="is empty"):
-            ledger.restore(tmp_path / "copy.sqlite", by="carol")
+            ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol")
         shutil.copyfile(f"{place}-wal", tmp_path / "copy.sqlite-wal")
-        ledger.restore(tmp_path / "copy.sqlite", by="carol")
+        ledger.recovery.restore(tmp_path / "copy.sqlite", by="carol")
         assert ledger.budget("adult").spent == 0.5
 
 
@@ -157,12 +165,12 @@ def test_what_is_no_backup_is_refused_and_backups_are_not_overwritten(ledger, tm
         "none": "cannot be read",
     }.items():
         with pytest.raises(BadRequest, match=words):
-            ledger.restore(tmp_path / name, by="carol")
+            ledger.recovery.restore(tmp_path / name, by="carol")
     with pytest.raises(BadRequest, match="exists already"):
-        ledger.backup(tmp_path / "text")
+        ledger.recovery.backup(tmp_path / "text")
     assert (tmp_path / "text").read_text() == "no ledger"
     with pytest.raises(BadRequest, match="cannot be written"):
-        ledger.backup(tmp_path / "no folder" / "copy.sqlite")
+        ledger.recovery.backup(tmp_path / "no folder" / "copy.sqlite")
 
 
 def test_commands_back_up_into_a_folder_and_restore_only_when_told_to_replace(address, tmp_path, capsys):

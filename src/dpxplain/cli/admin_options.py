@@ -17,6 +17,7 @@ from rich.text import Text
 
 from dpxplain.cli.screen import OUT, note
 from dpxplain.errors import BadRequest
+from dpxplain.ledger import ANCHOR_VARIABLE
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,6 +35,13 @@ LedgerPlace = Annotated[
 Create = Annotated[
     bool, typer.Option("--create", help="Begin a new, empty ledger if there is none.", show_default=False)
 ]
+AnchorPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--anchor", metavar="FILE", show_default=False, envvar=ANCHOR_VARIABLE,
+        help='Remembers the log outside of the ledger, or "off". Default: as configured, or beside SQLite.',
+    ),
+]  # fmt: skip
 By = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", help="Who decides, for the audit log; default: your login."),
@@ -54,13 +62,24 @@ _HOURS = {"h": 1, "d": 24, "w": 24 * 7}
 
 @contextmanager
 def ledger_at(
-    place: str | None, *, workspace: str | None = None, create: bool = False
+    place: str | None,
+    *,
+    workspace: str | None = None,
+    create: bool = False,
+    anchor: str | None = None,
+    is_recovery: bool = False,
 ) -> Iterator[SQLLedger]:
-    """The ledger that `--ledger` names or the common rule finds; a missing one is begun only if `create`."""
+    """The ledger that `--ledger` names or the common rule finds; a missing one is begun only if `create`.
+
+    An empty ledger that its anchor contradicts is opened only if `is_recovery`.
+    """
     from dpxplain.ledger.address import find_ledger
     from dpxplain.ledger.ledger import open_ledger
 
-    ledger = open_ledger(find_ledger(place, workspace=workspace).place, create=create)
+    address = find_ledger(place, workspace=workspace)
+    ledger = open_ledger(
+        address.place, create=create, anchor=anchor or address.anchor, is_recovery=is_recovery
+    )
     if ledger.is_new:
         note(f"{ledger.name} is new: nothing was spent in it before.")
     try:

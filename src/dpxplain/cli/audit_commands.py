@@ -79,7 +79,9 @@ def verify_audit(
     ] = None,
     anchor: Annotated[
         Path | None,
-        typer.Option("--anchor", metavar="FILE", help="Of audit anchor; the log must go on from it."),
+        typer.Option(
+            "--anchor", metavar="FILE", help="Of audit anchor, or of a server; the log must go on from it."
+        ),
     ] = None,
     key: Key = _DEFAULT_KEY,
     place: LedgerPlace = None,
@@ -92,9 +94,12 @@ def verify_audit(
       [cyan]dpxplain audit verify --anchor people.anchor[/cyan]
     """
     from dpxplain.ledger.anchor import read_anchor, read_key
+    from dpxplain.ledger.anchor_file import is_anchor_file
 
-    anchored = None if anchor is None else read_anchor(anchor, read_key(key.expanduser()))
-    with ledger_at(place) as ledger:
+    own = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
+    signed = anchor if own is None else None
+    anchored = None if signed is None else read_anchor(signed, read_key(key.expanduser()))
+    with ledger_at(place, anchor=own, is_recovery=True) as ledger:
         report = ledger.verify_audit(head, anchored)
     if as_json:
         fields = json_fields(report) | {"intact": report.intact}

@@ -1,17 +1,33 @@
-"""`dpxplain ledger`: begin one, back it up and restore it."""
+"""`dpxplain ledger`: whether the ledger is the one that was charged, its backups, and declared losses."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.admin_options import By, LedgerPlace, acting_curator, json_fields, ledger_at, show_help
-from dpxplain.cli.screen import OUT, note, show_json, warn
+from dpxplain.cli.admin_options import (
+    AnchorPlace,
+    By,
+    LedgerPlace,
+    Reason,
+    acting_curator,
+    json_fields,
+    ledger_at,
+    print_table,
+    show_help,
+)
+from dpxplain.cli.screen import OUT, amount, note, show_json, warn
 from dpxplain.errors import BadRequest
+from dpxplain.model.budget import rho_of_units
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.ledger import SQLLedger
+    from dpxplain.ledger.loss import Loss
 
 ledger_app = typer.Typer(rich_markup_mode="rich")
 
@@ -20,7 +36,7 @@ BROKEN = 2
 
 @ledger_app.callback(invoke_without_command=True)
 def ledger_root(context: typer.Context) -> None:
-    """The ledger itself: begin one, back it up and restore it."""
+    """The ledger itself: begin one, see whether it lost anything, back it up, restore it, declare a loss."""
     show_help(context)
 
 
@@ -43,33 +59,61 @@ def create_ledger(place: LedgerPlace = None, as_json: o.Json = False) -> None:
         show_json({"kind": "ledger", "created": name})
 
 
+@ledger_app.command("status")
+def status(place: LedgerPlace = None, anchor: AnchorPlace = None, as_json: o.Json = False) -> None:
+    """Where the log stands, and whether it goes on from its anchor. Exit code 2 if not: nothing is charged.
+
+    \b
+    Example:
+      [cyan]dpxplain ledger status[/cyan]
+    """
+    with ledger_at(place, anchor=anchor, is_recovery=True) as ledger:
+        standing, problem = ledger.anchor(), ledger.recovery.anchor_problem()
+        file, lost = ledger.recovery.anchor_file, _losses(ledger)
+    if as_json:
+        fields = {"records": standing.records, "head": standing.head, "problem": problem}
+        own = {"anchor": None if file is None else str(file), "lost": _as_json(lost)}
+        show_json({"kind": "ledger-status"} | fields | own)
+    else:
+        OUT.print(f"{standing.records:,} records, head {standing.head}", soft_wrap=True)
+        OUT.print(f"anchor {'none' if file is None else file}", soft_wrap=True)
+        _print_problem(problem, lost)
+    if problem is not None:
+        raise typer.Exit(BROKEN)
+
+
 @ledger_app.command("backup")
 def back_up(
     file: Annotated[Path, typer.Argument(metavar="DEST", help="A new file, or a folder for a dated one.")],
     place: LedgerPlace = None,
+    anchor: AnchorPlace = None,
     as_json: o.Json = False,
 ) -> None:
     """Copy the ledger to a new file, of a running server too, and verify the copy.
 
     The copy is a SQLite ledger also if the original is in PostgreSQL: every command can read it. Exit code 2
-    if it is broken.
+    if the ledger is broken or behind its anchor.
 
     \b
     Example:
       [cyan]dpxplain ledger backup /var/backups/dpxplain[/cyan]
     """
     target = file / f"ledger-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.sqlite" if file.is_dir() else file
-    with ledger_at(place) as ledger:
-        report = ledger.backup(target)
+    with ledger_at(place, anchor=anchor) as ledger:
+        report = ledger.recovery.backup(target)
+        problem, lost = ledger.recovery.anchor_problem(), _losses(ledger)
     if as_json:
-        show_json({"kind": "backup", "file": str(target), "intact": report.intact} | json_fields(report))
+        fields = json_fields(report) | {"intact": report.intact, "behind": problem}
+        show_json({"kind": "backup", "file": str(target)} | fields)
     else:
         for problem in report.problems:
             OUT.print(problem, style="red")
         note(f"{report.records:,} records, {'intact' if report.intact else 'BROKEN'}, are in {target}.")
         note(f"head {report.head}")
+        _print_problem(problem, lost)
     if not report.intact:
         warn("The ledger itself is broken; see: dpxplain audit verify")
+    if problem is not None or not report.intact:
         raise typer.Exit(BROKEN)
 
 
@@ -80,10 +124,11 @@ def restore(
         bool, typer.Option("--replace", help="Also if the ledger holds records: they are lost.")
     ] = False,
     place: LedgerPlace = None,
+    anchor: AnchorPlace = None,
     by: By = None,
     as_json: o.Json = False,
 ) -> None:
-    """Put a backup in place of the ledger, verified, in SQLite or PostgreSQL.
+    """Put a backup in place of the ledger, verified, in SQLite or PostgreSQL, and say what it lacks.
 
     Running servers go on with the restored ledger. Browsers have to sign in again, and tokens that were
     revoked after the backup are valid again.
@@ -92,16 +137,87 @@ def restore(
     Example:
       [cyan]dpxplain ledger restore /var/backups/dpxplain/ledger-20301231T020000Z.sqlite --replace[/cyan]
     """
-    with ledger_at(place, create=True) as ledger:
+    with ledger_at(place, create=True, anchor=anchor, is_recovery=True) as ledger:
         records = ledger.anchor().records
         if records and not replace:
             raise BadRequest(
                 f"The ledger holds {records:,} records, which would be lost.",
                 remedy="Back it up first (dpxplain ledger backup), then restore with --replace.",
             )
-        report = ledger.restore(file, by=acting_curator(by))
+        report = ledger.recovery.restore(file, by=acting_curator(by))
+        problem, lost = ledger.recovery.anchor_problem(), _losses(ledger)
     if as_json:
-        show_json({"kind": "restore", "file": str(file)} | json_fields(report))
+        fields = json_fields(report) | {"behind": problem, "lost": _as_json(lost)}
+        show_json({"kind": "restore", "file": str(file)} | fields)
         return
     note(f"Restored {report.records:,} records, head {report.head}.")
     note("Tokens revoked since that backup are valid again: dpxplain token list")
+    _print_problem(problem, lost)
+
+
+@ledger_app.command("declare-loss")
+def declare_loss(
+    reason: Reason,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="Charge all that remains, where no anchor tells how much.")
+    ] = False,
+    place: LedgerPlace = None,
+    anchor: AnchorPlace = None,
+    by: By = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be charged.")] = False,
+    as_json: o.Json = False,
+) -> None:
+    """Charge in full what was spent and is no longer in the ledger; then it can be charged again.
+
+    Answers that were lost stay lost: the same query gets fresh noise, under the budget that is left.
+
+    \b
+    Example:
+      [cyan]dpxplain ledger declare-loss --reason "disk failed, backup of 2 o'clock"[/cyan]
+    """
+    from dpxplain.ledger.address import database_address, find_ledger
+    from dpxplain.ledger.anchor_guard import anchor_path
+
+    address = find_ledger(place)
+    path = Path(address.place) if database_address(address.place) is None else None
+    kept = anchor_path(path, anchor or address.anchor)
+    is_anchored = kept is not None and kept.exists()  # then the ledger itself may be gone
+    with ledger_at(place, create=is_anchored, anchor=anchor, is_recovery=True) as ledger:
+        if dry_run:
+            lost = ledger.recovery.losses(everything=everything)
+        else:
+            lost = ledger.recovery.declare_loss(reason=reason, by=acting_curator(by), everything=everything)
+    if as_json:
+        show_json({"kind": "loss", "charged": not dry_run, "lost": _as_json(lost)})
+        return
+    _print_losses(lost)
+    note("Nothing was charged yet." if dry_run else "Charged. The ledger goes on from here.")
+
+
+def _losses(ledger: SQLLedger) -> list[Loss]:
+    """What was lost, where the anchor tells."""
+    try:
+        return ledger.recovery.losses()
+    except BadRequest:
+        return []
+
+
+def _print_problem(problem: str | None, lost: Sequence[Loss]) -> None:
+    if problem is None:
+        return
+    from dpxplain.ledger.anchor_guard import REMEDY
+
+    OUT.print(problem, style="red", soft_wrap=True)
+    _print_losses(lost)
+    warn(f"Nothing is charged until you have looked. {REMEDY}")
+
+
+def _print_losses(lost: Sequence[Loss]) -> None:
+    rows = [(loss.dataset, loss.analyst or "local owner", amount(rho_of_units(loss.units))) for loss in lost]
+    print_table(("data set", "analyst", "lost rho"), rows, empty="No charge is missing.")
+
+
+def _as_json(lost: Sequence[Loss]) -> list[dict[str, object]]:
+    return [
+        {"dataset": loss.dataset, "analyst": loss.analyst, "rho": rho_of_units(loss.units)} for loss in lost
+    ]

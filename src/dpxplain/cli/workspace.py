@@ -124,7 +124,11 @@ class Place:
             )
         with noting("dpxplain.session"), progress.running(f"Opening {self.declared.table.name}"):
             session = connect(
-                source, self.declared, workspace=self.workspace, curator=curator, progress=progress
+                source,
+                self.declared,
+                workspace=self.workspace,
+                curator=curator,
+                progress=progress,
             )
         with session:
             yield session

@@ -7,3 +7,7 @@ WORKSPACE = ".dpxplain"  # of the current folder; for a server, of its configura
 LEDGER_FILE = "ledger.sqlite"
 DEFAULT_LEDGER = f"{WORKSPACE}/{LEDGER_FILE}"
 CONFIGURATION = "server.toml"  # of a server, where it is found without being named
+ANCHOR_FILE = "ledger.anchor"  # of a ledger in PostgreSQL, beside the server's configuration
+ANCHOR_VARIABLE = "DPXPLAIN_ANCHOR"
+OFF = "off"
+"""In place of an anchor file: no anchor is kept."""

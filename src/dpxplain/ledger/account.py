@@ -69,14 +69,14 @@ class Account:
             return standing(connection, dataset, self._analyst, self._default_limit).budget()
 
     def reserve(self, dataset: str, charge: Charge) -> Entry:
-        with self._store.writing() as connection:
+        with self._store.charging() as connection:
             return self._charge(connection, dataset, charge)
 
     def reserve_once(self, dataset: str, charge: Charge) -> Entry | None:
         request = self._request(dataset, charge.key)
         entry = None
         try:
-            with self._store.writing() as connection:
+            with self._store.charging() as connection:
                 untouched = self._untouched(connection, dataset, charge)
                 if untouched is not None:
                     entry = untouched

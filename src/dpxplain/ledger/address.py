@@ -9,13 +9,21 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from dpxplain.errors import BadRequest, SchemaError, SourceError
-from dpxplain.ledger import CONFIGURATION, DEFAULT_LEDGER, LEDGER_FILE, WORKSPACE
+from dpxplain.ledger import (
+    ANCHOR_FILE,
+    ANCHOR_VARIABLE,
+    CONFIGURATION,
+    DEFAULT_LEDGER,
+    LEDGER_FILE,
+    OFF,
+    WORKSPACE,
+)
 
 LEDGER_VARIABLE = "DPXPLAIN_LEDGER"
 WORKSPACE_VARIABLE = "DPXPLAIN_WORKSPACE"
@@ -35,6 +43,26 @@ class LedgerAddress:
     """A path or a postgresql:// address, which may hold a password."""
     is_workspace: bool = False
     """Whether it is a workspace's own file, which begins with its first use; others need --create."""
+    folder: Path | None = None
+    """Of the server's configuration, if there is one."""
+    configured_anchor: str | None = None
+    """Its `anchor`, as written there."""
+
+    @property
+    def anchor(self) -> str | None:
+        """The file that remembers the log outside of the ledger, or "off"; None: beside a SQLite ledger."""
+        if variable := os.environ.get(ANCHOR_VARIABLE):
+            return variable
+        if self.folder is None or self.configured_anchor == OFF:
+            return self.configured_anchor
+        if self.configured_anchor is not None:
+            return str(self.folder / self.configured_anchor)
+        return str(self.folder / ANCHOR_FILE) if database_address(self.place) is not None else None
+
+    @property
+    def anchoring(self) -> dict[str, Any]:
+        """The fields that say where the anchor is, for another ledger under the same configuration."""
+        return {"folder": self.folder, "configured_anchor": self.configured_anchor}
 
     @property
     def is_unused(self) -> bool:
@@ -60,7 +88,8 @@ def find_ledger(
     if workspace is not None and str(workspace) not in (WORKSPACE, folder):
         return _in_workspace(workspace)
     if variable:
-        return _named(variable)
+        beside = configured or _of_configuration(Path(CONFIGURATION))
+        return _named(variable) if beside is None else replace(_named(variable), **beside.anchoring)
     if configured is not None:
         return configured
     if folder:
@@ -68,11 +97,12 @@ def find_ledger(
     return _of_configuration(Path(CONFIGURATION)) or _in_workspace(WORKSPACE)
 
 
-def configured_ledger(ledger: str, folder: Path) -> LedgerAddress:
+def configured_ledger(ledger: str, folder: Path, anchor: str | None = None) -> LedgerAddress:
     """The `ledger` of a configuration in `folder`; the default one begins with the first `serve`."""
     if "://" in ledger:
-        return LedgerAddress(ledger)
-    return LedgerAddress(str(folder / ledger), is_workspace=folder / ledger == folder / DEFAULT_LEDGER)
+        return LedgerAddress(ledger, folder=folder, configured_anchor=anchor)
+    is_default = folder / ledger == folder / DEFAULT_LEDGER
+    return LedgerAddress(str(folder / ledger), is_default, folder, anchor)
 
 
 def refuse_forgotten_ledger(folder: Path) -> None:
@@ -150,12 +180,12 @@ def _of_configuration(file: Path) -> LedgerAddress | None:
         raw: Any = tomllib.loads(file.read_text(encoding="utf-8"))
         server = raw["server"]
         server["datasets"]
-        ledger = server.get("ledger")
+        ledger, anchor = server.get("ledger"), server.get("anchor")
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
     if ledger is None:
         refuse_forgotten_ledger(file.parent)
-    return configured_ledger(str(ledger or DEFAULT_LEDGER), file.parent)
+    return configured_ledger(str(ledger or DEFAULT_LEDGER), file.parent, anchor)
 
 
 def _unknown_scheme(scheme: str) -> BadRequest:

@@ -45,11 +45,12 @@ VERSION_OPENED = "data version opened"
 UPGRADED, FOUND, RESTORED = "ledger upgraded", "found", "ledger restored"
 SIGNED_IN, INTERRUPTED = "signed in", "interrupted"
 SESSIONS_ENDED = "browser sessions ended"
+LOSS_CHARGED, LOSS_DECLARED = "loss charged", "loss declared"
 
 CHANGES = frozenset(
     {
         *(OPENED, LIMIT_CHANGED, DELTA_CHANGED, RESERVED, RELEASED, GRANTED, TOPPED_UP, SHARED, UNSHARED),
-        *(TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED, VERSION_OPENED, FOUND),
+        *(TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED, VERSION_OPENED, FOUND, LOSS_CHARGED),
     }
 )
 """Actions whose details repeat rows; the details of any other action are free."""

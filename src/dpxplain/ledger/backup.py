@@ -20,8 +20,9 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, SourceError
 from dpxplain.ledger import audit
+from dpxplain.ledger.file_sync import sync_file, sync_folder
 from dpxplain.ledger.protocol import AuditReport, damaged
-from dpxplain.ledger.sqlite import SQLiteStore, sync_folder
+from dpxplain.ledger.sqlite import SQLiteStore
 from dpxplain.ledger.store import BUSY_SECONDS, Store, busy
 from dpxplain.ledger.tables import (
     APPEND_ONLY,
@@ -59,7 +60,7 @@ def write_backup(store: Store, file: Path) -> AuditReport:
         with TemporaryDirectory(prefix=".new-backup-", dir=file.absolute().parent) as folder:
             draft = Path(folder, file.name)
             report = _copy_to(store, draft)
-            _sync(draft)
+            sync_file(draft)
             os.link(draft, file)
             sync_folder(file.absolute().parent)
     except FileExistsError:
@@ -95,7 +96,7 @@ def restore_backup(store: Store, file: Path, by: str) -> AuditReport:
                 if table is not PROCESSES:  # those who run still do
                     connection.execute(sa.delete(table))
             _copy_rows(source, connection)
-            _raise_sequences(connection)
+            raise_sequences(connection)
             create_triggers(connection)
             details = {"records": report.records, "head": report.head}
             audit.append(connection, by, audit.RESTORED, None, details)
@@ -188,7 +189,7 @@ def _lock_tables(connection: sa.Connection, name: str) -> None:
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _raise_sequences(connection: sa.Connection) -> None:
+def raise_sequences(connection: sa.Connection) -> None:
     """Let PostgreSQL number new rows after the restored ones, and after all that were lost.
 
     A number of a lost entry is not given again: whoever measured it could store its release with another.
@@ -200,11 +201,3 @@ def _raise_sequences(connection: sa.Connection) -> None:
         if column.autoincrement is not False and isinstance(column.type, sa.BigInteger):
             last = connection.execute(sa.select(sa.func.coalesce(sa.func.max(column), 0))).scalar_one()
             connection.execute(_SEQUENCE, {"table": f"dpxplain.{table.name}", "last": last})
-
-
-def _sync(file: Path) -> None:
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

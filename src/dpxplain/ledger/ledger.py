@@ -11,18 +11,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import BadRequest, SchemaError
+from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account
 from dpxplain.ledger.address import database_address
 from dpxplain.ledger.anchor import Anchor
-from dpxplain.ledger.backup import restore_backup, write_backup
+from dpxplain.ledger.anchor_guard import anchor_path, check_not_gone
 from dpxplain.ledger.browser_sessions import BrowserSessions
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.failed_charges import Failures
 from dpxplain.ledger.jobs import Jobs
+from dpxplain.ledger.privacy_units import PrivacyUnits
 from dpxplain.ledger.processes import Processes
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained
+from dpxplain.ledger.recovery import Recovery
 from dpxplain.ledger.single_flight import Flights
 from dpxplain.ledger.sqlite import SQLiteStore
 from dpxplain.ledger.standing import (
@@ -35,26 +37,27 @@ from dpxplain.ledger.standing import (
     rho_number,
     standing,
 )
-from dpxplain.ledger.store import Observer, Store
+from dpxplain.ledger.store import Observer, Store, guard
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
 from dpxplain.ledger.tokens import Tokens
 from dpxplain.ledger.validation import check_name, check_reason, utc_text
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
-from dpxplain.model.schema import Privacy
-
-_DECLARED = "protection declared"
-_LATEST_DECLARATION = (
-    sa.select(LOG.c.details)
-    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _DECLARED)
-    .order_by(LOG.c.id.desc())
-    .limit(1)
-)
 
 
-def open_ledger(place: str | Path | None, *, create: bool = True) -> SQLLedger:
+def open_ledger(
+    place: str | Path | None,
+    *,
+    create: bool = True,
+    anchor: str | Path | None = None,
+    is_recovery: bool = False,
+) -> SQLLedger:
     """The ledger at a path (SQLite), in memory (None), or at a `postgresql://` address.
 
     With `create` it is begun if it is missing; otherwise refused.
+
+    `anchor` is the file that remembers outside of the ledger what was charged, or "off"; by default it lies
+    beside a SQLite ledger, and others have none. An empty ledger where the anchor tells of charges is not
+    opened, unless `is_recovery`.
 
     >>> from dpxplain.model.charge import Charge, Request
     >>> ledger = open_ledger(None)
@@ -68,11 +71,18 @@ def open_ledger(place: str | Path | None, *, create: bool = True) -> SQLLedger:
     if place is None:
         return SQLLedger(SQLiteStore(None))
     database = database_address(place)
+    file = anchor_path(Path(place) if database is None else None, anchor)
     if database is None:
-        return SQLLedger(SQLiteStore(Path(place), create=create))
-    from dpxplain.ledger.postgres import PostgresStore  # psycopg is an optional dependency
+        if file is not None and not is_recovery:
+            check_not_gone(Path(place), file)
+        store: Store = SQLiteStore(Path(place), create=create)
+    else:
+        from dpxplain.ledger.postgres import PostgresStore  # psycopg is an optional dependency
 
-    return SQLLedger(PostgresStore(database, create=create))
+        store = PostgresStore(database, create=create)
+    if file is not None:
+        guard(store, file, is_recovery=is_recovery)
+    return SQLLedger(store)
 
 
 class SQLLedger(Account):
@@ -80,6 +90,7 @@ class SQLLedger(Account):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, Flights(store))
+        self.recovery = Recovery(store)
         self.processes = Processes(store)
         self.tokens = Tokens(store)
         self.sessions = BrowserSessions(store)
@@ -215,11 +226,13 @@ class SQLLedger(Account):
         """Recompute the log's chain and compare every table with it.
 
         `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
-        An `anchor` shows the same, and says what happened.
+        An `anchor` shows the same, and says what happened; so does the ledger's own anchor file.
         """
         with self._store.snapshot() as connection:
             report = audit.verify(connection, head)
             differences = [] if anchor is None else anchor.differences(connection)
+            if self._store.anchor is not None and (problem := self._store.anchor.problem(connection)):
+                differences.append(problem)
         return replace(report, problems=differences + report.problems)
 
     def head(self) -> tuple[int, str]:
@@ -231,14 +244,6 @@ class SQLLedger(Account):
         """Where the log stands now, to be kept elsewhere."""
         with self._store.snapshot() as connection:
             return Anchor.of(connection)
-
-    def backup(self, file: Path) -> AuditReport:
-        """Write a consistent copy of the ledger, as a SQLite file, and verify it."""
-        return write_backup(self._store, file)
-
-    def restore(self, file: Path, *, by: str) -> AuditReport:
-        """Put a backup in place of all that the ledger holds; what it says of the backup."""
-        return restore_backup(self._store, file, by)
 
     def _set_share(self, dataset: str, owner: str, reader: str, shared: bool, reason: str, by: str) -> None:
         check_reason(reason)
@@ -270,44 +275,6 @@ class SQLLedger(Account):
             rows = {SHARES: audit.insert(connection, SHARES, row)}
             action = audit.SHARED if shared else audit.UNSHARED
             audit.append_change(connection, by, action, dataset, rows, time)
-
-
-class PrivacyUnits:
-    """What each data set's budget protects (rows, persons, ...), as the audit log records it."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def check_and_record(self, dataset: str, privacy: Privacy, by: str = "") -> None:
-        """Refuses a declaration that promises more than the budget already spent can cover."""
-        declared = {"unit": privacy.unit, "max_rows": privacy.max_rows, "neighbours": privacy.neighbours}
-        with self._store.reading() as connection:
-            text = connection.execute(_LATEST_DECLARATION, {"dataset": dataset}).scalar_one_or_none()
-            before = None if text is None else audit.parsed(text)
-            if before == declared:
-                return
-            if before and not _covers(before, declared) and standing(connection, dataset).spent > 0:
-                raise SchemaError(
-                    "privacy: unit, neighbours and max_rows cannot promise more than before: what was spent "
-                    f"of {dataset} protects {_unit_in_words(before)} only.",
-                    remedy="Keep them, or declare the data as a new data set with a budget of its own.",
-                )
-        with self._store.writing() as connection:
-            audit.append(connection, by, _DECLARED, dataset, declared)
-
-
-def _covers(before: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
-    """Whether what was spent under one declaration protects at least as well under another.
-
-    It does for fewer rows of the same unit. Different units, or kinds of neighbours, do not cover each other.
-    """
-    same = all(declared[name] == before[name] for name in ("unit", "neighbours"))
-    return same and bool(declared["max_rows"] <= before["max_rows"])
-
-
-def _unit_in_words(declaration: Mapping[str, Any]) -> str:
-    rows = "" if declaration["unit"] == "row" else f" with up to {declaration['max_rows']} rows"
-    return f"each {declaration['unit']}{rows} ({declaration['neighbours']})"
 
 
 def _allowance_units(rho: float) -> int:

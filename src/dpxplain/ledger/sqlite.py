@@ -22,6 +22,7 @@ from sqlalchemy.pool import StaticPool
 from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger import LEDGER_FILE, store
 from dpxplain.ledger.address import journal_of, missing_ledger
+from dpxplain.ledger.file_sync import sync_folder
 from dpxplain.ledger.migrations import VERSION, check_version, migrate
 from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.store import Store, busy
@@ -251,16 +252,6 @@ def _create_file(path: Path) -> None:
             os.link(draft, path)
     for folder_with_news in (path.parent, path.parent.parent):
         sync_folder(folder_with_news)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new names in the folder survive a power failure, where the system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -11,11 +11,13 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy as sa
 
 from dpxplain.errors import InternalError, LedgerUnavailable
+from dpxplain.ledger.anchor_guard import AnchorGuard
 
 BUSY_SECONDS = 60.0
 """How long to wait for other writers before giving up."""
@@ -38,6 +40,8 @@ class Store(ABC):
     def __init__(self, name: str, engine: sa.Engine) -> None:
         self.name = name
         self.is_new = False
+        self.anchor: AnchorGuard | None = None
+        """Set where the ledger is opened with an anchor file."""
         self._engine = engine
         self._process = os.getpid()
         self._closing = weakref.finalize(self, _dispose, engine, self._process)
@@ -57,6 +61,17 @@ class Store(ABC):
     @abstractmethod
     def writing(self) -> AbstractContextManager[sa.Connection]:
         """A transaction that holds the writers' lock; commits at the end of the block unless it raises."""
+
+    @contextmanager
+    def charging(self) -> Iterator[sa.Connection]:
+        """As `writing`, for a charge: refused if the ledger is behind its anchor, which is written after."""
+        with self.writing() as connection:
+            if self.anchor is not None:
+                self.anchor.check(connection)
+            yield connection
+            mark = None if self.anchor is None else self.anchor.mark(connection)
+        if self.anchor is not None:
+            self.anchor.keep(mark)
 
     @abstractmethod
     def updating(self) -> AbstractContextManager[sa.Connection]:
@@ -116,6 +131,19 @@ class Store(ABC):
             raise InternalError(
                 "The ledger was opened before this process was forked.", remedy="Connect in each process."
             )
+
+
+def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
+    """Let every charge be checked against an anchor file, and remembered in it."""
+    store.anchor = AnchorGuard(anchor, store.name)
+    if is_recovery:
+        return
+    try:
+        with store.reading() as connection:
+            store.anchor.check_not_empty(connection)
+    except BaseException:
+        store.close()
+        raise
 
 
 def _dispose(engine: sa.Engine, process: int) -> None:

@@ -162,7 +162,7 @@ class Entry:
     time: datetime
     """When it was reserved, in UTC."""
     kind: str
-    """"query", "explain", "prepare", "quality"; or "limit", "top-up" and "grant", which cost nothing."""
+    """"query", "explain", "prepare", "quality", "loss"; or "limit", "top-up", "grant", which cost nothing."""
     description: str
     rho: float
     spends: tuple[Spend, ...]

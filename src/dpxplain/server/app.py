@@ -30,7 +30,7 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
     opened = ledger
     if opened is None:
         address = config.ledger_address
-        opened = open_ledger(address.place, create=address.is_workspace)
+        opened = open_ledger(address.place, anchor=address.anchor, create=address.is_workspace)
     try:
         server = Server(config, opened)
     except BaseException:

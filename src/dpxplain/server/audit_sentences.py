@@ -94,6 +94,12 @@ def _version_opened(record: AuditRecord) -> str:
     return f"opened version {version!r} of the data of {record.dataset}"
 
 
+def _loss_charged(record: AuditRecord) -> str:
+    entry = _row(record, "entry")
+    analyst = entry.get("analyst") or "the local owner"
+    return f"charged {analyst} {_rho(entry.get('charge_units'))} of {record.dataset} for lost records"
+
+
 def _truth_viewed(record: AuditRecord) -> str:
     if "schema" in record.details:
         return f"held a schema of {record.dataset or 'a new data set'} against its true rows"
@@ -125,6 +131,8 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "data set declared": lambda record: f"declared the data set {record.dataset}",
     "data version opened": _version_opened,
     "ledger upgraded": lambda _: "brought the ledger up to date",
+    "loss charged": _loss_charged,
+    "loss declared": lambda record: f"declared records of the ledger lost{_because(record.details)}",
     "ledger restored": lambda record: f"restored a backup of {record.details.get('records')} records",
     "interrupted": lambda record: (
         f"found number {record.details.get('entry')} of {record.dataset} interrupted: its process is gone, "

@@ -42,6 +42,7 @@ class Serving(_Strict):
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)  # 0: any that is free
     shared_port: bool = False
     ledger: str = DEFAULT_LEDGER
+    anchor: str | None = None
     datasets: tuple[Path, ...] = Field(min_length=1)
     data_folder: Path | None = None
     tls_certificate: Path | None = None
@@ -192,7 +193,7 @@ class Config(_Strict):
             ) from None
         for key in raw.keys() & {"single_user", "folder"}:
             raise SchemaError(f"In {file}: {key}: is not a known key.", remedy="Leave it out.")
-        return _checked(raw, str(file), file.parent)
+        return _checked(raw, str(file), file.parent.absolute())
 
     @property
     def ledger_place(self) -> str:
@@ -202,7 +203,7 @@ class Config(_Strict):
     @property
     def ledger_address(self) -> LedgerAddress:
         """Where the ledger is, by the rule of every command."""
-        return find_ledger(configured=configured_ledger(self.server.ledger, self.folder))
+        return find_ledger(configured=configured_ledger(self.server.ledger, self.folder, self.server.anchor))
 
     @property
     def hosts(self) -> frozenset[str]:

@@ -25,6 +25,7 @@ from dpxplain.errors import (
     CuratorOnly,
     DataChanged,
     DPXPlainError,
+    LedgerBehind,
     LedgerUnavailable,
     SchemaError,
 )
@@ -221,7 +222,7 @@ def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None
 
 
 def _status(error: DPXPlainError) -> int | None:
-    if isinstance(error, BudgetExhausted | DataChanged):
+    if isinstance(error, BudgetExhausted | DataChanged | LedgerBehind):
         return 409
     if isinstance(error, CuratorOnly):
         return 403

@@ -82,6 +82,7 @@ def run(
     address_of_ledger = ledger if config.single_user else config.ledger_address
     opened = _open_ledger(address_of_ledger, create)
     try:
+        opened.recovery.keep_anchor()
         app = create_app(config, opened)
         with listening(config.server) as listener:
             opening = Opening.of(app.state.server)
@@ -102,7 +103,7 @@ def run(
 def _open_ledger(address: LedgerAddress | None, create: bool) -> SQLLedger:
     if address is None:
         return open_ledger(None, create=True)
-    return open_ledger(address.place, create=create or address.is_workspace)
+    return open_ledger(address.place, anchor=address.anchor, create=create or address.is_workspace)
 
 
 def address(serving: Serving, port: int) -> str:

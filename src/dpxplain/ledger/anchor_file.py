@@ -1,0 +1,240 @@
+"""The anchor file: where the log stood after each charge and what was spent by then, outside of the ledger.
+
+After a header, each line is a JSON object that is appended and synced. A line that a crash has cut short is
+ignored, and the processes that share a file lock it to write.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dpxplain.ledger.file_sync import sync_folder
+
+try:
+    import fcntl
+except ImportError:  # Windows: there one process at a time can use an anchor
+    fcntl = None  # type: ignore[assignment]
+
+_FORMAT = "dpxplain-heads-1"
+_BYTES_BEFORE_COMPACTION = 1_000_000
+_NEWEST_HEADS = 2_000
+"""So many are kept; of older ones every second is dropped at each compaction."""
+
+Totals = Mapping[str, Mapping[str, int]]
+"""What each analyst has spent of each data set, in the ledger's units: totals[dataset][analyst]."""
+
+
+class AnchorDamaged(Exception):
+    """A line of the file is not one that the ledger has written."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last record of a log: its number and its hash."""
+
+    records: int
+    hash: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One line: where the log stood, its newest entry, and the totals that changed since the last line."""
+
+    head: Head
+    entry: int
+    time: str
+    spent: Totals
+
+
+@dataclass(frozen=True)
+class KeptAnchor:
+    """What all lines say together."""
+
+    heads: list[Head]
+    """Oldest first; the last is where the log must have come to at least."""
+    entry: int
+    time: str
+    spent: Totals
+
+    @property
+    def head(self) -> Head:
+        return self.heads[-1]
+
+
+class AnchorFile:
+    """One file, of which this process remembers what it has read: a charge reads only what is new."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._compact_at = _BYTES_BEFORE_COMPACTION
+        self._forget()
+
+    def read(self) -> KeptAnchor | None:
+        """What the file says; if it is gone, what it said when last read; None if there never was one."""
+        with self._lock:
+            try:
+                with self.path.open("rb") as stream:
+                    self._catch_up(stream)
+            except FileNotFoundError:
+                pass
+            return KeptAnchor(self._heads, self._entry, self._time, self._spent) if self._heads else None
+
+    def append(self, mark: Mark) -> None:
+        """Write and sync a line, unless another process has written a later one."""
+        with self._lock, _opened_exclusively(self.path) as stream:
+            self._catch_up(stream)
+            if self._heads and mark.head.records <= self._heads[-1].records:
+                return
+            size = os.fstat(stream.fileno()).st_size
+            try:
+                if size < self._offset or not self._id or self._offset > self._compact_at:
+                    self._add(_line_of(mark))
+                    self._rewrite()
+                else:
+                    line = _encoded(_line_of(mark))
+                    _write_at(stream, self._offset, line)
+                    self._add(_line_of(mark))
+                    self._offset += len(line)
+            except BaseException:
+                self._forget()  # the file itself says what it holds
+                raise
+
+    def replace(self, mark: Mark) -> None:
+        """Begin anew with this mark, whatever the file said."""
+        with self._lock, _opened_exclusively(self.path):
+            self._forget()
+            self._add(_line_of(mark))
+            try:
+                self._rewrite()
+            except BaseException:
+                self._forget()
+                raise
+
+    def _forget(self) -> None:
+        self._id = ""
+        self._offset = 0
+        self._heads: list[Head] = []
+        self._spent: dict[str, dict[str, int]] = {}
+        self._entry = 0
+        self._time = ""
+
+    def _catch_up(self, stream: BinaryIO) -> None:
+        """Read the lines that were added since; all of them if the file was written anew."""
+        header = stream.readline()
+        if not header.endswith(b"\n"):
+            return  # made a moment ago, by a process that has not written yet or has died
+        try:
+            fields = json.loads(header)
+            if fields["format"] != _FORMAT:
+                raise AnchorDamaged
+            if fields["id"] != self._id:
+                self._forget()
+                self._id, self._offset = fields["id"], len(header)
+            stream.seek(self._offset)
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                self._add(json.loads(line))
+                self._offset += len(line)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise AnchorDamaged from None
+
+    def _add(self, line: Mapping[str, Any]) -> None:
+        heads = [Head(int(records), str(hash)) for records, hash in line.get("earlier", [])]
+        heads.append(Head(int(line["records"]), str(line["head"])))
+        entry, time = int(line["entry"]), str(line["time"])
+        for dataset, analysts in line["spent"].items():
+            totals = {analyst: int(units) for analyst, units in analysts.items()}
+            self._spent.setdefault(dataset, {}).update(totals)
+        self._heads += heads
+        self._entry, self._time = entry, time
+
+    def _rewrite(self) -> None:
+        """Replace the file by a short one that says the same; fewer of the older heads are kept."""
+        self._heads = self._heads[:-_NEWEST_HEADS][::2] + self._heads[-_NEWEST_HEADS:]
+        id = secrets.token_hex(8)
+        whole = {
+            "earlier": [(head.records, head.hash) for head in self._heads[:-1]],
+            **_line_of(Mark(self._heads[-1], self._entry, self._time, self._spent)),
+        }
+        text = _encoded({"format": _FORMAT, "id": id}) + _encoded(whole)
+        draft = self.path.with_name(f".{self.path.name}.{id}")
+        try:
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.replace(self.path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        sync_folder(self.path.parent)
+        self._id, self._offset = id, len(text)
+        self._compact_at = _BYTES_BEFORE_COMPACTION + 2 * len(text)
+
+
+def is_anchor_file(path: Path) -> bool:
+    """Whether it begins as one; a signed anchor of the curator does not."""
+    try:
+        with path.open("rb") as stream:
+            return stream.readline(200).startswith(_encoded({"format": _FORMAT})[:-2])
+    except OSError:
+        return False
+
+
+@contextmanager
+def _opened_exclusively(path: Path) -> Iterator[BinaryIO]:
+    """The file, made if missing, while no other process writes it."""
+    while True:
+        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as stream:
+            if fcntl is not None:
+                fcntl.flock(stream, fcntl.LOCK_EX)
+            if _is_at(stream, path):  # or another process has just replaced it
+                yield stream
+                return
+
+
+def _write_at(stream: BinaryIO, offset: int, line: bytes) -> None:
+    """Write and sync a line in place of all that follows `offset`: a line that was cut short, if any."""
+    file = stream.fileno()  # past the buffer of `stream`, which could write once more when it is closed
+    os.ftruncate(file, offset)
+    try:
+        os.lseek(file, offset, os.SEEK_SET)
+        if os.write(file, line) < len(line):
+            raise OSError(errno.ENOSPC, "the line was written in part")
+        os.fsync(file)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(file, offset)  # what is not surely on the disk is not there
+        raise
+
+
+def _is_at(stream: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _line_of(mark: Mark) -> dict[str, Any]:
+    return {
+        "records": mark.head.records,
+        "head": mark.head.hash,
+        "entry": mark.entry,
+        "time": mark.time,
+        "spent": mark.spent,
+    }
+
+
+def _encoded(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"

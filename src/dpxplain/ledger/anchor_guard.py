@@ -1,0 +1,215 @@
+"""Refuses charges on a ledger that has lost records, by what its anchor file remembers.
+
+A charge is committed, then the anchor is written, then data are read: a crash in between leaves an anchor
+that is behind the ledger, which is no loss, and never one that is ahead of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import LedgerBehind, LedgerUnavailable, SourceError
+from dpxplain.ledger import OFF, audit
+from dpxplain.ledger.anchor_file import AnchorDamaged, AnchorFile, Head, KeptAnchor, Mark
+from dpxplain.ledger.tables import ENTRIES, LOG
+
+LOGGER = logging.getLogger("dpxplain.ledger")
+
+_LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
+_RECORD = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
+
+
+def _entries_since() -> sa.Select[Any]:
+    """The entries after one, each with the log's last record: one statement, one round trip."""
+    last = _LAST.subquery()
+    columns = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.analyst, ENTRIES.c.own_units)
+    with_head = sa.select(*columns, last.c.id.label("records"), last.c.hash).join(last, sa.true())
+    return with_head.where(ENTRIES.c.id > sa.bindparam("entry")).order_by(ENTRIES.c.id)
+
+
+_SINCE = _entries_since()
+_TOTALS = sa.select(
+    ENTRIES.c.dataset,
+    ENTRIES.c.analyst,
+    sa.func.max(ENTRIES.c.own_units).label("own_units"),
+    sa.func.max(ENTRIES.c.id).label("id"),
+).group_by(ENTRIES.c.dataset, ENTRIES.c.analyst)
+
+
+class AnchorGuard:
+    """The anchor of one ledger: checked before each charge, and written after it."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.file = AnchorFile(path)
+        self._name = name
+        self._logged: str | None = None
+        self._unwritten: Mark | None = None
+
+    def check(self, connection: sa.Connection) -> None:
+        """Refuse unless the ledger holds the anchored record and the anchor can be written.
+
+        The transaction must hold the writers' lock: whatever an anchor tells of is committed before.
+        """
+        problem = self.problem(connection)
+        if problem is not None:
+            if problem != self._logged:
+                LOGGER.error("nothing is charged: %s", problem)
+            self._logged = problem
+            raise LedgerBehind.of()
+        self._logged = None
+        self.check_writable()
+        if self._unwritten is not None:
+            self._write(self._unwritten, "Nothing was charged.")
+            self._unwritten = None
+
+    def check_writable(self) -> None:
+        """Refuse if the file, or a new one in its folder, could not be written."""
+        file = self.file.path
+        if not (os.access(file.parent, os.W_OK) and (not file.exists() or os.access(file, os.W_OK))):
+            LOGGER.error("nothing is charged: the anchor %s cannot be written", file)
+            raise _unwritable("Nothing was charged.")
+
+    def problem(self, connection: sa.Connection) -> str | None:
+        """Why nothing may be charged, for the curator; None if the ledger goes on from its anchor."""
+        try:
+            kept = self.file.read()
+        except (AnchorDamaged, OSError):
+            return f"The anchor {str(self.file.path)!r} cannot be read."
+        if kept is None or connection.execute(_RECORD, {"id": kept.head.records}).scalar() == kept.head.hash:
+            return None
+        last = connection.execute(_LAST).one_or_none()
+        written = f"its anchor was written at record {kept.head.records} ({_minute(kept.time)} UTC)"
+        if last is None:
+            return f"{self._name} is empty, but {written}: it is not the ledger that was charged."
+        if last.id < kept.head.records:
+            return f"{self._name} ends at record {last.id}, but {written}: an older copy was put back."
+        return (
+            f"{self._name} has another record {kept.head.records} than the one that its anchor was written "
+            f"at ({_minute(kept.time)} UTC): it went on from an older copy, was rewritten, or is another one."
+        )
+
+    def check_not_empty(self, connection: sa.Connection) -> None:
+        """Refuse to open an empty ledger in place of the anchored one; tell the log of any other loss."""
+        problem = self.problem(connection)
+        if problem is None:
+            return
+        if connection.execute(_LAST).one_or_none() is None:
+            raise SourceError(problem, remedy=REMEDY)
+        LOGGER.error("nothing will be charged: %s", problem)
+        self._logged = problem
+
+    def mark(self, connection: sa.Connection) -> Mark | None:
+        """What is to be remembered of the log now; None if no entry was added since the last mark."""
+        kept = self._kept()
+        if kept is None:
+            return full_mark(connection)
+        rows = connection.execute(_SINCE, {"entry": kept.entry}).all()
+        if not rows:
+            return None
+        spent: dict[str, dict[str, int]] = {}
+        for row in rows:
+            spent.setdefault(row.dataset, {})[row.analyst] = row.own_units
+        return Mark(Head(rows[-1].records, rows[-1].hash), rows[-1].id, audit.now(), spent)
+
+    def keep(self, mark: Mark | None) -> None:
+        """Write the mark after its charge is committed, and before anything is measured for it."""
+        if mark is None:
+            return
+        try:
+            self._write(mark, "The charge stays.")
+        except LedgerUnavailable:
+            self._unwritten = mark  # before it is written, nothing more is charged
+            raise
+
+    def readable(self) -> KeptAnchor | None:
+        """What the anchor says; None if it does not exist or cannot be read."""
+        try:
+            return self.file.read()
+        except (AnchorDamaged, OSError):
+            return None
+
+    def renew(self, mark: Mark) -> None:
+        """Begin anew with this mark, after the curator has declared a loss."""
+        try:
+            self.file.replace(mark)
+        except OSError:
+            raise _unwritable("The loss was charged; declare it again to write the anchor.") from None
+        self._logged = self._unwritten = None
+
+    def _write(self, mark: Mark, consequence: str) -> None:
+        try:
+            self.file.append(mark)
+        except (OSError, AnchorDamaged):
+            LOGGER.error("the anchor %s cannot be written", self.file.path)
+            raise _unwritable(consequence) from None
+
+    def _kept(self) -> KeptAnchor | None:
+        try:
+            return self.file.read()
+        except (AnchorDamaged, OSError):
+            raise LedgerBehind.of() from None
+
+
+def anchor_path(ledger: Path | None, anchor: str | Path | None) -> Path | None:
+    """The anchor file: as named, or beside a SQLite ledger; None if there is none.
+
+    >>> print(anchor_path(Path("/srv/ledger.sqlite"), None), anchor_path(Path("/srv/ledger.sqlite"), "off"))
+    /srv/ledger.anchor None
+    """
+    if anchor == OFF:
+        return None
+    if anchor is not None:
+        return Path(anchor).absolute()
+    return None if ledger is None else ledger.absolute().with_suffix(".anchor")
+
+
+def check_not_gone(ledger: Path, anchor: Path) -> None:
+    """Refuse to make a new ledger where the anchor tells of one that was charged."""
+    if ledger.exists():
+        return
+    try:
+        kept = AnchorFile(anchor).read()
+    except (AnchorDamaged, OSError):
+        kept = None
+    if kept is not None:
+        raise SourceError(
+            f"The ledger {str(ledger)!r} is gone, but its anchor was written at record {kept.head.records} "
+            f"({_minute(kept.time)} UTC).",
+            remedy=REMEDY,
+        )
+
+
+REMEDY = (
+    "Restore a newer backup (dpxplain ledger restore); if there is none, charge what was lost: "
+    "dpxplain ledger declare-loss"
+)
+
+
+def full_mark(connection: sa.Connection) -> Mark | None:
+    """A mark with the totals of everyone; None of an empty log."""
+    last = connection.execute(_LAST).one_or_none()
+    if last is None:
+        return None
+    spent: dict[str, dict[str, int]] = {}
+    newest = 0
+    for row in connection.execute(_TOTALS):
+        spent.setdefault(row.dataset, {})[row.analyst] = int(row.own_units)
+        newest = max(newest, row.id)
+    return Mark(Head(last.id, last.hash), newest, audit.now(), spent)
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
+
+
+def _unwritable(consequence: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"The ledger's anchor cannot be written, so nothing new is measured. {consequence}",
+        remedy="Only the curator can go on: the server's log names the file; check its disk and permissions.",
+        kind="disk",
+    )

@@ -1,0 +1,173 @@
+"""The curator's declaration that the ledger has lost records: what may have been spent is charged in full.
+
+How much that is, the anchor knows for each analyst and data set. Where no anchor is left, everything that
+remains of every budget is charged instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import BadRequest
+from dpxplain.ledger import audit
+from dpxplain.ledger.anchor_file import Head, KeptAnchor
+from dpxplain.ledger.anchor_guard import AnchorGuard, full_mark
+from dpxplain.ledger.backup import raise_sequences
+from dpxplain.ledger.standing import standing
+from dpxplain.ledger.store import Store
+from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES
+from dpxplain.ledger.validation import check_reason
+
+KIND = "loss"
+
+_OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
+_OF_ANALYST = ENTRIES.c.analyst == sa.bindparam("analyst")
+_LAST_TOTAL = sa.select(ENTRIES.c.total_units).where(_OF_DATASET).order_by(ENTRIES.c.id.desc()).limit(1)
+_OWN_TOTAL = (
+    sa.select(ENTRIES.c.own_units)
+    .where(_OF_DATASET, _OF_ANALYST, ENTRIES.c.id <= sa.bindparam("entry"))
+    .order_by(ENTRIES.c.id.desc())
+    .limit(1)
+)
+_NEWEST_ENTRY = sa.select(sa.func.coalesce(sa.func.max(ENTRIES.c.id), 0))
+_HASH = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
+_CHANGES_SINCE = (
+    sa.select(LOG.c.details)
+    .where(LOG.c.id > sa.bindparam("id"), LOG.c.action.in_(sorted(audit.CHANGES)))
+    .order_by(LOG.c.id)
+)
+_DECLARATIONS = sa.select(LOG.c.details).where(LOG.c.action == audit.LOSS_DECLARED, LOG.c.dataset.is_(None))
+_LAST_RECORD = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What one analyst may have spent of one data set without the ledger knowing; in the ledger's units."""
+
+    dataset: str
+    analyst: str
+    units: int
+
+
+def losses(connection: sa.Connection, guard: AnchorGuard | None, *, everything: bool) -> list[Loss]:
+    """What would be charged now: the lost charges or, of `everything`, all that remains.
+
+    The charges that follow the last record which ledger and anchor share count as lost in full, also if the
+    ledger has gone on from there with others.
+    """
+    if everything:
+        datasets = connection.execute(sa.select(LIMITS.c.dataset).distinct().order_by(LIMITS.c.dataset))
+        remaining = [(dataset, standing(connection, dataset).left) for dataset in datasets.scalars()]
+        return [Loss(dataset, "", units) for dataset, units in remaining if units]
+    if guard is None or (problem := guard.problem(connection)) is None:
+        raise _nothing_lost(guard)
+    kept = guard.readable()
+    if kept is None:
+        raise BadRequest(
+            f"{problem} What was spent cannot be known.",
+            remedy="Put the file back from a copy; or charge all that remains: --everything",
+        )
+    if _is_declared(connection, kept.head):
+        return []  # charged before, by a command that could not write the new anchor
+    shared = _last_shared_entry(connection, kept)
+    found = []
+    for dataset, totals in sorted(kept.spent.items()):
+        for analyst, units in sorted(totals.items()):
+            of_analyst = {"dataset": dataset, "analyst": analyst, "entry": shared}
+            before = connection.execute(_OWN_TOTAL, of_analyst).scalar_one_or_none() or 0
+            if units > before:
+                found.append(Loss(dataset, analyst, units - before))
+    return found
+
+
+def declare_loss(
+    store: Store, guard: AnchorGuard | None, *, everything: bool, reason: str, by: str
+) -> list[Loss]:
+    """Charge what was lost, record it, and let the anchor begin anew where the ledger stands."""
+    check_reason(reason)
+    with store.writing() as connection:
+        charges = losses(connection, guard, everything=everything)
+        kept = None if guard is None else guard.readable()
+        last = connection.execute(_LAST_RECORD).one_or_none()
+        _charge(connection, charges, 0 if kept is None else kept.entry, reason, by)
+        details = {
+            "reason": reason,
+            "everything": everything,
+            "anchor": None if kept is None else {"records": kept.head.records, "head": kept.head.hash},
+            "ledger": None if last is None else {"records": last.id, "head": last.hash},
+        }
+        audit.append(connection, by, audit.LOSS_DECLARED, None, details)
+        mark = full_mark(connection)
+    if guard is not None and mark is not None:
+        guard.renew(mark)
+    return charges
+
+
+def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, reason: str, by: str) -> None:
+    """Enter each loss; the entries are numbered after the lost ones.
+
+    A number is not given twice: whoever measured a lost entry could store its release with another.
+    """
+    first = max(newest, connection.execute(_NEWEST_ENTRY).scalar_one()) + 1
+    for id, loss in enumerate(charges, first):
+        of_analyst = {"dataset": loss.dataset, "analyst": loss.analyst, "entry": id}
+        total = connection.execute(_LAST_TOTAL, of_analyst).scalar_one_or_none() or 0
+        own = connection.execute(_OWN_TOTAL, of_analyst).scalar_one_or_none() or 0
+        row: dict[str, Any] = {
+            "id": id,
+            "dataset": loss.dataset,
+            "analyst": loss.analyst,
+            "time": audit.now(),
+            "kind": KIND,
+            "key": "",
+            "description": f"charged for lost records: {reason}",
+            "charge_units": loss.units,
+            "total_units": total + loss.units,
+            "own_units": own + loss.units,
+            "spends": "[]",
+        }
+        entry = audit.insert(connection, ENTRIES, row)
+        release = audit.insert(connection, RELEASES, {"entry": id, "payload": json.dumps({"reason": reason})})
+        rows = {ENTRIES: entry, RELEASES: release}
+        audit.append_change(connection, by, audit.LOSS_CHARGED, loss.dataset, rows, row["time"])
+    raise_sequences(connection)
+
+
+def _last_shared_entry(connection: sa.Connection, kept: KeptAnchor) -> int:
+    """The newest entry that the ledger shares with what the anchor has seen."""
+    shared = next((head for head in reversed(kept.heads) if _holds(connection, head)), None)
+    if shared is None:
+        return 0
+    for details in connection.execute(_CHANGES_SINCE, {"id": shared.records}).scalars():
+        entry = audit.parsed(details).get(audit.NAMES[ENTRIES.name])
+        if entry:
+            return int(entry["id"]) - 1
+    newest: int = connection.execute(_NEWEST_ENTRY).scalar_one()
+    return newest
+
+
+def _holds(connection: sa.Connection, head: Head) -> bool:
+    return bool(connection.execute(_HASH, {"id": head.records}).scalar_one_or_none() == head.hash)
+
+
+def _is_declared(connection: sa.Connection, head: Head) -> bool:
+    anchor = {"records": head.records, "head": head.hash}
+    declared = map(audit.parsed, connection.execute(_DECLARATIONS).scalars())
+    return any(details.get("anchor") == anchor for details in declared)
+
+
+def _nothing_lost(guard: AnchorGuard | None) -> BadRequest:
+    if guard is None:
+        return BadRequest(
+            "Without an anchor it is not known what was lost.",
+            remedy="Name the ledger's anchor: --anchor FILE; or charge all that remains: --everything",
+        )
+    return BadRequest(
+        "The ledger goes on from its anchor: nothing was lost.",
+        remedy="If both were put back from older copies, charge all that remains: --everything",
+    )

@@ -1,0 +1,61 @@
+"""Whom each data set's budget protects, as declared when it was spent; it cannot promise more later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.errors import SchemaError
+from dpxplain.ledger import audit
+from dpxplain.ledger.standing import standing
+from dpxplain.ledger.store import Store
+from dpxplain.ledger.tables import LOG
+from dpxplain.model.schema import Privacy
+
+_DECLARED = "protection declared"
+_LATEST_DECLARATION = (
+    sa.select(LOG.c.details)
+    .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _DECLARED)
+    .order_by(LOG.c.id.desc())
+    .limit(1)
+)
+
+
+class PrivacyUnits:
+    """What each data set's budget protects (rows, persons, ...), as the audit log records it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def check_and_record(self, dataset: str, privacy: Privacy, by: str = "") -> None:
+        """Refuses a declaration that promises more than the budget already spent can cover."""
+        declared = {"unit": privacy.unit, "max_rows": privacy.max_rows, "neighbours": privacy.neighbours}
+        with self._store.reading() as connection:
+            text = connection.execute(_LATEST_DECLARATION, {"dataset": dataset}).scalar_one_or_none()
+            before = None if text is None else audit.parsed(text)
+            if before == declared:
+                return
+            if before and not _covers(before, declared) and standing(connection, dataset).spent > 0:
+                raise SchemaError(
+                    "privacy: unit, neighbours and max_rows cannot promise more than before: what was spent "
+                    f"of {dataset} protects {_unit_in_words(before)} only.",
+                    remedy="Keep them, or declare the data as a new data set with a budget of its own.",
+                )
+        with self._store.writing() as connection:
+            audit.append(connection, by, _DECLARED, dataset, declared)
+
+
+def _covers(before: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
+    """Whether what was spent under one declaration protects at least as well under another.
+
+    It does for fewer rows of the same unit. Different units, or kinds of neighbours, do not cover each other.
+    """
+    same = all(declared[name] == before[name] for name in ("unit", "neighbours"))
+    return same and bool(declared["max_rows"] <= before["max_rows"])
+
+
+def _unit_in_words(declaration: Mapping[str, Any]) -> str:
+    rows = "" if declaration["unit"] == "row" else f" with up to {declaration['max_rows']} rows"
+    return f"each {declaration['unit']}{rows} ({declaration['neighbours']})"

@@ -1,0 +1,56 @@
+"""What a curator needs when a ledger was lost or put back: backups, the anchor, and declared losses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpxplain.ledger.backup import restore_backup, write_backup
+from dpxplain.ledger.loss import Loss, declare_loss, losses
+from dpxplain.ledger.protocol import AuditReport
+from dpxplain.ledger.store import Store
+
+
+class Recovery:
+    """Of one ledger."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def anchor_file(self) -> Path | None:
+        """What remembers the head of the log outside of the ledger."""
+        return None if self._store.anchor is None else self._store.anchor.file.path
+
+    def anchor_problem(self) -> str | None:
+        """Why nothing is charged, with numbers, for the curator; None if the anchor is in the log."""
+        if self._store.anchor is None:
+            return None
+        with self._store.reading() as connection:
+            return self._store.anchor.problem(connection)
+
+    def keep_anchor(self) -> None:
+        """Write what was charged since the anchor was last written; refuse if it cannot be written."""
+        anchor = self._store.anchor
+        if anchor is None:
+            return
+        with self._store.reading() as connection:
+            mark = None if anchor.problem(connection) else anchor.mark(connection)
+        anchor.check_writable()
+        anchor.keep(mark)
+
+    def losses(self, *, everything: bool = False) -> list[Loss]:
+        """What `declare_loss` would charge now."""
+        with self._store.snapshot() as connection:
+            return losses(connection, self._store.anchor, everything=everything)
+
+    def declare_loss(self, *, reason: str, by: str, everything: bool = False) -> list[Loss]:
+        """Charge in full what was lost between the ledger and its anchor; then the ledger goes on."""
+        return declare_loss(self._store, self._store.anchor, everything=everything, reason=reason, by=by)
+
+    def backup(self, file: Path) -> AuditReport:
+        """Write a consistent copy of the ledger, as a SQLite file, and verify it."""
+        return write_backup(self._store, file)
+
+    def restore(self, file: Path, *, by: str) -> AuditReport:
+        """Put a backup in place of all that the ledger holds; what it says of the backup."""
+        return restore_backup(self._store, file, by)
