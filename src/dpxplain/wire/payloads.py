@@ -232,6 +232,7 @@ def preview_payload(
         words=list(words.price(price)),
         summary=words.price_summary(price, once=once),
         expected=_expected(preview),
+        shaped_by=list(preview.shaped_by),
     )
 
 

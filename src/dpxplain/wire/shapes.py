@@ -280,7 +280,10 @@ class QueryForm(TypedDict):
 
 
 class PreviewPayload(TypedDict):
-    """`summary` is the price in a sentence, `expected` the precision; `words` tells the price at length."""
+    """`summary` is the price in a sentence, `expected` the precision; `words` tells the price at length.
+
+    `shaped_by` are the declarations that will shape the numbers, with what is inferred of expressions.
+    """
 
     kind: Literal["preview"]
     rho: float
@@ -294,6 +297,7 @@ class PreviewPayload(TypedDict):
     words: list[str]
     summary: str
     expected: list[str]
+    shaped_by: list[str]
     form: NotRequired[QueryForm | None]  # of a query, at a server; null where a form cannot ask it
 
 

@@ -1634,6 +1634,8 @@ export interface components {
         /**
          * PreviewPayload
          * @description `summary` is the price in a sentence, `expected` the precision; `words` tells the price at length.
+         *
+         *     `shaped_by` are the declarations that will shape the numbers, with what is inferred of expressions.
          */
         PreviewPayload: {
             /**
@@ -1665,6 +1667,8 @@ export interface components {
             summary: string;
             /** Expected */
             expected: string[];
+            /** Shaped By */
+            shaped_by: string[];
             form?: components["schemas"]["QueryForm"] | null;
         };
         /**
