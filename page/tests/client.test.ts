@@ -47,6 +47,20 @@ describe('a request', () => {
     expect(await result).toBe('ok');
   });
 
+  test('waits while the ledger is away, and is told as an outage', async () => {
+    const outage = { code: 'ledger_unavailable', message: 'The ledger is away.', remedy: 'Ask again.' };
+    fetched.mockImplementation(() => Promise.resolve(answer(503, outage, { 'Retry-After': '5' })));
+    await expect(call('GET', '/x')).rejects.toThrow(Unreachable);
+    expect(connection.outage).toBe('The ledger is away.');
+    await expect(call('POST', '/y')).rejects.not.toThrow(Unreachable);
+    await vi.advanceTimersByTimeAsync(4_900);
+    expect(fetched).toHaveBeenCalledTimes(2);
+    fetched.mockImplementation(() => Promise.resolve(answer(200, 'ready')));
+    await vi.advanceTimersByTimeAsync(200);
+    expect(fetched.mock.lastCall![0].toString()).toMatch(/\/ready$/);
+    expect(connection.gone).toBe(false);
+  });
+
   test('that spends is never sent twice', async () => {
     fetched.mockResolvedValue(answer(503, PROBLEM));
     await expect(call('POST', '/x')).rejects.toThrow('No.');

@@ -14,7 +14,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The server could not be reached at all. */
+/** The server could not be reached at all, or says that it cannot work at the moment. */
 export class Unreachable extends Error {}
 
 /** What happens when the server no longer knows us. */
@@ -56,14 +56,21 @@ async function request(method: string, path: string, options: Options, tries = 0
     throw new Unreachable('The server is not answering.');
   }
   if (response.ok) {
-    connection.restore();
+    connection.answered();
     return response;
   }
   const problem = await problemOf(response);
   if (response.status === 401) session.onSignedOut();
+  const isFree = options.free || method === 'GET';
+  const seconds = Number(response.headers.get('Retry-After') ?? 1);
+  if (problem.code === 'ledger_unavailable') {
+    connection.suspend(problem.message, seconds);
+    if (isFree) throw new Unreachable(problem.message);
+    throw new ApiError(response.status, problem);
+  }
   const busy = response.status === 429 || response.status === 503;
-  if (busy && (options.free || method === 'GET') && tries < BUSY_TRIES) {
-    await pause(Number(response.headers.get('Retry-After') ?? 1) * 1000);
+  if (busy && isFree && tries < BUSY_TRIES) {
+    await pause(seconds * 1000);
     return request(method, path, options, tries + 1);
   }
   throw new ApiError(response.status, problem);
@@ -92,7 +99,7 @@ export function problemFrom(error: unknown): Problem | null {
   if (error instanceof Unreachable) {
     return {
       code: 'unreachable',
-      message: 'The server is not answering.',
+      message: error.message,
       remedy: 'If your request had arrived, the history shows it once the server is back.',
     };
   }
