@@ -207,6 +207,22 @@ def test_a_readiness_probe_waits_for_a_locked_ledger_no_longer_than_its_limit(
         assert server.curator().get("/metrics").status_code == 200  # budgets or none
 
 
+def test_a_ledger_behind_its_anchor_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_KEPT_SECONDS", 0.0)
+    backup, anchor = tmp_path / "backup.sqlite", tmp_path / "elsewhere" / "people.anchor"
+    anchor.parent.mkdir()
+    with (
+        closing(open_ledger(tmp_path / "ledger.sqlite", anchor=anchor)) as ledger,
+        running_server(config_of(tmp_path / "schemas", limits=GENEROUS), ledger) as server,
+    ):
+        ledger.recovery.backup(backup)
+        assert server.client().post("/datasets/people/query", json=ASK).status_code == 200
+        assert server.anonymous().get("/ready").status_code == 200
+        ledger.recovery.restore(backup, by="carol")
+        response = server.anonymous().get("/ready")
+        assert (response.status_code, response.json()["checks"]["ledger"]) == (503, "failed")
+
+
 def test_a_data_set_that_cannot_be_asked_leaves_the_server_ready_for_the_others(
     on_sqlite: RunningServer, tmp_path: Path
 ) -> None:

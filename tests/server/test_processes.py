@@ -15,7 +15,7 @@ from slow_engine import slow_down
 
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import PROCESSES
-from dpxplain.server import rate_limits
+from dpxplain.server import job_runner, rate_limits
 from server_fixture import SQL, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
@@ -85,6 +85,7 @@ def test_processes_divide_the_limits_and_free_requests_write_nothing(
 ) -> None:
     config = config_of(tmp_path / "data", limits=RATES)
     monkeypatch.setattr(rate_limits, "_SECONDS_BETWEEN_COUNTS", 3600)  # so that no heartbeat is counted below
+    monkeypatch.setattr(job_runner, "_BETWEEN_CHECKS", 3600)  # nor the first look for old jobs
     with closing(open_ledger(place)) as here, closing(open_ledger(place)) as there:
         with running_server(config, here) as one, running_server(config, there) as two:
             monkeypatch.setattr(one.state._processes, "_number", 2)  # as it would notice in ten seconds

@@ -53,10 +53,17 @@ class TimeLimited(Generic[T]):
 class Readiness:
     """Checks what a request needs."""
 
-    def __init__(self, datasets: Registry, write_to_ledger: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        datasets: Registry,
+        write_to_ledger: Callable[[], object],
+        anchor_problem: Callable[[], str | None],
+    ) -> None:
         self._datasets = datasets
+        self._write_to_ledger = write_to_ledger
+        self._anchor_problem = anchor_problem
         self._checks = {
-            "ledger": TimeLimited(lambda: _check_ledger(write_to_ledger), "dpxplain-ready-ledger"),
+            "ledger": TimeLimited(self._check_ledger, "dpxplain-ready-ledger"),
             "datasets": TimeLimited(self._check_datasets, "dpxplain-ready-datasets"),
         }
         self._results: dict[str, str] = {}
@@ -71,6 +78,11 @@ class Readiness:
                 self._until = time.monotonic() + _KEPT_SECONDS
             return dict(self._results)
 
+    def _check_ledger(self) -> str:
+        """A ledger behind its anchor is not charged, so requests would be refused."""
+        self._write_to_ledger()
+        return OK if self._anchor_problem() is None else FAILED
+
     def _check_datasets(self) -> str:
         """Some that cannot be served leave the others, so they are no reason to send nobody here."""
         files = self._datasets.schema_files()
@@ -78,11 +90,6 @@ class Readiness:
             file.dataset is not None and file.problem is None and file.data_problem is None for file in files
         ]
         return OK if served and all(served) else PARTLY if any(served) else FAILED
-
-
-def _check_ledger(write: Callable[[], object]) -> str:
-    write()
-    return OK
 
 
 def _outcome(check: TimeLimited[str]) -> str:
