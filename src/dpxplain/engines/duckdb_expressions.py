@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from dpxplain.model.column import Column
@@ -22,6 +22,7 @@ from dpxplain.model.expression import (
     Cast,
     Compared,
     Constant,
+    DateDiff,
     DatePart,
     DateTrunc,
     Every,
@@ -31,9 +32,10 @@ from dpxplain.model.expression import (
     Opposite,
     Reference,
     Some,
+    SpanUnit,
 )
 from dpxplain.model.schema import Schema
-from dpxplain.model.value_domain import SUBDAY_UNITS
+from dpxplain.model.value_domain import SPANS, SUBDAY_UNITS
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 
 
@@ -82,6 +84,15 @@ class ExpressionSQL:
             case DateTrunc(unit, part):
                 kind = "TIMESTAMP" if unit in SUBDAY_UNITS else "DATE"
                 return f"CAST(date_trunc('{unit}', {self.render(part)}) AS {kind})"
+
+            case DateDiff(unit, start, end):
+                last, first = self._beginning(unit, end), self._beginning(unit, start)
+                return f"CAST({last} - {first} AS DOUBLE)"
+
+    def _beginning(self, unit: SpanUnit, node: Expression) -> str:
+        """The number of the unit that a moment lies in, from 1970. Of whole units, so that it is exact."""
+        moment = f"CAST(date_trunc('{unit}', {self.render(node)}) AS TIMESTAMP)"
+        return f"(epoch_us({moment}) // {SPANS[unit] // timedelta(microseconds=1)})"
 
     def _bind(self, value: Any) -> str:
         self.parameters.append(value)

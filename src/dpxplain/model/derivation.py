@@ -24,6 +24,7 @@ from dpxplain.model.expression import (
     Cast,
     Compared,
     Constant,
+    DateDiff,
     DatePart,
     DateTrunc,
     Every,
@@ -44,6 +45,7 @@ from dpxplain.model.value_domain import (
     combined,
     common_multiple,
     corners,
+    difference_domain,
     joined,
     listed,
     mapped,
@@ -152,6 +154,8 @@ class _Inference:
                         node, problem, "Truncate to a longer unit, or declare narrower bounds."
                     )
                 return truncated
+            case DateDiff(unit, start, end):
+                return difference_domain(self._temporal(start), self._temporal(end), unit)
 
     # -- Numbers -------------------------------------------------------------------------------------------
 
@@ -165,6 +169,12 @@ class _Inference:
         return domain
 
     def _arithmetic(self, node: Arithmetic) -> ValueDomain:
+        kinds = {self.domain(node.left).kind, self.domain(node.right).kind}
+        if kinds <= {"date", "timestamp"}:
+            days = sql_of(DateDiff("day", node.right, node.left))
+            raise UnknownDomain(
+                node, f"{sql_of(node)} is a span of time, not a number.", f"Write {days}, or another unit."
+            )
         left, right = self._number(node.left), self._number(node.right)
         match node.operator:
             case "+" | "-" as operator:

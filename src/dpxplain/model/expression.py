@@ -18,6 +18,7 @@ ComparisonOperator = Literal["=", "<>", "<", "<=", ">", ">="]
 Target = Literal["DOUBLE", "BIGINT", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP"]
 Part = Literal["year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second"]
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute"]
+SpanUnit = Literal["day", "hour", "minute", "second"]
 Function = Literal[
     "abs",
     "ceil",
@@ -143,6 +144,15 @@ class DateTrunc:
     part: Expression
 
 
+@dataclass(frozen=True)
+class DateDiff:
+    """DATE_DIFF('unit', start, end): how many units begin after the start, up to the end."""
+
+    unit: SpanUnit
+    start: Expression
+    end: Expression
+
+
 Expression = (
     Reference
     | Constant
@@ -159,6 +169,7 @@ Expression = (
     | Cast
     | DatePart
     | DateTrunc
+    | DateDiff
 )
 
 
@@ -198,6 +209,8 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return (part,)
         case DatePart(_, part) | DateTrunc(_, part):
             return (part,)
+        case DateDiff(_, start, end):
+            return start, end
         case Every(parts) | Some(parts):
             return parts
         case Call(_, arguments):
@@ -252,6 +265,8 @@ def _print_call(node: Expression) -> str:
             return f"EXTRACT({name} FROM {_print(part)[0]})"
         case DateTrunc(unit, part):
             return f"DATE_TRUNC('{unit}', {_print(part)[0]})"
+        case DateDiff(unit, start, end):
+            return f"DATE_DIFF('{unit}', {_print(start)[0]}, {_print(end)[0]})"
     raise TypeError(f"{type(node).__name__} is no expression.")
 
 

@@ -18,7 +18,7 @@ from itertools import product
 from typing import Any, Literal
 
 from dpxplain.model.dates import midnight
-from dpxplain.model.expression import Part, Target, Unit, Value
+from dpxplain.model.expression import Part, SpanUnit, Target, Unit, Value
 
 Kind = Literal["number", "text", "boolean", "date", "timestamp", "null"]
 
@@ -315,6 +315,25 @@ def truncated_domain(domain: ValueDomain, unit: Unit) -> ValueDomain | None:
         if len(beginnings) > MOST_VALUES:
             return None
     return listed(kind, beginnings)
+
+
+SPANS: dict[SpanUnit, timedelta] = {
+    "day": timedelta(days=1),
+    "hour": timedelta(hours=1),
+    "minute": timedelta(minutes=1),
+    "second": timedelta(seconds=1),
+}
+
+
+def difference_domain(start: ValueDomain, end: ValueDomain, unit: SpanUnit) -> ValueDomain:
+    """The domain of DATE_DIFF: it grows with the end and falls with the start."""
+    if start.is_empty or end.is_empty:
+        return ValueDomain("number", ())
+    (first, last), (low, high) = (
+        [(moment - datetime(1970, 1, 1)) // SPANS[unit] for moment in as_timestamp(domain).ends]
+        for domain in (start, end)
+    )
+    return between(low - last, high - first, Fraction(1))
 
 
 def truncated(moment: datetime, unit: Unit) -> datetime:

@@ -76,7 +76,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "REPLACE": ("* REPLACE", "Name the columns."),
     "SYMMETRIC": ("BETWEEN SYMMETRIC", "Write BETWEEN with the smaller number first."),
     "XOR": ("XOR", "Write it with AND, OR and NOT."),
-    "INTERVAL": ("INTERVAL", "Compare with a DATE or TIMESTAMP, or use EXTRACT or DATE_TRUNC."),
+    "INTERVAL": ("INTERVAL", "Compare with a DATE or TIMESTAMP, or use DATE_DIFF('day', a, b)."),
     "TOP": ("TOP", "Write LIMIT n at the end."),
     "#": ("A column by position (#)", "Name the column."),
     "||": ("Joining text with ||", "Write the whole text in one pair of quotation marks."),

@@ -25,6 +25,7 @@ from dpxplain.model.expression import (
     Compared,
     ComparisonOperator,
     Constant,
+    DateDiff,
     DatePart,
     DateTrunc,
     Every,
@@ -35,12 +36,14 @@ from dpxplain.model.expression import (
     Part,
     Reference,
     Some,
+    SpanUnit,
     Target,
     Unit,
     columns_of,
     sql_of,
 )
 from dpxplain.model.schema import Columns, Privacy, Schema, Table
+from dpxplain.model.value_domain import SPANS
 from dpxplain.sql.admit import admit
 from dpxplain.sql.expression_words import ARGUMENTS, FUNCTIONS, PART_FUNCTIONS
 from dpxplain.sql.scope import Scope, number
@@ -181,7 +184,7 @@ class _Parser:
                 return self._case(node)
             case exp.Cast():
                 return self._cast(node)
-            case exp.Extract() | exp.TimestampTrunc() | exp.Anonymous():
+            case exp.Extract() | exp.TimestampTrunc() | exp.DateDiff() | exp.Anonymous():
                 return self._part(node)
         if type(node) in _ARITHMETIC:
             return Arithmetic(_ARITHMETIC[type(node)], self.parse(node.this), self.parse(node.expression))
@@ -298,6 +301,10 @@ class _Parser:
         if isinstance(node, exp.TimestampTrunc):
             unit = self._word(node.args["unit"], _UNITS, "DATE_TRUNC", node)
             return DateTrunc(cast(Unit, unit), self.parse(node.this))
+        if isinstance(node, exp.DateDiff):
+            span = self._word(node.args.get("unit") or node, tuple(SPANS), "DATE_DIFF", node)
+            start, end = self._alike(self.parse(node.expression), self.parse(node.this))
+            return DateDiff(cast(SpanUnit, span), start, end)
         if isinstance(node, exp.Extract):
             part = self._word(node.this, _PARTS, "EXTRACT", node)
             return DatePart(cast(Part, part), self.parse(node.expression))

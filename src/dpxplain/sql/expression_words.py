@@ -42,7 +42,20 @@ PART_FUNCTIONS: dict[type[exp.Expr], Part] = {
     exp.DayOfWeek: "dow",
 }
 _CALLED = {
-    *("ABS", "CAST", "CEIL", "CEILING", "COALESCE", "DATE_PART", "DATE_TRUNC", "DAY", "DAYOFWEEK", "EXTRACT"),
+    *(
+        "ABS",
+        "CAST",
+        "CEIL",
+        "CEILING",
+        "COALESCE",
+        "DATEDIFF",
+        "DATE_DIFF",
+        "DATE_PART",
+        "DATE_TRUNC",
+        "DAY",
+        "DAYOFWEEK",
+        "EXTRACT",
+    ),
     *("FLOOR", "GREATEST", "HOUR", "IF", "IFNULL", "LEAST", "LENGTH", "LOWER", "MINUTE", "MONTH", "NULLIF"),
     *("QUARTER", "ROUND", "SECOND", "SIGN", "TRIM", "TRY_CAST", "UPPER", "YEAR"),
 }
@@ -72,6 +85,7 @@ NODES: dict[type[exp.Expr], set[str]] = {
     exp.DataType: {"this"},
     exp.Extract: {"this", "expression"},
     exp.TimestampTrunc: {"this", "unit"},
+    exp.DateDiff: {"this", "expression", "unit", "date_part_boundary"},
     exp.Var: {"this"},
     exp.Anonymous: {"this", "expressions"},
     exp.Filter: {"this", "expression"},
@@ -99,4 +113,4 @@ def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
     if before is not None and before.token_type in (TokenType.ALIAS, TokenType.DCOLON) and word in _TYPES:
         return True
     follows_call = before is not None and before.token_type is TokenType.L_PAREN and i >= 2
-    return follows_call and tokens[i - 2].text.upper() in ("EXTRACT", "DATE_TRUNC")
+    return follows_call and tokens[i - 2].text.upper() in ("EXTRACT", "DATE_TRUNC", "DATE_DIFF", "DATEDIFF")
