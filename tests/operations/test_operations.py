@@ -6,15 +6,18 @@ Between blocks the test checks what they claim: the proxy's headers, revoked tok
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
 import yaml
 from throwaway_machine import Machine, obstacle, throwaway_machine
 
+from dpxplain.ledger.migrations import VERSION
 from printed_blocks import ROOT, Block, blocks_of
 
 BLOCKS = blocks_of(ROOT / "docs/operations.md")
+OLD_LEDGER = "tests/ledger/old_ledgers/postgres-5.sql"
 INSTEAD = "sh instead"
 CURL = "curl -sS --cacert /etc/dpxplain/tls/certificate.pem"
 STATUS = f"{CURL} -o /dev/null -w '%{{http_code}}'"
@@ -89,13 +92,67 @@ def crash(machine: Machine) -> None:
     machine.output(script)
 
 
+def spent(machine: Machine) -> float:
+    """Of the budget of the data set, by everybody."""
+    metrics = machine.output(
+        'curl -sSf -H "Authorization: Bearer $(cat /root/carol.token)" http://127.0.0.1:8765/api/v1/metrics'
+    )
+    [value] = re.findall(r'(?m)^dpxplain_rho_spent{dataset="flights"} (\S+)$', metrics)
+    return float(value)
+
+
+def ask(rho: float) -> Callable[[Machine], object]:
+    """What makes a charge that no backup holds."""
+    query = f'--rho {rho} "SELECT origin, AVG(arr_delay) FROM flights GROUP BY origin"'
+    script = f"dpxplain query --data https://data.example.org/flights {query}"
+    return lambda machine: machine.output(f"DPXPLAIN_TOKEN=$(cat /root/ann.token) {script}")
+
+
+def check_spent(rho: float) -> Callable[[Machine], object]:
+    """Budget does not come back."""
+
+    def check(machine: Machine) -> None:
+        assert spent(machine) == pytest.approx(rho)
+
+    return check
+
+
+def check_backup(machine: Machine) -> None:
+    """It is for its owner only, and verifies."""
+    [backup] = machine.output("ls /var/backups/dpxplain/ledger-*.sqlite").splitlines()
+    assert machine.output(f"stat --format '%U %a' {backup}") == "dpxplain 600"
+    machine.output(f"runuser -u dpxplain -- dpxplain audit verify --ledger {backup}")
+
+
+def upgrade_old_ledger(machine: Machine, upgrade: Block) -> None:
+    """The same procedure on a ledger that an older version has left, and whose tables the owner has."""
+    machine.output("systemctl stop 'dpxplain@*'; rm /var/lib/dpxplain/ledger.anchor")
+    psql = "runuser -u postgres -- psql --quiet --set ON_ERROR_STOP=1 --dbname dpxplain"
+    machine.output(f"{psql} --command 'DROP SCHEMA dpxplain CASCADE'")
+    machine.output(f"(echo 'SET ROLE dpxplain_owner;'; cat {OLD_LEDGER}) | {psql}")
+    version = f"{psql} --tuples-only --command 'SELECT version FROM dpxplain.turnstile'"
+    assert int(machine.output(version)) == 5
+    records = "SELECT count(*) FROM dpxplain.log"
+    before = int(machine.output(f"{psql} --tuples-only --command '{records}'"))
+    carry_out(machine, upgrade)
+    assert int(machine.output(version)) == VERSION
+    assert int(machine.output(f"{psql} --tuples-only --command '{records}'")) > before
+    machine.output("runuser -u dpxplain -- dpxplain audit verify")
+
+
 BEFORE: dict[str, Callable[[Machine], object]] = {
     "Rotation": lambda machine: machine.output("cp /root/ann.token /root/ann.old"),
+    "Restoring one": ask(0.2),
+    "Roll-back": ask(0.3),
     "After a crash": crash,
 }
 AFTER: dict[str, Callable[[Machine], object]] = {
     "At a reverse proxy": check_proxy,
     "Rotation": check_rotation,
+    "Backups": check_backup,
+    "Restoring one": check_spent(0.1 + 0.2),
+    "Upgrade": check_spent(0.1 + 0.2),
+    "Roll-back": check_spent(0.1 + 0.2 + 0.3),
 }
 
 
@@ -118,6 +175,7 @@ def test_every_block_is_carried_out_as_printed() -> None:
                 check_service(machine)
             if block.heading != BLOCKS[(number + 1) % len(BLOCKS)].heading:
                 AFTER.get(block.heading, lambda _: None)(machine)
+        upgrade_old_ledger(machine, next(block for block in BLOCKS if block.heading == "Upgrade"))
 
 
 def test_prometheus_asks_where_the_server_has_its_metrics() -> None:
