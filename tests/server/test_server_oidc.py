@@ -290,8 +290,14 @@ def test_requests_are_logged_with_person_and_data_set_but_nothing_of_the_query(
     client = with_oidc.client("alice")
     assert client.post("/datasets/people/query", json={"sql": COUNT, "rho": 0.125}).status_code == 200
     assert client.get("/datasets/no-such-set/budget").status_code == 404
-    ours = [record for record in caplog.records if record.name.startswith("dpxplain")]
-    text = "\n".join(record.getMessage() for record in ours)
+
+    def lines() -> str:
+        ours = [record for record in list(caplog.records) if record.name.startswith("dpxplain")]
+        return "\n".join(record.getMessage() for record in ours)
+
+    while " 404 " not in lines():  # written when the response is already sent
+        time.sleep(0.01)
+    text = lines()
     credential = with_oidc.ids["alice"]
     assert "POST /datasets/{dataset}/query 200" in text
     assert f"person=alice credential={credential} dataset=people" in text
