@@ -1,11 +1,12 @@
-"""Makes a ledger long: copies its last released entry as often as needed, with an audit log that verifies.
+"""Makes a ledger long: lines as it would have written them, with running totals, releases and a valid chain.
 
-A million queries would take hours to ask. The copies differ in key, number and running totals, as a million
-different queries of one analyst would; both databases take them in batches.
+A million queries would take hours to ask; both databases take these in batches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,66 +15,92 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.tables import ENTRIES, LOG, RELEASES
 
-_BATCH = 5_000
+_BATCH = 20_000
+_PAYLOAD = "{}"
 
 
-def grow(ledger: SQLLedger, dataset: str, lines: int) -> None:
-    """Adds copies until the data set's history has so many lines."""
+def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None) -> None:
+    """Add released entries until the data set's history has so many lines.
+
+    They repeat the last charge, or the analyst's last, each with a key of its own; one in a hundred is the
+    preparation of a query of its own. Nobody else may write meanwhile.
+    """
     store = ledger._store
     with store.reading() as connection:
-        have = connection.execute(
-            sa.select(sa.func.count()).select_from(ENTRIES).where(ENTRIES.c.dataset == dataset)
-        ).scalar_one()
-    while have < lines:
-        number = min(_BATCH, lines - have)
+        of_dataset = ENTRIES.c.dataset == dataset
+        have = connection.execute(sa.select(sa.func.count(ENTRIES.c.id)).where(of_dataset)).scalar_one()
+        repeated = sa.select(ENTRIES).where(of_dataset, ENTRIES.c.charge_units > 0)
+        if analyst is not None:
+            repeated = repeated.where(ENTRIES.c.analyst == analyst)
+        template = connection.execute(repeated.order_by(ENTRIES.c.id.desc()).limit(1)).one()._asdict()
+        own = sa.select(ENTRIES.c.own_units).where(of_dataset, ENTRIES.c.analyst == template["analyst"])
+        template["own_units"] = connection.execute(own.order_by(ENTRIES.c.id.desc()).limit(1)).scalar_one()
+        last = connection.execute(sa.select(sa.func.max(ENTRIES.c.id))).scalar_one()
+        total = sa.select(ENTRIES.c.total_units).where(of_dataset).order_by(ENTRIES.c.id.desc()).limit(1)
+        spent = connection.execute(total).scalar_one()
+        head = connection.execute(sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)).one()
+    rows = _lines(template, last, spent, head, lines - have)
+    while batch := list(islice(rows, _BATCH)):
+        entries, releases, records = ([line[part] for line in batch] for part in range(3))
         with store.writing() as connection:
-            _add(connection, dataset, number)
-        have += number
-    if store.name.startswith("The ledger in the PostgreSQL"):
-        with store.updating() as connection:  # as autovacuum does within a minute of such a change
+            _insert(connection, ENTRIES, entries)
+            _insert(connection, RELEASES, releases)
+            _insert(connection, LOG, [record for pair in records for record in pair])
+    with store.writing() as connection:
+        if connection.dialect.name == "postgresql":
+            raised = "SELECT setval(pg_get_serial_sequence('entries', 'id'), (SELECT max(id) FROM entries))"
+            connection.exec_driver_sql(raised)
+    _analyze(ledger)
+
+
+def _lines(
+    template: dict[str, Any], last: int, total: int, head: Any, number: int
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], tuple[dict[str, Any], dict[str, Any]]]]:
+    """Entries with their releases and the records of both."""
+    own, record, previous = template["own_units"], head.id, head.hash
+    charge = template["charge_units"]
+    dataset, analyst = template["dataset"], template["analyst"]
+    for id in range(last + 1, last + 1 + number):
+        time = audit.now()
+        own, total = own + charge, total + charge
+        is_preparation = id % 100 == 0
+        entry = template | {
+            "id": id,
+            "time": time,
+            "kind": "prepare" if is_preparation else "query",
+            "key": audit.sha256(f"line {id}"),
+            "total_units": total,
+            "own_units": own,
+            "subject": audit.sha256(f"query {id}") if is_preparation else None,
+        }
+        release = {"entry": id, "payload": _PAYLOAD}
+        records = []
+        for action, rows in ((audit.RESERVED, {"entry": entry}), (audit.RELEASED, {"release": release})):
+            record += 1
+            details = {name: audit.image(row) for name, row in rows.items()}
+            content = {"id": record, "time": time, "actor": analyst, "action": action, "dataset": dataset}
+            hash = audit.chained(previous, content | {"details": details})
+            records.append(
+                content | {"details": audit.canonical(details), "previous": previous, "hash": hash}
+            )
+            previous = hash
+        yield entry, release, (records[0], records[1])
+
+
+def _insert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    names = [column.name for column in table.columns]
+    if connection.dialect.name == "sqlite":
+        connection.execute(sa.insert(table), rows)
+        return
+    driver: Any = connection.connection.driver_connection
+    columns = ", ".join(f'"{name}"' for name in names)
+    with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row([row[name] for name in names])
+
+
+def _analyze(ledger: SQLLedger) -> None:
+    """Up-to-date statistics, as autovacuum sees to."""
+    with ledger._store.updating() as connection:
+        if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("ANALYZE")
-
-
-def _add(connection: sa.Connection, dataset: str, number: int) -> None:
-    last_release = (
-        sa.select(ENTRIES, RELEASES.c.payload)
-        .join(RELEASES, RELEASES.c.entry == ENTRIES.c.id)
-        .where(ENTRIES.c.dataset == dataset, ENTRIES.c.kind == "query")
-        .order_by(ENTRIES.c.id.desc())
-        .limit(1)
-    )
-    last_entry = sa.select(ENTRIES).order_by(ENTRIES.c.id.desc()).limit(1)
-    last_record = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
-    template = dict(connection.execute(last_release).mappings().one())
-    payload = template.pop("payload")
-    newest = connection.execute(last_entry).mappings().one()
-    record, previous = connection.execute(last_record).one()
-    entries: list[dict[str, Any]] = []
-    records: list[dict[str, Any]] = []
-    total, own, time = newest["total_units"], newest["own_units"], audit.now()
-
-    def note(action: str, image: dict[str, Any]) -> None:
-        nonlocal record, previous
-        record += 1
-        content = {
-            "id": record, "time": time, "actor": template["analyst"], "action": action, "dataset": dataset,
-            "details": image,
-        }  # fmt: skip
-        hashed = audit.chained(previous, content)
-        records.append(content | {"details": audit.canonical(image), "previous": previous, "hash": hashed})
-        previous = hashed
-
-    for step in range(1, number + 1):
-        total, own = total + template["charge_units"], own + template["charge_units"]
-        changed = {"id": newest["id"] + step, "time": time, "total_units": total, "own_units": own}
-        entry = template | changed | {"key": audit.sha256(f"{previous} {step}")}
-        entries.append(entry)
-        note(audit.RESERVED, {"entry": audit.image(entry)})
-        note(audit.RELEASED, {"release": audit.image({"entry": entry["id"], "payload": payload})})
-    connection.execute(sa.insert(ENTRIES), entries)
-    connection.execute(sa.insert(RELEASES), [{"entry": e["id"], "payload": payload} for e in entries])
-    connection.execute(sa.insert(LOG), records)
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(
-            "SELECT setval(pg_get_serial_sequence('dpxplain.entries', 'id'), (SELECT max(id) FROM entries))"
-        )

@@ -31,6 +31,8 @@ HEADS = {
     "postgres-2": "d59a683fbaf411f06dca8d0caeda7503673c09714d53bd5434d7911b1a9a7b50",
     "postgres-4": "54ba66b10b8d3dab1c86b934dc64f714c9fb8305011cb0f578626a68ef637564",
     "sqlite-5": "5c313bbb7a647a8717bf8199e59a1ed7cf9816f9211f9ab7bec69ce2acf06687",
+    "sqlite-6": "9e74490f4ea0ef7f0ea248a1080c097ccdf01e315fb97ec9ada04340aeb77e4e",
+    "postgres-6": "9efc42f4acf832aae4a8ef50a1034729776d8fe5ef2bf304d164f77a26839165",
     "postgres-5": "b8c3cf9ee8543baf3e1d35fd501684a7ef3733a0331bf4a6c4c0c726fe2bde22",
 }
 TOKENS = {
@@ -40,6 +42,8 @@ TOKENS = {
     "postgres-2": "dpx_32b1c7f5c19f_TrqgvWVXULDkkI2UDfGfwmL-tmOqNVfaScs7VXYA_Bw",
     "postgres-4": "dpx_44c47648adf3_Psro2hoeplsGupjdcNDwpsHAUcCwIOX7xsxqdrf-LIY",
     "sqlite-5": "dpx_1079fd18ff73_ehEXiyNEsaAgaN4kGkk4J2G6S7KJr0vlJ50bh1RGe3M",
+    "sqlite-6": "dpx_76d96dcfb0a6_xLdIOcCn868xD0isqc7nesRUxU-aWNqZWxzztTHsveM",
+    "postgres-6": "dpx_4cea2ebdd3a8_4dwRwqXWioAtZwEfHjaQ-Gwom8Dtw9ruychJ6noLDv8",
     "postgres-5": "dpx_f646da42e3a0_k0Zduavrw-fDZ4bi87fDOmH49POv6KEFjNpmb1oGfgk",
 }
 

@@ -99,7 +99,7 @@ def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -
     """
     with _opened(place, ledger, read_only=True) as opened:
         report = _report(place, opened)
-        charges = _charges(opened, report)
+        charges = opened.charges_by_version(report.dataset)
     if as_json:
         show_json(_payload(report, charges))
     else:
@@ -177,15 +177,6 @@ def _report(place: Place, ledger: SQLLedger) -> DataReport:
     with Progress().running("Reading the data"):
         digest = files.digest() if files is not None and files.exists else None
     return DataReport(table.name, table.version, ledger.versions.list(table.name), digest)
-
-
-def _charges(ledger: SQLLedger, report: DataReport) -> dict[str | None, float]:
-    """The ρ charged to each version; None for what older programs charged."""
-    charges: dict[str | None, float] = {}
-    for entry in ledger.history(report.dataset):
-        if entry.rho:
-            charges[entry.version] = charges.get(entry.version, 0.0) + entry.rho
-    return charges
 
 
 def _print(report: DataReport, charges: dict[str | None, float]) -> None:

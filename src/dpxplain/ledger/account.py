@@ -20,7 +20,7 @@ from dpxplain.ledger.standing import (
     standing,
 )
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES
+from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, UNRELEASED
 from dpxplain.ledger.visible_entries import LARGEST_PAGE, VisibleEntries
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.charge import Charge, Entry, HistoryPage, whole_history
@@ -30,6 +30,9 @@ _CHARGED = (
     .outerjoin(RELEASES)
     .where(ENTRIES.c.id == sa.bindparam("entry"), ENTRIES.c.analyst == sa.bindparam("analyst"))
 )
+
+_ADD_UNRELEASED = sa.insert(UNRELEASED)
+_DELETE_UNRELEASED = sa.delete(UNRELEASED).where(UNRELEASED.c.entry == sa.bindparam("released"))
 
 
 class Account:
@@ -130,6 +133,8 @@ class Account:
         time = audit.now()
         line = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
         audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
+        unreleased = {"entry": line["id"], "dataset": dataset, "analyst": self._analyst}
+        connection.execute(_ADD_UNRELEASED, unreleased)
         return self._entry(charge, line["id"], time)
 
     def _row(self, dataset: str, charge: Charge) -> dict[str, Any]:
@@ -179,6 +184,7 @@ class Account:
                 )
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
+            connection.execute(_DELETE_UNRELEASED, {"released": entry})
             self._flights.land(connection, entry)
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:

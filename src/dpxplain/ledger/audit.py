@@ -23,11 +23,13 @@ from dpxplain.ledger.tables import (
     GRANTS,
     LIMITS,
     LOG,
+    MISSING_RELEASES,
     RELEASES,
     REVOCATIONS,
     SHARES,
     STATE,
     TOKENS,
+    UNRELEASED,
     VERSIONS,
     primary_key,
     unguarded,
@@ -238,6 +240,7 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
         problems.append("The noted head is not in the log: its end was cut off, or it was rewritten.")
     problems += tables.differences(connection)
     problems += _wrong_totals(connection)
+    problems += _wrong_unreleased(connection)
     return AuditReport(records, previous, problems)
 
 
@@ -337,6 +340,18 @@ def _wrong_totals(connection: sa.Connection) -> list[str]:
             problems.append(f"The entry {row.id} does not add up with those before it.")
             sums[everyones], sums[own] = row.total_units, row.own_units
     return problems
+
+
+def _wrong_unreleased(connection: sa.Connection) -> list[str]:
+    """Whether the table of charges without a release is what follows from the entries and the releases."""
+    listed = sa.select(UNRELEASED.c.entry, UNRELEASED.c.dataset, UNRELEASED.c.analyst)
+    rows, expected = (
+        {tuple(row) for row in connection.execute(select)} for select in (listed, MISSING_RELEASES)
+    )
+    return [
+        f"Whether the entry {entry} is without a release was altered."
+        for entry in sorted({row[0] for row in rows ^ expected})
+    ]
 
 
 def _stream(connection: sa.Connection, rows: sa.Select[Any]) -> Iterator[sa.Row[Any]]:

@@ -32,6 +32,7 @@ from dpxplain.ledger.tables import (
     TOKENS,
     create_triggers,
     drop_triggers,
+    fill_unreleased,
     primary_key,
 )
 
@@ -129,6 +130,7 @@ def _copy_rows(source: sa.Connection, target: sa.Connection) -> None:
         rows = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(sa.select(table).order_by(order))
         for batch in rows.mappings().partitions():
             target.execute(sa.insert(table), [dict(row) for row in batch])
+    fill_unreleased(target)
 
 
 def _check_usable(report: AuditReport, file: Path) -> None:

@@ -11,21 +11,15 @@ from dpxplain.ledger.protocol import damage_explained
 from dpxplain.ledger.single_flight import may_follow
 from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, RELEASES
+from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, UNRELEASED
 from dpxplain.ledger.validation import check_name, check_reason
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _UNRELEASED = (
-    sa.select(ENTRIES.c.id, FLIGHTS.c.heard)
-    .outerjoin(RELEASES)
-    .outerjoin(FLIGHTS, FLIGHTS.c.entry == ENTRIES.c.id)
-    .where(
-        ENTRIES.c.dataset == sa.bindparam("dataset"),
-        ENTRIES.c.analyst == sa.bindparam("analyst"),
-        ENTRIES.c.charge_units > 0,
-        RELEASES.c.entry.is_(None),
-    )
-    .order_by(ENTRIES.c.id)
+    sa.select(UNRELEASED.c.entry.label("id"), FLIGHTS.c.heard)
+    .outerjoin(FLIGHTS, FLIGHTS.c.entry == UNRELEASED.c.entry)
+    .where(UNRELEASED.c.dataset == sa.bindparam("dataset"), UNRELEASED.c.analyst == sa.bindparam("analyst"))
+    .order_by(UNRELEASED.c.entry)
 )
 _FORGIVEN, _CANCELLED = "failures forgiven", "cancelled"
 _FORGIVENESS = (

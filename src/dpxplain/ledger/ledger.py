@@ -29,11 +29,13 @@ from dpxplain.ledger.single_flight import Flights
 from dpxplain.ledger.sqlite import SQLiteStore
 from dpxplain.ledger.standing import (
     add_notice,
+    analysts,
     checked_total,
     in_words,
     known_limit,
     latest_grant,
     moment,
+    own_spent,
     rho_number,
     standing,
 )
@@ -181,16 +183,23 @@ class SQLLedger(Account):
         default = _allowance_units(default_limit)
         with self._store.reading() as connection:
             left = standing(connection, dataset).left
-            granted = sa.select(GRANTS).where(GRANTS.c.dataset == dataset).order_by(GRANTS.c.id)
-            grants = {row.analyst: row for row in connection.execute(granted)}  # the latest of each
-            charges = sa.select(ENTRIES.c.analyst, sa.func.sum(ENTRIES.c.charge_units).label("units"))
-            of_analysts = charges.where(ENTRIES.c.dataset == dataset, ENTRIES.c.analyst != "")
-            by_analyst = connection.execute(of_analysts.group_by(ENTRIES.c.analyst))
-            spent = {row.analyst: row.units for row in by_analyst}
-        return [
-            _allowance(name, grants.get(name), int(spent.get(name, 0)), default, left)
-            for name in sorted(grants.keys() | spent.keys())
-        ]
+            names = analysts(connection, dataset)
+            grants = {name: latest_grant(connection, dataset, name) for name in names}
+            spent = {name: own_spent(connection, dataset, name) for name in names}
+        return [_allowance(name, grants[name], spent[name], default, left) for name in names]
+
+    def charges_by_version(self, dataset: str) -> dict[str | None, float]:
+        """The ρ charged to each version of the data; None for what older programs charged.
+
+        Reads all entries: for the curator's commands only.
+        """
+        charges = (
+            sa.select(ENTRIES.c.version, sa.func.sum(ENTRIES.c.charge_units))
+            .where(ENTRIES.c.dataset == dataset, ENTRIES.c.charge_units > 0)
+            .group_by(ENTRIES.c.version)
+        )
+        with self._store.snapshot() as connection:
+            return {version: rho_of_units(int(units)) for version, units in connection.execute(charges)}
 
     def share(self, dataset: str, owner: str, reader: str, *, reason: str, by: str) -> None:
         """Let `reader` ("*": everyone) see what `owner` asked and will ask of the data set."""

@@ -20,12 +20,14 @@ from dpxplain.ledger.tables import (
     LIMITS,
     RELEASES,
     create_all,
+    create_lookups,
     create_replacement_triggers,
     create_sessions,
     create_versions,
+    fill_unreleased,
 )
 
-VERSION = 6
+VERSION = 7
 """Of the tables as tables.py declares them."""
 
 
@@ -82,6 +84,7 @@ def _rebuild(connection: sa.Connection) -> dict[str, Any]:
     }
     _move_limits(connection)
     _move_entries(connection)
+    fill_unreleased(connection)
     for table in reversed(old):
         connection.exec_driver_sql(f"DROP TABLE old_{table}")
     return {"found": rows}
@@ -127,6 +130,12 @@ def _add_makers(connection: sa.Connection) -> dict[str, Any]:
     return {}
 
 
+def _add_lookups(connection: sa.Connection) -> dict[str, Any]:
+    """Version 6 had no index for some lookups of one analyst, and no table of charges without a release."""
+    create_lookups(connection)
+    return {}
+
+
 _STEPS = {
     step.start: step
     for step in (
@@ -135,6 +144,7 @@ _STEPS = {
         Step(3, 4, _add_subject),
         Step(4, 5, _add_versions),
         Step(5, 6, _add_makers),
+        Step(6, 7, _add_lookups),
     )
 }
 

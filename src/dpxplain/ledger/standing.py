@@ -45,6 +45,23 @@ _LAST_OWN_ENTRY = (
 )
 
 
+def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
+    """The different analysts of a table, each found by one step of its index by analyst."""
+
+    def first_after(name: Any) -> sa.ScalarSelect[str]:
+        later = sa.select(sa.func.min(table.c.analyst)).where(
+            table.c.dataset == _DATASET, table.c.analyst > name
+        )
+        return later.scalar_subquery()
+
+    names = sa.select(first_after("").label("name")).cte("names", recursive=True)
+    names = names.union_all(sa.select(first_after(names.c.name)).where(names.c.name.is_not(None)))
+    return sa.select(names.c.name).where(names.c.name.is_not(None))
+
+
+_ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
+
+
 def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
     return sa.select(
@@ -119,6 +136,20 @@ def standing(
         own_spent=row.own_spent or 0,
         expires=moment(row.expires),
     )
+
+
+def analysts(connection: sa.Connection, dataset: str) -> list[str]:
+    """Every analyst who was granted something or has asked something, by name."""
+    names: set[str] = set()
+    for statement in _ANALYSTS:
+        names |= set(connection.execute(statement, {"dataset": dataset}).scalars())
+    return sorted(names)
+
+
+def own_spent(connection: sa.Connection, dataset: str, analyst: str) -> int:
+    """What the analyst has spent, in units: the running total of their last entry."""
+    wanted = {"dataset": dataset, "analyst": analyst}
+    return connection.execute(_LAST_OWN_ENTRY, wanted).scalar_one_or_none() or 0
 
 
 def latest_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any] | None:

@@ -1,8 +1,8 @@
 """The ledger's tables, the same in SQLite and PostgreSQL, and the triggers that keep them append-only.
 
-All but jobs, flights, processes, file states and sessions are append-only: a changed limit, allowance or
-share is a new row, and only the newest applies. Times are ISO 8601 texts in UTC and JSON is text, so that
-both databases store the characters that the audit log hashes.
+All but unreleased, jobs, flights, processes, file states and sessions are append-only: a changed limit,
+allowance or share is a new row, and only the newest applies. Times are ISO 8601 texts in UTC and JSON is
+text, so that both databases store the characters that the audit log hashes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,20 @@ import sqlalchemy as sa
 METADATA = sa.MetaData()
 
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite counts up only what is called INTEGER
+
+WITH_SUBJECT = "kind = 'prepare' AND subject IS NOT NULL"
+"""Preparations, as a condition on entries."""
+WITHOUT_SUBJECT = "kind = 'prepare' AND subject IS NULL"
+"""Preparations of ledgers that stored no subjects, as a condition on entries."""
+PUBLIC_NOTICE = "analyst = '' AND charge_units = 0"
+"""Changes of a data set's limit, which every analyst sees, as a condition on entries."""
+
+
+def _partial(name: str, condition: str, *columns: str) -> sa.Index:
+    """An index of those rows only that fulfil the condition."""
+    where = sa.text(condition)
+    return sa.Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
 
 # The budget of a data set is what its schema declares plus what the curator added; a row repeats both.
 LIMITS = sa.Table(
@@ -66,10 +80,19 @@ ENTRIES = sa.Table(
     sa.Column("subject", sa.Text),  # of a preparation: the identity of the query it belongs to
     sa.Column("version", sa.Text),  # of the data; NULL in notices and in what older programs charged
     sa.Column("declarations", sa.Text),  # a hash of the schema it was charged under; NULL as above
-    sa.Index("entries_by_key", "dataset", "key", "id"),
+    # Each lookup has an index that leads to its first row, for one analyst and for everybody: however long
+    # the history, no statement of a request goes through it (tests/ledger/test_growth.py).
+    sa.Index("entries_by_key", "dataset", "key", "analyst", "id"),
     sa.Index("entries_in_order", "dataset", "id"),
-    sa.Index("entries_by_kind", "dataset", "kind", "id"),
-    sa.Index("entries_by_subject", "dataset", "kind", "subject"),
+    sa.Index("entries_by_kind", "dataset", "kind", "version", "id"),
+    sa.Index("entries_by_analyst_and_kind", "dataset", "analyst", "kind", "version", "id"),
+    _partial("entries_by_subject", WITH_SUBJECT, "dataset", "subject", "charge_units", "id"),
+    _partial(
+        *("entries_by_analyst_and_subject", WITH_SUBJECT),
+        *("dataset", "subject", "analyst", "charge_units", "id"),
+    ),
+    _partial("preparations_without_subject", WITHOUT_SUBJECT, "dataset", "kind", "subject", "analyst"),
+    _partial("public_notices", PUBLIC_NOTICE, "dataset", "analyst", "charge_units", "id"),
     # Finds an analyst's last entry, and repeats every amount, so that the integrity check at opening notices
     # a damaged digit in either place.
     sa.Index("entries_by_analyst", "dataset", "analyst", "id", "charge_units", "total_units", "own_units"),
@@ -82,6 +105,23 @@ RELEASES = sa.Table(
     sa.Column("entry", sa.ForeignKey(ENTRIES.c.id), primary_key=True, autoincrement=False),
     sa.Column("payload", sa.Text, nullable=False),
 )
+
+# Charges without a release, to be found without a search through all entries. Written with the charge and
+# deleted with the release; nothing is lost with it, as it follows from the entries and the releases.
+UNRELEASED = sa.Table(
+    "unreleased",
+    METADATA,
+    sa.Column("entry", _Id, primary_key=True, autoincrement=False),
+    sa.Column("dataset", sa.Text, nullable=False),
+    sa.Column("analyst", sa.Text, nullable=False),
+    sa.Index("unreleased_by_analyst", "dataset", "analyst", "entry"),
+)
+MISSING_RELEASES = (
+    sa.select(ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.analyst)
+    .outerjoin(RELEASES)
+    .where(ENTRIES.c.charge_units > 0, RELEASES.c.entry.is_(None))
+)
+"""What `UNRELEASED` holds, by a search through all entries."""
 
 SHARES = sa.Table(
     "shares",
@@ -294,6 +334,24 @@ def create_sessions(connection: sa.Connection) -> None:
     """Create the tables and the index that a ledger of version 5 lacks."""
     METADATA.create_all(connection, [SESSIONS, FLIGHTS, PROCESSES], checkfirst=False)
     connection.exec_driver_sql("CREATE INDEX tokens_by_maker ON tokens (maker)")
+
+
+def create_lookups(connection: sa.Connection) -> None:
+    """Create the table and the indexes that a ledger of version 6 lacks, in place of its own."""
+    old = ("entries_by_key", "entries_by_kind", "entries_by_subject")
+    for name in old:
+        connection.exec_driver_sql(f"DROP INDEX {name}")
+    for index in sorted(ENTRIES.indexes, key=lambda index: str(index.name)):
+        if index.name not in ("entries_in_order", "entries_by_analyst"):
+            index.create(connection)
+    METADATA.create_all(connection, [UNRELEASED], checkfirst=False)
+    fill_unreleased(connection)
+
+
+def fill_unreleased(connection: sa.Connection) -> None:
+    """Write the table anew, from the entries and the releases."""
+    connection.execute(sa.delete(UNRELEASED))
+    connection.execute(sa.insert(UNRELEASED).from_select(["entry", "dataset", "analyst"], MISSING_RELEASES))
 
 
 def _create_triggers(connection: sa.Connection, table: sa.Table) -> None:

@@ -16,15 +16,25 @@ import sqlalchemy as sa
 from dpxplain.ledger.protocol import EVERYONE, damage_explained
 from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, RELEASES, SHARES
+from dpxplain.ledger.tables import (
+    ENTRIES,
+    PUBLIC_NOTICE,
+    RELEASES,
+    SHARES,
+    VERSIONS,
+    WITH_SUBJECT,
+    WITHOUT_SUBJECT,
+)
 from dpxplain.model.budget import rho_of_units
 from dpxplain.model.charge import Entry, HistoryPage, Spend
 
 LARGEST_PAGE = 1_000
 """Lines read at once, while other requests of this process may wait for the database."""
 _LARGEST_ID = 2**63 - 1
-_NOTICES = frozenset({"limit", "top-up", "grant"})
+_NOTICE_KINDS = frozenset({"limit", "top-up", "grant"})
 """Kinds of entries that charge nothing."""
+MOST_PREPARATIONS = 200
+"""Of one query, so many with the largest charges are considered: they are the most precise."""
 
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
 _IS_RELEASED = RELEASES.c.entry.is_not(None).label("released")
@@ -44,7 +54,6 @@ class _Reads(NamedTuple):
     by_key: sa.Select[Any]
     page: sa.Select[Any]
     latest: sa.Select[Any]
-    latest_of_version: sa.Select[Any]
     preparations: sa.Select[Any]
 
 
@@ -55,38 +64,50 @@ _BY_ID = (
     .outerjoin(RELEASES)
     .where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("entry"))
 )
+_VERSIONS = sa.select(VERSIONS.c.version).where(VERSIONS.c.dataset == sa.bindparam("dataset"))
 
 
 def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
     entries = _ENTRIES.where(_OF_DATASET, *conditions)
     released = entries.join(RELEASES)
-    of_kind = ENTRIES.c.kind == sa.bindparam("kind")
-    # Two searches by index: with OR, SQLite would go through all entries of the kind.
-    of_subject = sa.union_all(
-        sa.select(ENTRIES.c.id).where(_OF_DATASET, of_kind, ENTRIES.c.subject == sa.bindparam("subject")),
-        sa.select(ENTRIES.c.id).where(_OF_DATASET, of_kind, ENTRIES.c.subject.is_(None)),
+    of_kind = sa.select(ENTRIES.c.id).join(RELEASES).where(
+        _OF_DATASET, *conditions, ENTRIES.c.kind == sa.bindparam("kind")
+    )  # fmt: skip
+    # A search for each, by index: with OR, all entries of the kind would be gone through.
+    newest = [
+        sa.select(of_kind.where(version).order_by(ENTRIES.c.id.desc()).limit(1).subquery().c.id)
+        for version in (ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
+    ]
+    ids = sa.select(ENTRIES.c.id).where(_OF_DATASET, *conditions)
+    precise = (
+        ids.join(RELEASES)
+        .where(sa.text(WITH_SUBJECT), ENTRIES.c.subject == sa.bindparam("subject"))
+        .order_by(ENTRIES.c.charge_units.desc())
+        .limit(MOST_PREPARATIONS)
     )
-    latest = released.where(of_kind).order_by(ENTRIES.c.id.desc()).limit(1)
-    of_version = sa.or_(ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
+    without_subject = ids.where(sa.text(WITHOUT_SUBJECT))
     return _Reads(
         by_key=released.add_columns(RELEASES.c.payload)
         .where(ENTRIES.c.key == sa.bindparam("key"))
-        .order_by(ENTRIES.c.id)
+        .order_by(ENTRIES.c.id + 0)  # or both databases might go through all entries in their order
         .limit(1),
         page=entries.outerjoin(RELEASES)
         .where(ENTRIES.c.id < sa.bindparam("before"))
         .order_by(ENTRIES.c.id.desc())
         .limit(sa.bindparam("limit")),
-        latest=latest,
-        latest_of_version=latest.where(of_version),
-        preparations=released.where(ENTRIES.c.id.in_(of_subject)).order_by(ENTRIES.c.id),
+        latest=_ENTRIES.join(RELEASES)
+        .where(ENTRIES.c.id.in_(sa.union_all(*newest)))
+        .order_by(ENTRIES.c.id.desc())
+        .limit(1),
+        preparations=_ENTRIES.join(RELEASES)
+        .where(ENTRIES.c.id.in_(sa.union_all(sa.select(precise.subquery().c.id), without_subject)))
+        .order_by(ENTRIES.c.id),
     )
 
 
 _ALL = _reads()
 _OWNED = _reads(ENTRIES.c.analyst == sa.bindparam("owner"))
-# Notices for everybody: changes of the data set's limit. The local owner may have charges of their own.
-_PUBLIC_NOTICES = _reads(ENTRIES.c.analyst == sa.literal(""), ENTRIES.c.charge_units == 0)
+_NOTICES = _reads(sa.text(PUBLIC_NOTICE))  # type: ignore[arg-type]
 
 
 class _Range(NamedTuple):
@@ -125,16 +146,22 @@ class VisibleEntries:
 
     def latest(self, dataset: str, kind: str, version: str | None) -> Entry | None:
         """The newest released entry of this kind, and of this version of the data or an unrecorded one."""
-        wanted = {"kind": kind} | ({} if version is None else {"version": version})
-
-        def statement(reads: _Reads) -> sa.Select[Any]:
-            return reads.latest if version is None else reads.latest_of_version
-
-        row = max(self._rows(dataset, statement, kind in _NOTICES, **wanted), key=_id, default=None)
+        rows: list[sa.Row[Any]] = []
+        with self._store.reading() as connection:
+            wanted = {"dataset": dataset, "kind": kind}
+            versions = [version] if version is not None else [*_versions(connection, dataset), ""]
+            for reads, owner in self._ranges(connection, dataset, with_notices=kind in _NOTICE_KINDS):
+                for of_version in versions:
+                    parameters = wanted | {"owner": owner, "version": of_version}
+                    rows += connection.execute(reads.latest, parameters).all()
+            if not rows:
+                known_limit(connection, dataset)
+        row = max(rows, key=_id, default=None)
         return None if row is None else _entry(row)
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
-        rows = self._rows(dataset, lambda reads: reads.preparations, kind="prepare", subject=subject)
+        """Released preparations of the query with this identity, oldest first."""
+        rows = self._rows(dataset, lambda reads: reads.preparations, subject=subject)
         return [_entry(row) for row in sorted(rows, key=_id)]
 
     def page(self, dataset: str, before: int | None, limit: int) -> HistoryPage:
@@ -190,13 +217,17 @@ class VisibleEntries:
         for owner in owners:
             yield _Range(_OWNED, owner)
         if with_notices and "" not in owners:
-            yield _Range(_PUBLIC_NOTICES, None)
+            yield _Range(_NOTICES, None)
 
     def _owners(self, connection: sa.Connection, dataset: str) -> Sequence[str]:
         """Whose entries the analyst may see. Only the newest share per (owner, reader) applies."""
         rows = connection.execute(_SHARES, {"dataset": dataset, "readers": [self._analyst, EVERYONE]})
         newest = {(row.owner, row.reader): row.shared for row in rows}
         return sorted({self._analyst} | {owner for (owner, _), shared in newest.items() if shared})
+
+
+def _versions(connection: sa.Connection, dataset: str) -> Sequence[str]:
+    return connection.execute(_VERSIONS, {"dataset": dataset}).scalars().all()
 
 
 def _id(row: sa.Row[Any]) -> int:

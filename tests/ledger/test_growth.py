@@ -1,0 +1,169 @@
+"""However long the ledger is, what a request asks of it is a few rows, each found by an index.
+
+Shown on short ledgers by what every method makes the database do, which must not grow with them.
+benchmarks/growth_requests.py measures the times of all requests on up to a million lines.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # for benchmarks
+
+from benchmarks.ledger_growth import grow
+from ledger_contract import reserve, store
+
+from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.model.charge import Charge, Request
+
+WHY = {"reason": "study 7", "by": "carol"}
+LINES = 400
+
+
+@pytest.fixture
+def long(ledger: SQLLedger) -> SQLLedger:
+    """A ledger with many lines of ann's, few of ben's, and none of the local owner's."""
+    ledger.open_dataset("adult", 1_000.0, 1e-6)  # a notice for everybody
+    for name in ("ann", "ben"):
+        ledger.grant("adult", name, 400.0, **WHY)
+    store(ledger.account("ben"), "query", "of ben")
+    store(ledger.account("ann"), "query", "of ann")
+    grow(ledger, "adult", LINES)
+    return ledger
+
+
+class Work:
+    """What a ledger asks of its database in a block: statements, and how much there is to do for them.
+
+    In SQLite the instructions of its virtual machine are counted, and in PostgreSQL the rows that the plans
+    of the statements visit. Neither depends on time or chance.
+    """
+
+    def __init__(self, ledger: SQLLedger, call: Callable[[SQLLedger], object]) -> None:
+        self.statements: list[tuple[str, Any]] = []
+        self.amount = 0
+        engine = ledger._store._engine
+        sa.event.listen(engine, "before_cursor_execute", self._note)
+        try:
+            if engine.dialect.name == "sqlite":
+                self._count_instructions(ledger, call)
+            else:
+                call(ledger)
+        finally:
+            sa.event.remove(engine, "before_cursor_execute", self._note)
+        if engine.dialect.name != "sqlite":
+            self._count_rows(ledger)
+
+    def _note(self, _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if not re.match(r"BEGIN|COMMIT|PRAGMA|SAVEPOINT", statement):
+            self.statements.append((statement, parameters))
+
+    def _count_instructions(self, ledger: SQLLedger, call: Callable[[SQLLedger], object]) -> None:
+        def count() -> int:
+            self.amount += 1
+            return 0
+
+        with ledger._store._engine.connect() as connection:  # the only one
+            driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(count, 1)
+        try:
+            call(ledger)
+        finally:
+            driver.set_progress_handler(None, 0)
+
+    def _count_rows(self, ledger: SQLLedger) -> None:
+        """With statistics, and as on a table that is too long to be read from end to end."""
+        with ledger._store.updating() as connection:
+            connection.exec_driver_sql("ANALYZE")
+        with ledger._store.reading() as connection:
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+            for statement, parameters in self.statements:
+                if statement.startswith(("SELECT", "WITH")) and "FOR UPDATE" not in statement:
+                    explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}"
+                    [plan] = connection.exec_driver_sql(explained, parameters).scalar_one()
+                    self.amount += _rows(plan["Plan"])
+
+
+def _rows(node: dict[str, Any]) -> int:
+    """The rows that a node of a plan and those below it read."""
+    removed = sum(int(number) for name, number in node.items() if name.startswith("Rows Removed"))
+    own = (int(node["Actual Rows"]) + removed) * int(node["Actual Loops"])
+    return own + sum(map(_rows, node.get("Plans", [])))
+
+
+READS: dict[str, tuple[int, Callable[[SQLLedger], object]]] = {
+    "budget": (1, lambda ledger: ledger.account("ann").budget("adult")),
+    "find": (2, lambda ledger: ledger.account("ann").find("adult", "of ann")),
+    "find nothing": (3, lambda ledger: ledger.account("ann").find("adult", "nothing")),
+    "find, owner": (1, lambda ledger: ledger.find("adult", "of ann")),
+    "find nothing, owner": (2, lambda ledger: ledger.find("adult", "nothing")),
+    "get": (2, lambda ledger: ledger.account("ann").get("adult", 30)),
+    "get another's": (2, lambda ledger: ledger.account("ben").get("adult", 30)),
+    "newest page": (3, lambda ledger: ledger.account("ann").history_page("adult", limit=20)),
+    "page in the middle": (3, lambda ledger: ledger.account("ann").history_page("adult", 200, 20)),
+    "page of one who asked little": (3, lambda ledger: ledger.account("ben").history_page("adult")),
+    "page, owner": (1, lambda ledger: ledger.history_page("adult", limit=20)),
+    "latest": (2, lambda ledger: ledger.account("ann").latest("adult", "query", "")),
+    "latest of a kind that is not there": (
+        3,
+        lambda ledger: ledger.account("ann").latest("adult", "quality", ""),
+    ),
+    "latest, owner": (1, lambda ledger: ledger.latest("adult", "query", "other")),
+    "latest, any version": (2, lambda ledger: ledger.latest("adult", "query")),
+    "preparations": (3, lambda ledger: ledger.account("ann").preparations("adult", "nothing")),
+    "preparations, owner": (2, lambda ledger: ledger.preparations("adult", "nothing")),
+    "allowances": (7, lambda ledger: ledger.allowances("adult")),
+    "failures": (2, lambda ledger: ledger.failures.suspects("adult", "ann")),
+    "records": (1, lambda ledger: ledger.audit(300, 20)),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reading_is_the_same_work_on_a_longer_ledger(long: SQLLedger, name: str) -> None:
+    most_statements, read = READS[name]
+    before = Work(long, read)
+    grow(long, "adult", 5 * LINES)
+    after = Work(long, read)
+    assert len(after.statements) == len(before.statements) <= most_statements, before.statements
+    assert after.amount <= 1.2 * before.amount + 20, [statement for statement, _ in after.statements]
+
+
+def test_notices_are_found_among_many_lines_of_the_local_owner(ledger: SQLLedger) -> None:
+    ledger.open_dataset("adult", 1_000.0, 1e-6)
+    store(ledger, "query", "of the owner")
+    amounts = []
+    for lines in (LINES, 5 * LINES):
+        grow(ledger, "adult", lines, analyst="")
+        amounts.append(Work(ledger, lambda ledger: ledger.account("ben").history_page("adult")).amount)
+    assert len(ledger.account("ben").history("adult")) == 1
+    assert amounts[1] <= 1.2 * amounts[0] + 20
+
+
+def test_a_charge_and_its_release_are_the_same_work_on_a_longer_ledger(long: SQLLedger) -> None:
+    def charge(ledger: SQLLedger) -> None:
+        key, ann = f"new {len(amounts)}", ledger.account("ann")
+        entry = ann.reserve_once("adult", Charge("query", key, Request("SELECT 1"), 0.01))
+        assert entry is not None
+        ann.release(entry.id, "{}")
+
+    amounts: list[int] = []
+    for lines in (LINES, 5 * LINES):
+        grow(long, "adult", lines)
+        work = Work(long, charge)
+        assert len(work.statements) <= 20
+        amounts.append(work.amount)
+    assert amounts[1] <= 1.2 * amounts[0] + 20
+
+
+def test_a_grown_ledger_is_one_that_the_ledger_could_have_written(long: SQLLedger) -> None:
+    assert long.verify_audit().problems == []
+    assert len(long.history("adult")) == LINES
+    assert reserve(long.account("ann"), 0.01) == LINES + 1
+    assert long.verify_audit().problems == []
