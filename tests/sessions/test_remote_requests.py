@@ -49,6 +49,29 @@ def asked(answer: dpx.Answer) -> dpx.Question:
     return answer.why(first, second)
 
 
+@pytest.mark.parametrize("curator", [False, True])
+def test_connecting_is_one_request(server: RunningServer, requests: list[str], curator: bool) -> None:
+    name, role = ("carol", "curator") if curator else ("alice", "analyst")
+    token = server.token(name, role)
+    with dpx.connect(f"{server.url}people", token=token, curator=curator) as session:
+        assert requests == ["GET /people"]
+        assert session.schema.table.name == "people"
+        assert requests == ["GET /people"]
+
+
+def test_looking_at_what_is_held_sends_nothing(server: RunningServer, requests: list[str]) -> None:
+    with connected(server) as session:
+        session.quality(rho=0.1)
+    with connected(server) as later:
+        answer = answered(later)
+        requests.clear()
+        for shown in (str(answer), answer.shaped_by, answer.records(), str(asked(answer))):
+            assert shown
+        assert requests == []
+        assert later.quality(rho=0.1).free
+        assert requests == ["POST /people/quality"]
+
+
 def test_a_query_is_one_request_fresh_or_stored(server: RunningServer, requests: list[str]) -> None:
     with connected(server) as session:
         requests.clear()
@@ -103,8 +126,14 @@ def test_a_stored_answer_opened_by_its_number_finds_its_preparation(
         requests.clear()
         answer = later.answer()
         assert isinstance(answer, dpx.Answer)
-        assert asked(answer).explain(k=2).free
-        assert not any("history" in request for request in requests)
+        assert requests == ["GET /people/releases"]
+        question = asked(answer)
+        assert requests == ["GET /people/releases"]
+        requests.clear()
+        assert question.explain(k=2).free
+        assert len(requests) == 1
+        assert later.answer(answer.id).records() == answer.records()
+        assert len(requests) == 1
 
 
 def test_another_plan_at_the_server_is_refused_before_the_charge(

@@ -99,7 +99,7 @@ def status(place: Place, ledger: LedgerOption = None, as_json: o.Json = False) -
     """
     with _opened(place, ledger, read_only=True) as opened:
         report = _report(place, opened)
-        charges = opened.charges_by_version(report.dataset)
+        charges = opened.versions.charges(report.dataset)
     if as_json:
         show_json(_payload(report, charges))
     else:

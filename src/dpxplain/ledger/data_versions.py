@@ -13,6 +13,7 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.protocol import DataVersion, damage_explained
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FILE_STATES, VERSIONS
+from dpxplain.model.budget import rho_of_units
 from dpxplain.model.charge import DataState
 from dpxplain.model.confidential import ContentDigest
 
@@ -26,6 +27,11 @@ _OLD_CHARGE = (
         ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0, ENTRIES.c.version.is_(None)
     )
     .limit(1)
+)
+_CHARGES = (
+    sa.select(ENTRIES.c.version, sa.func.sum(ENTRIES.c.charge_units))
+    .where(ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.charge_units > 0)
+    .group_by(ENTRIES.c.version)
 )
 _KNOWN_STATE = sa.select(FILE_STATES.c.version).where(
     FILE_STATES.c.version == sa.bindparam("version"), FILE_STATES.c.state == sa.bindparam("state")
@@ -62,6 +68,15 @@ class SQLDataVersions:
             if connection.execute(_OF_DATASET.limit(1), {"dataset": dataset}).first() is not None:
                 return False
             return connection.execute(_OLD_CHARGE, {"dataset": dataset}).first() is not None
+
+    def charges(self, dataset: str) -> dict[str | None, float]:
+        """The ρ charged to each version; None for what older programs charged.
+
+        Reads all entries: for the curator's commands only.
+        """
+        with self._store.snapshot() as connection:
+            rows = connection.execute(_CHARGES, {"dataset": dataset}).all()
+        return {version: rho_of_units(int(units)) for version, units in rows}
 
     def recognises(self, version: DataVersion, state: str) -> bool:
         """Whether files in this state were read in full before and were the version's data."""

@@ -40,7 +40,7 @@ from dpxplain.ledger.standing import (
     standing,
 )
 from dpxplain.ledger.store import Observer, Store, guard
-from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, LOG, SHARES
+from dpxplain.ledger.tables import GRANTS, LIMITS, LOG, SHARES
 from dpxplain.ledger.tokens import Tokens
 from dpxplain.ledger.validation import check_name, check_reason, utc_text
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
@@ -187,19 +187,6 @@ class SQLLedger(Account):
             grants = {name: latest_grant(connection, dataset, name) for name in names}
             spent = {name: own_spent(connection, dataset, name) for name in names}
         return [_allowance(name, grants[name], spent[name], default, left) for name in names]
-
-    def charges_by_version(self, dataset: str) -> dict[str | None, float]:
-        """The ρ charged to each version of the data; None for what older programs charged.
-
-        Reads all entries: for the curator's commands only.
-        """
-        charges = (
-            sa.select(ENTRIES.c.version, sa.func.sum(ENTRIES.c.charge_units))
-            .where(ENTRIES.c.dataset == dataset, ENTRIES.c.charge_units > 0)
-            .group_by(ENTRIES.c.version)
-        )
-        with self._store.snapshot() as connection:
-            return {version: rho_of_units(int(units)) for version, units in connection.execute(charges)}
 
     def share(self, dataset: str, owner: str, reader: str, *, reason: str, by: str) -> None:
         """Let `reader` ("*": everyone) see what `owner` asked and will ask of the data set."""

@@ -102,6 +102,10 @@ class RemoteLedger:
         self._releases[entry.id] = entry, text
         self._qualities = [entry]
 
+    def keep_quality(self, body: Mapping[str, Any] | None) -> None:
+        """Remembers the latest quality, or that there is none."""
+        self._qualities = [] if body is None else [self._keep(body)[0]]
+
     def forget_preparations(self) -> None:
         """What is prepared has changed at the server."""
         self._preparations.clear()
@@ -114,9 +118,13 @@ class RemoteLedger:
             body = self._server.get(path)
         except Denied:
             return None
+        return self._keep(body)
+
+    def _keep(self, body: Mapping[str, Any]) -> tuple[Entry, str]:
+        """Remembers a release, and what the server says is prepared of it."""
         release = _entry(body["entry"]), str(body["release"])
-        if release[0].kind in ("prepare", "quality"):
-            self._releases[release[0].id] = release
+        self._releases[release[0].id] = release
+        self.keep_preparations(body.get("preparations", ()))
         return release
 
 
@@ -159,11 +167,13 @@ class RemoteReleaser:
 class RemoteDataset(OpenDataset):
     """A data set at a server: plans, prices, verdicts and tables are made here, releases come from there."""
 
-    def __init__(self, server: DatasetServer, progress: Progress) -> None:
-        declared = server.get()["schema"]
+    def __init__(self, server: DatasetServer, details: Mapping[str, Any], progress: Progress) -> None:
+        declared = details["schema"]
         if not isinstance(declared, dict):  # a text would be opened as a file of this machine
             raise not_a_server()
         ledger = RemoteLedger(server)
+        if "quality" in details:
+            ledger.keep_quality(details["quality"])
         releaser = RemoteReleaser(server, ledger)
         super().__init__(Schema.load(declared), None, ledger, releaser, OpenDPNoise(), progress)
 
@@ -171,8 +181,8 @@ class RemoteDataset(OpenDataset):
 class RemoteCuratorDataset(RemoteDataset):
     """A curator's: true values come from the server, which records that they were looked at."""
 
-    def __init__(self, server: DatasetServer, progress: Progress) -> None:
-        super().__init__(server, progress)
+    def __init__(self, server: DatasetServer, details: Mapping[str, Any], progress: Progress) -> None:
+        super().__init__(server, details, progress)
         self._server = server
 
     def answer_truth(self, answer: Answer) -> Truth:
@@ -225,14 +235,16 @@ def open_remote(
     """The data set at its address; a curator's powers only for who has them and asks for them."""
     server = DatasetServer(url, token, ca)
     try:
-        role = server.enter()
+        details = server.enter()
+        if not isinstance(details, dict) or not {"schema", "role"} <= details.keys():
+            raise not_a_server()
         if not curator:
-            return RemoteDataset(server, progress)
-        if role != "curator":
+            return RemoteDataset(server, details, progress)
+        if details["role"] != "curator":
             raise CuratorOnly(
                 "This token is not a curator's.", remedy="Leave curator=True out, or use a curator's token."
             )
-        return RemoteCuratorDataset(server, progress)
+        return RemoteCuratorDataset(server, details, progress)
     except BaseException:
         server.close()
         raise

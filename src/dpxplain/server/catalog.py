@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from dpxplain.model.budget import Budget
 from dpxplain.model.expression import sql_literal, sql_name
@@ -33,8 +33,9 @@ def summary(schema: Schema, budget: Budget) -> Summary:
     )
 
 
-def details(schema: Schema, budget: Budget) -> DatasetPayload:
+def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"]) -> DatasetPayload:
     return DatasetPayload(
+        role=role,
         name=schema.table.name,
         sql_name=sql_name(schema.table.name),
         description=description(schema),

@@ -98,6 +98,8 @@ class DatasetPayload(TypedDict):
     columns: list[ColumnPayload]
     examples: list[Example]
     budget: BudgetFigures
+    role: Literal["analyst", "curator"]  # yours
+    quality: NotRequired[ReleasePayload | None]  # the latest; left out while the data are not the version's
 
 
 class JobPayload(TypedDict):
@@ -112,8 +114,9 @@ class JobPayload(TypedDict):
 
 
 class ReleasePayload(TypedDict):
-    entry: dict[str, Any]
+    entry: HistoryLine
     release: str
+    preparations: NotRequired[list[PreparationsOfQuery]]  # of a query
 
 
 class BoughtQuality(TypedDict):

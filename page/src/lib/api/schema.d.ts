@@ -1142,6 +1142,12 @@ export interface components {
             /** Examples */
             examples: components["schemas"]["Example"][];
             budget: components["schemas"]["BudgetFigures"];
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "analyst" | "curator";
+            quality?: components["schemas"]["ReleasePayload"] | null;
         };
         /** Datasets */
         Datasets: {
@@ -1809,12 +1815,11 @@ export interface components {
         };
         /** ReleasePayload */
         ReleasePayload: {
-            /** Entry */
-            entry: {
-                [key: string]: unknown;
-            };
+            entry: components["schemas"]["HistoryLine"];
             /** Release */
             release: string;
+            /** Preparations */
+            preparations?: components["schemas"]["PreparationsOfQuery"][];
         };
         /** ReviewBody */
         ReviewBody: {

@@ -4,13 +4,15 @@ is real.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
+from dpxplain.errors import BadRequest, DataChanged
 from dpxplain.model.charge import Entry, HistoryPage
 from dpxplain.phases.prepare_answer import preparation_subject
 from dpxplain.results.answer import Answer
@@ -44,6 +46,7 @@ from dpxplain.server.response_shapes import (
     ClientRelease,
     DatasetPayload,
     Datasets,
+    PreparationsOfQuery,
     ReleasePayload,
 )
 from dpxplain.wire.account_payloads import budget_payload, history_payload, history_records
@@ -74,7 +77,11 @@ def datasets(caller: AnyCaller, server: ServerDep) -> Any:
 @router.get("/datasets/{dataset}", responses=answers(DatasetPayload))
 def dataset(access: AccessDep) -> Any:
     """What is declared about it, and questions to begin with. All of it is public."""
-    return JSONResponse(catalog.details(access.dataset.schema, access.account.budget(access.name)))
+    role: Literal["analyst", "curator"] = "curator" if access.caller.is_curator else "analyst"
+    details = catalog.details(access.dataset.schema, access.account.budget(access.name), role)
+    with suppress(DataChanged):  # the declarations are shown all the same
+        details["quality"] = _latest_release(access, "quality")
+    return JSONResponse(details)
 
 
 @router.get("/datasets/{dataset}/budget", responses=answers(BudgetPayload))
@@ -181,16 +188,16 @@ async def history(
 @router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409))
 def release(access: AccessDep, entry: EntryId) -> Any:
     """A release as it was stored."""
-    return _release_response(access.ledger.get(access.name, entry))
+    return _release_response(access, access.ledger.get(access.name, entry))
 
 
 @router.get("/datasets/{dataset}/releases", responses=answers(ReleasePayload, "The release.", 409))
 def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery = None) -> Any:
     """The release of a request by its key, or the latest one of a kind."""
     if key is not None:
-        return _release_response(access.ledger.find(access.name, key))
+        return _release_response(access, access.ledger.find(access.name, key))
     latest = None if kind is None else access.ledger.latest(access.name, kind)
-    return _release_response(None if latest is None else access.ledger.get(access.name, latest.id))
+    return _release_response(access, None if latest is None else access.ledger.get(access.name, latest.id))
 
 
 @router.get("/datasets/{dataset}/preparations", responses=answers(HistoryPayload, "Its entries.", 409))
@@ -207,23 +214,39 @@ def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
     return planned
 
 
-def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[dict[str, Any]]:
+def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
     """What is prepared of each aggregate, so that the client need not ask."""
     parts = answer.answers if isinstance(answer, Answers) else (answer,)
     subjects = [preparation_subject(part.statement.query, access.dataset) for part in parts]
     return [
-        {
-            "subject": subject,
-            "entries": history_records(access.ledger.preparations(access.name, subject)),
-        }
+        PreparationsOfQuery(
+            subject=subject, entries=history_records(access.ledger.preparations(access.name, subject))
+        )
         for subject in subjects
     ]
 
 
-def _release_response(stored: tuple[Entry, str] | None) -> Response:
+def _latest_release(access: DatasetAccess, kind: str) -> ReleasePayload | None:
+    latest = access.ledger.latest(access.name, kind)
+    stored = None if latest is None else access.ledger.get(access.name, latest.id)
+    return None if stored is None else _release_payload(*stored)
+
+
+def _release_payload(entry: Entry, text: str) -> ReleasePayload:
+    return ReleasePayload(entry=history_records([entry])[0], release=text)
+
+
+def _release_response(access: DatasetAccess, stored: tuple[Entry, str] | None) -> Response:
+    """A release; of a query with what is prepared of it, so that the client need not ask."""
     if stored is None:
         raise not_found("release")
-    return JSONResponse({"entry": history_records([stored[0]])[0], "release": stored[1]})
+    payload = _release_payload(*stored)
+    if stored[0].kind == "query":
+        with suppress(BadRequest):  # asked under other declarations
+            answer = access.read_only_session().find_answer(stored[0].id)
+            if answer is not None:
+                payload["preparations"] = _preparations(access, answer)
+    return JSONResponse(payload)
 
 
 @router.post("/datasets/{dataset}/quality/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
