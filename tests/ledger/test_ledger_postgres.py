@@ -154,15 +154,39 @@ def test_repr_names_the_database_only(ledger, postgres_server):
     assert postgres_server.password not in shown
 
 
-def test_user_who_may_not_write_is_refused(ledger, postgres_server, postgres_address):
+@pytest.fixture
+def reader(postgres_server, postgres_address):
+    """The address of the same database for a role without rights."""
     with psycopg.connect(postgres_address, autocommit=True) as connection:
         connection.execute("DROP ROLE IF EXISTS reader")
         connection.execute("CREATE ROLE reader LOGIN PASSWORD 'reader'")
-    address = postgres_address.replace("//dpxplain:", "//reader:").replace(postgres_server.password, "reader")
-    with pytest.raises(SourceError, match="does not let this user write"):
-        open_ledger(address)
+    yield postgres_address.replace("//dpxplain:", "//reader:").replace(postgres_server.password, "reader")
     with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("DROP OWNED BY reader")
         connection.execute("DROP ROLE reader")
+
+
+def test_user_who_may_not_write_is_refused_with_what_is_missing(ledger, reader, postgres_address):
+    with pytest.raises(SourceError, match="write: rights are missing on the schema dpxplain") as refusal:
+        open_ledger(reader)
+    assert "deploy/postgresql-rights.sql" in refusal.value.remedy
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("GRANT USAGE ON SCHEMA dpxplain TO reader")
+        connection.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA dpxplain TO reader")
+        connection.execute("GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA dpxplain TO reader")
+        connection.execute("REVOKE INSERT ON dpxplain.log, dpxplain.releases FROM reader")
+    with pytest.raises(SourceError, match="rights are missing on log, releases"):
+        open_ledger(reader)
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("GRANT INSERT ON dpxplain.log, dpxplain.releases TO reader")
+    open_ledger(reader, create=False).close()
+
+
+def test_user_who_may_not_create_the_ledger_is_told_who_can(reader):
+    with pytest.raises(SourceError, match="does not exist, and this user may not create it") as refusal:
+        open_ledger(reader, create=True)
+    assert "dpxplain ledger create" in refusal.value.remedy
+    assert "GRANT CREATE ON DATABASE" in refusal.value.remedy
 
 
 def test_database_in_another_encoding_is_refused(postgres_server):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import ERR, emit, note
+from dpxplain.cli.screen import ERR, emit, note, warn
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import WORKSPACE
 from dpxplain.ledger.address import find_ledger
@@ -105,6 +105,8 @@ def serve(
 
 def _report(opening: Opening) -> None:
     note(str(opening))
+    for name, problem in opening.unavailable.items():
+        warn(f"{name} is not available: {problem}")
 
 
 def _report_as_json(opening: Opening) -> None:

@@ -6,7 +6,7 @@ that writers go one by one and whoever checks a limit sees every charge made bef
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -47,9 +47,17 @@ _TIMEOUTS = {
     "keepalives_count": 3,
 }
 
-_MAY_WRITE = """
-SELECT has_schema_privilege('dpxplain', 'USAGE') AND has_table_privilege('dpxplain.turnstile', 'UPDATE')
-AND has_table_privilege('dpxplain.entries', 'INSERT') AND has_table_privilege('dpxplain.log', 'INSERT')
+_MISSING_RIGHTS = """
+SELECT 'the schema dpxplain' WHERE NOT has_schema_privilege('dpxplain', 'USAGE')
+UNION ALL SELECT * FROM (
+    SELECT relname::text FROM pg_catalog.pg_class
+    WHERE relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'dpxplain')
+    AND CASE relkind
+        WHEN 'r' THEN NOT has_table_privilege(oid, 'SELECT') OR NOT has_table_privilege(
+            oid, CASE relname WHEN 'turnstile' THEN 'UPDATE' ELSE 'INSERT' END)
+        WHEN 'S' THEN NOT has_sequence_privilege(oid, 'USAGE')
+        ELSE false END
+    ORDER BY relname) AS relations
 """
 
 _TURNSTILE = sa.Table(
@@ -171,11 +179,19 @@ class PostgresStore(Store):
                     raise missing_ledger(self.name)
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                 if not _exists(connection):  # unless another process was faster
-                    _create(connection)
+                    self._create(connection)
                     self.is_new = True
-            if not connection.exec_driver_sql(_MAY_WRITE).scalar_one():
-                raise _no_rights(self.name)
+            if missing := connection.exec_driver_sql(_MISSING_RIGHTS).scalars().all():
+                raise _no_rights(self.name, missing)
         migrate(self)
+
+    def _create(self, connection: sa.Connection) -> None:
+        try:
+            _create(connection)
+        except sa.exc.DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) == "42501":
+                raise _may_not_create(self.name) from None
+            raise
 
 
 def _parameters(address: str) -> dict[str, Any]:
@@ -195,11 +211,23 @@ def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
     return psycopg.connect(**parameters)
 
 
-def _no_rights(name: str) -> LedgerUnavailable:
+def _no_rights(name: str, missing: Sequence[str] = ()) -> LedgerUnavailable:
+    lacking = f": rights are missing on {', '.join(missing[:5])}" if missing else ""
+    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     return LedgerUnavailable(
-        f"{name} does not let this user write.",
-        remedy="Give the database's user the right to use the schema dpxplain and to write its tables; a "
-        "ledger of an older version must be opened once by the owner of its tables.",
+        f"{name} does not let this user write{lacking}{more}.",
+        remedy="Let the owner of its tables run deploy/postgresql-rights.sql for this user: USAGE on the "
+        "schema dpxplain and its sequences, SELECT and INSERT on its tables, UPDATE on turnstile. A ledger "
+        "of an older version must be opened once by the owner of its tables.",
+        kind="rights",
+    )
+
+
+def _may_not_create(name: str) -> LedgerUnavailable:
+    return LedgerUnavailable(
+        f"{name} does not exist, and this user may not create it.",
+        remedy="Let the database's owner begin it (dpxplain ledger create) and give this user its rights "
+        "(deploy/postgresql-rights.sql), or: GRANT CREATE ON DATABASE ... TO ...",
         kind="rights",
     )
 

@@ -24,9 +24,10 @@ def figures(budget: Budget) -> BudgetFigures:
     return figures
 
 
-def summary(schema: Schema, budget: Budget) -> Summary:
+def summary(schema: Schema, budget: Budget, *, available: bool = True) -> Summary:
     return Summary(
         name=schema.table.name,
+        available=available,
         description=description(schema),
         columns=len(schema.columns),
         budget=figures(budget),

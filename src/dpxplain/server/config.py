@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +30,8 @@ from dpxplain.ledger.address import (
 from dpxplain.model.spelling import unknown_key
 
 DEFAULT_PORT = 8765
+_SIZE = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B")
+_NEARLY_A_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([KMGT])?(?:i?B)?", re.IGNORECASE)
 
 
 class _Strict(BaseModel):
@@ -117,7 +120,7 @@ class Limits(_Strict):
     sign_ins_per_minute: int = Field(default=20, ge=1)
     body_bytes: int = Field(default=1_000_000, ge=1_000)
     seconds_per_request: float = Field(default=60.0, gt=0)
-    memory: str | None = Field(default=None, pattern=r"^\d+(\.\d+)?\s?[KMGT]i?B$")
+    memory: str | None = None
     running: int = Field(default=2, ge=1, le=256)
     waiting: int = Field(default=16, ge=0)
     groups: int = Field(default=20_000, ge=1)
@@ -126,6 +129,18 @@ class Limits(_Strict):
     pad_seconds: float = Field(default=0.0, ge=0, le=600)
     pad_ratio: float = Field(default=1.25, ge=1, le=10)
     session_hours: float = Field(default=12.0, gt=0, le=24 * 30)
+
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _is_a_size(cls, value: Any) -> Any:
+        if value is None or (isinstance(value, str) and _SIZE.fullmatch(value)):
+            return value
+        near = _NEARLY_A_SIZE.fullmatch(str(value))
+        hint = f'; did you mean "{near[1]}{(near[2] or "G").upper()}B"?' if near else ""
+        raise ValueError(
+            'must be text with a number and a unit, such as "4GB"; units are KB, MB, GB, TB, KiB, MiB, GiB '
+            f"and TiB{hint}"
+        )
 
     @field_validator("pad_ratio")
     @classmethod
@@ -238,7 +253,10 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
     except ValidationError as error:
         # Only keys and rules: what the file holds at a wrong place could be a secret.
         rules = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
-        raise SchemaError(f"In {where}: {rules}.", remedy="Mend these keys of the configuration.") from None
+        raise SchemaError(
+            f"In {where}: {rules}.",
+            remedy="Mend these keys of the configuration; docs/server.md has all of them.",
+        ) from None
     if "ledger" not in config.server.model_fields_set and not os.environ.get(LEDGER_VARIABLE):
         refuse_forgotten_ledger(folder)
     return config.model_copy(update={"server": _anchored(config.server, folder), "folder": folder})
@@ -256,9 +274,31 @@ def _anchored(server: Serving, folder: Path) -> Serving:
     return server.model_copy(update={**paths, "datasets": datasets, "ledger": ledger})
 
 
+_LIST = 'must be a list, in square brackets: {key} = ["..."]'
+_EXPECTED = {
+    "missing": "is missing",
+    "tuple_type": _LIST,
+    "list_type": _LIST,
+    "too_short": "must have at least one item",
+    "string_type": "must be text, in quotes",
+    "path_type": "must be a path, in quotes",
+    "int_type": "must be a whole number, without quotes",
+    "int_parsing": "must be a whole number, without quotes",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number, without quotes",
+    "float_parsing": "must be a number, without quotes",
+    "bool_type": "must be true or false, without quotes",
+    "bool_parsing": "must be true or false, without quotes",
+    "model_type": "must be a section of its own: [{key}]",
+    "model_attributes_type": "must be a section of its own: [{key}]",
+}
+
+
 def _explain(error: Any) -> str:
     key = ".".join(str(part) for part in error["loc"]) or "configuration"
     if error["type"] == "extra_forbidden":
         return f"{key}: {unknown_key(Config, error['loc'])}"
-    message = "is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")
+    if error["type"] in _EXPECTED:
+        return f"{key}: {_EXPECTED[error['type']].format(key=error['loc'][-1])}"
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     return f"{key}: {message[0].lower() + message[1:]}"

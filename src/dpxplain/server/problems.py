@@ -101,6 +101,17 @@ def ledger_unavailable(*, may_pass: bool = True) -> Problem:
     )
 
 
+def unavailable() -> Problem:
+    return Problem(
+        503,
+        "unavailable",
+        "The data of this data set cannot be opened at the moment, so nothing is answered from them. Nothing "
+        "was charged.",
+        "Ask again later, or tell the curator: the server's log says what is missing.",
+        headers={"Retry-After": "300"},  # longer than our client waits: somebody has to bring the data
+    )
+
+
 def too_many(seconds: int) -> Problem:
     return Problem(
         429,

@@ -7,9 +7,6 @@ data. A file that became invalid is not taken over: the data set stays open unde
 from __future__ import annotations
 
 import logging
-import os
-import re
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_check import source_figures
+from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import find_files
 from dpxplain.errors import (
     BadRequest,
@@ -35,15 +33,14 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
-from dpxplain.server.problems import changed, not_found
-from dpxplain.server.schema_text import check_source, schema_of
+from dpxplain.server.problems import changed, not_found, unavailable
+from dpxplain.server.schema_text import check_source, schema_file_name, schema_of, write_atomically
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
 
 LOG = logging.getLogger("dpxplain.server")
 _SECONDS_BETWEEN_SCANS = 1.0
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 
 FileVersion = tuple[int, int]
 """Time and size: differs whenever the file was edited."""
@@ -62,10 +59,23 @@ class SchemaFile:
     """Device and inode of each file of its source."""
     tried: str | None = None
     """The state of replaced data files when they were last opened, or could not be."""
+    schema: Schema | None = None
+    """What it declares, if nothing but its data is missing."""
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Whether it is declared, but its data could not be opened so far."""
+        return self.schema is not None
 
     @property
     def new_data(self) -> str | None:
-        """The state of data files that were replaced and not opened since; None while they are written."""
+        """The state of data files that were put there or replaced, and not opened since.
+
+        None while they are written.
+        """
+        if self.schema is not None:
+            state = FileSource(_source(self.schema, self.file.parent)).present_state()
+            return state if state != self.tried else None
         guard = None if self.dataset is None else self.dataset.guard
         if guard is None or not guard.is_replaced():
             return None
@@ -105,15 +115,16 @@ class Registry:
         self._lock = threading.RLock()
         self._swap_lock = threading.Lock()  # held while a charge is written, and while a data set is replaced
         self._last_scan = -float("inf")
+        self._check_places()
+        problems = []
         for file in self._files():
             declared = self._reload(file)
             if declared is not None and declared.problem is not None:
-                raise declared.problem
-        if not self._schema_files:
-            raise SchemaError(
-                "There is no schema file in the configured datasets.",
-                remedy="Put a schema there; draft one with: dpxplain schema init DATA_FILE",
-            )
+                if not declared.is_unavailable:
+                    raise declared.problem
+                problems.append(declared.problem)
+        if problems and len(problems) == len(self._schema_files):  # nothing is left to be served
+            raise problems[0]
 
     @property
     def all(self) -> list[OpenDataset]:
@@ -122,11 +133,19 @@ class Registry:
         opened = [d.dataset for d in list(self._schema_files.values()) if d.dataset is not None]
         return sorted(opened, key=lambda dataset: dataset.name)
 
+    @property
+    def unavailable(self) -> list[SchemaFile]:
+        """Data sets that are declared, but whose data could not be opened so far."""
+        self._scan(at_once=False)
+        return [declared for declared in list(self._schema_files.values()) if declared.is_unavailable]
+
     def get(self, name: str) -> OpenDataset:
         if self._find(name) is None:
             self._scan(at_once=False)
         self._reload_if_edited(name)
         declared = self._find(name)
+        if declared is not None and declared.is_unavailable:
+            raise unavailable()
         if declared is None or declared.dataset is None:
             raise not_found("data set")
         return declared.dataset
@@ -147,6 +166,8 @@ class Registry:
         return sorted(self._schema_files.values(), key=lambda declared: (declared.name, declared.file.name))
 
     def file_of(self, name: str) -> Path:
+        if self._find(name) is None:
+            self._scan(at_once=False)
         declared = self._find(name)
         if declared is None:
             raise not_found("data set")
@@ -160,7 +181,7 @@ class Registry:
             after = SchemaFile(file, (0, 0), name=schema.table.name)
             self._check_name(after, self._schema_files.get(file))
             dataset = self._opened(after, schema)
-            _write_atomically(file, text)
+            write_atomically(file, text)
             after.version = _version(file) or (0, 0)
             with self._swap_lock:
                 self._schema_files[file] = after
@@ -174,7 +195,7 @@ class Registry:
                 "This server has a fixed list of schema files.",
                 remedy="Configure a folder as datasets, to add to it.",
             )
-        file = folder / _file_name(name)
+        file = folder / schema_file_name(name)
         if file.exists():
             raise BadRequest(
                 "There is a schema file of that name.", remedy="Edit it, or choose another name."
@@ -213,8 +234,29 @@ class Registry:
             yield from sorted(place.glob("*.toml")) if place.is_dir() else [place]
 
     def _find(self, name: str) -> SchemaFile | None:
-        matching = (d for d in list(self._schema_files.values()) if d.name == name and d.dataset is not None)
-        return next(matching, None)
+        named = [declared for declared in list(self._schema_files.values()) if declared.name == name]
+        opened = [declared for declared in named if declared.dataset is not None]
+        return next(iter(opened + [declared for declared in named if declared.is_unavailable]), None)
+
+    def _check_places(self) -> None:
+        """Refuses a configuration whose folders or schema files are missing."""
+        path = "relative paths begin at the configuration's folder."
+        for place in self._places:
+            if not place.exists():
+                raise SchemaError(
+                    f"server.datasets: there is no folder or schema file {str(place)!r}.",
+                    remedy=f"Make it, or mend the path; {path}",
+                )
+        if self._data_folder is not None and not self._data_folder.is_dir():
+            raise SchemaError(
+                f"server.data_folder: there is no folder {str(self._data_folder)!r}.",
+                remedy=f"Make it, or mend the path; {path}",
+            )
+        if not list(self._files()):
+            raise SchemaError(
+                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}.",
+                remedy="Put a schema there; draft one with: dpxplain schema init DATA_FILE",
+            )
 
     def _scan(self, *, at_once: bool) -> None:
         """Notice new, edited and removed files."""
@@ -227,7 +269,9 @@ class Registry:
                 for gone in self._schema_files.keys() - set(files):
                     del self._schema_files[gone]
             for file in files:
-                if file not in self._schema_files or _version(file) != self._schema_files[file].version:
+                declared = self._schema_files.get(file)
+                is_edited = declared is None or _version(file) != declared.version
+                if is_edited or (declared is not None and declared.is_unavailable and declared.new_data):
                     self._reload(file)
 
     def _reload_if_edited(self, name: str) -> None:
@@ -255,6 +299,7 @@ class Registry:
             if version is None or (before is not None and before.version == version and not tried):
                 return before
             after = SchemaFile(file, version, tried=tried)
+            schema = None
             try:
                 schema = Schema.load(file)
                 after.name = schema.table.name
@@ -269,8 +314,11 @@ class Registry:
                     error if isinstance(error, BadRequest) else SourceError("It cannot be opened.")
                 )
                 LOG.warning("%s is not taken over: %s", file.name, type(error).__name__)
-                if before is not None:
+                if before is not None and before.dataset is not None:
                     after.name, after.dataset, after.data = before.name, before.dataset, before.data
+                elif schema is not None and isinstance(after.problem, SourceError):
+                    self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
+                    after.schema = schema
             with self._swap_lock:
                 self._schema_files[file] = after
             return after
@@ -290,42 +338,15 @@ class Registry:
                 f"The data set {before.name} cannot be renamed: its budget is kept under its name.",
                 remedy="Keep table.name, or declare a new data set in a new file.",
             )
-        others = (d for file, d in self._schema_files.items() if file != after.file and d.dataset is not None)
+        others = (
+            other
+            for file, other in self._schema_files.items()
+            if file != after.file and (other.dataset is not None or other.is_unavailable)
+        )
         if any(other.name == after.name for other in others):
             raise SchemaError(
                 f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
             )
-
-
-def _file_name(table: str) -> str:
-    """The file of a new data set's schema; only a plain name becomes part of a path."""
-    if _FILE_NAME.fullmatch(table) is None:
-        raise SchemaError(
-            "table.name: must be of plain letters, digits, _ and - here, as it names a file.",
-            remedy="Choose such a name.",
-        )
-    return f"{table}.toml"
-
-
-def _write_atomically(file: Path, text: str) -> None:
-    """Readers see the old file or the new one, never a part of it."""
-    try:
-        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=".draft")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
-                opened.write(text)
-                opened.flush()
-                os.fsync(opened.fileno())
-            Path(draft).chmod(0o644)
-            os.replace(draft, file)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise BadRequest(
-            f"The schema cannot be written: {error.strerror}.",
-            remedy="Let the server write to its folder of schemas.",
-        ) from None
 
 
 def _check_inside(schema: Schema, folder: Path, home: Path) -> None:

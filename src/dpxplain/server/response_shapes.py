@@ -60,7 +60,10 @@ class Me(TypedDict):
 
 
 class Summary(TypedDict):
+    """`available` is false where the data cannot be opened at the moment; then requests get 503."""
+
     name: str
+    available: bool
     description: str
     columns: int
     budget: BudgetFigures

@@ -51,12 +51,15 @@ class Opening:
     records: int
     head: str
     datasets: tuple[str, ...]
+    unavailable: dict[str, str]
+    """Why data sets that are declared cannot be asked."""
 
     @classmethod
     def of(cls, server: Server) -> Opening:
         ledger = server.ledger
         names = tuple(dataset.name for dataset in server.datasets.all)
-        return cls(ledger.name, ledger.is_new, *ledger.head(), names)
+        missing = {declared.name: str(declared.problem) for declared in server.datasets.unavailable}
+        return cls(ledger.name, ledger.is_new, *ledger.head(), names, missing)
 
     def __str__(self) -> str:
         age = "is new" if self.is_new else "is open"
@@ -87,6 +90,8 @@ def run(
         with listening(config.server) as listener:
             opening = Opening.of(app.state.server)
             LOG.info("%s", opening)
+            for name, problem in opening.unavailable.items():
+                LOG.error("%s is not available: %s", name, problem)
             report(opening)
             key = f"?key={app.state.server.authenticator.key}" if config.single_user else ""
             announce(address(config.server, listener.getsockname()[1]) + key)

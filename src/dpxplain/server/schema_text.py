@@ -1,15 +1,19 @@
-"""Reads a schema from the TOML text that a curator sent."""
+"""Reads a schema from the TOML text that a curator sent, and writes its file."""
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 import tomllib
+from pathlib import Path
 
-from dpxplain.errors import SchemaError
+from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.model.schema import Schema
 
 _MOST_DEPTH, _MOST_TABLES = 32, 5_000
 _NOT_PART_OF_KEYS = str.maketrans("", "", " \t\"'")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _WORD = re.compile(r"[\w.-]+")
 _TOML_POSITION = re.compile(r"\(at (line (\d+), column (\d+)|end of document)\)")
 
@@ -54,3 +58,34 @@ def check_source(schema: Schema) -> None:
     if "\x00" in "".join(schema.table.source or ""):  # no path has it, and asking the system would fail
         mistake = ("table.source", "must not contain a NUL character")
         raise SchemaError(f"{': '.join(mistake)}.", remedy="Leave it out.", mistakes=[mistake])
+
+
+def schema_file_name(table: str) -> str:
+    """The file of a new data set's schema; only a plain name becomes part of a path."""
+    if _FILE_NAME.fullmatch(table) is None:
+        raise SchemaError(
+            "table.name: must be of plain letters, digits, _ and - here, as it names a file.",
+            remedy="Choose such a name.",
+        )
+    return f"{table}.toml"
+
+
+def write_atomically(file: Path, text: str) -> None:
+    """Readers see the old file or the new one, never a part of it."""
+    try:
+        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=".draft")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
+                opened.write(text)
+                opened.flush()
+                os.fsync(opened.fileno())
+            Path(draft).chmod(0o644)
+            os.replace(draft, file)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise BadRequest(
+            f"The schema cannot be written: {error.strerror}.",
+            remedy="Let the server write to its folder of schemas.",
+        ) from None

@@ -1984,10 +1984,15 @@ export interface components {
             /** Rho */
             rho: number;
         };
-        /** Summary */
+        /**
+         * Summary
+         * @description `available` is false where the data cannot be opened at the moment; then requests get 503.
+         */
         Summary: {
             /** Name */
             name: string;
+            /** Available */
+            available: boolean;
             /** Description */
             description: string;
             /** Columns */

@@ -76,7 +76,6 @@ def declare(caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
 @router.get("/datasets/{dataset}", responses=answers(SchemaText))
 def schema_text(_caller: Curator, server: ServerDep, dataset: DatasetName) -> Any:
     """A schema file as it is."""
-    server.datasets.get(dataset)
     text = server.datasets.file_of(dataset).read_text(encoding="utf-8")
     return JSONResponse(SchemaText(name=dataset, toml=text, editable=server.datasets.editable))
 
@@ -85,7 +84,6 @@ def schema_text(_caller: Curator, server: ServerDep, dataset: DatasetName) -> An
 def edit(caller: Curator, server: ServerDep, dataset: DatasetName, body: SchemaBody) -> Any:
     """Declare a data set anew; its name, and with it its history, stays."""
     _check_editable(server)
-    server.datasets.get(dataset)
     server.datasets.declare(body.toml, name=dataset)
     _note(server, server.actor(caller), "schema edited", dataset, body.toml)
     return JSONResponse(SchemaText(name=dataset, toml=body.toml, editable=True))

@@ -71,7 +71,11 @@ def datasets(caller: AnyCaller, server: ServerDep) -> Any:
     """Every data set, with your budget on it."""
     account = server.account(caller)
     listed = [catalog.summary(d.schema, account.budget(d.name)) for d in server.datasets.all]
-    return JSONResponse({"datasets": listed})
+    for declared in server.datasets.unavailable:
+        if declared.schema is not None:
+            budget = account.budget(declared.name)
+            listed.append(catalog.summary(declared.schema, budget, available=False))
+    return JSONResponse({"datasets": sorted(listed, key=lambda summary: summary["name"])})
 
 
 @router.get("/datasets/{dataset}", responses=answers(DatasetPayload))
