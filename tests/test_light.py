@@ -136,6 +136,15 @@ def test_each_command_loads_only_what_it_needs(workspace, words):
     assert modules & (SLOW | NEVER) == NEEDED[words]
 
 
+@pytest.mark.parametrize("words", ["schema check people.toml", "budget -e adult"])
+def test_a_command_says_nothing_but_json_when_it_ends(workspace, words):
+    code = "import sys; from dpxplain.cli import main; main()"
+    run = [sys.executable, "-c", code, *shlex.split(words), "--json"]
+    ended = subprocess.run(run, cwd=workspace, capture_output=True, text=True, check=True)
+    assert all("kind" in json.loads(line) for line in ended.stderr.splitlines())
+    json.loads(ended.stdout)
+
+
 def test_a_command_imports_no_other_commands(workspace):
     modules = loaded(command("budget", "-e", "adult"), workspace)
     others = {f"dpxplain.cli.{name}_commands" for name in ("ask", "explain", "schema", "data", "admin")}
