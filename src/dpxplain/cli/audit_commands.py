@@ -19,6 +19,7 @@ from dpxplain.cli.admin_options import (
     show_help,
 )
 from dpxplain.cli.screen import OUT, note, show_json, warn
+from dpxplain.errors import BadRequest
 from dpxplain.ledger.protocol import AuditReport
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ def verify_audit(
             "--anchor", metavar="FILE", help="Of audit anchor, or of a server; the log must go on from it."
         ),
     ] = None,
+    since: Annotated[
+        bool, typer.Option("--since", help="Only what was added since the anchor, which was verified then.")
+    ] = False,
     key: Key = _DEFAULT_KEY,
     place: LedgerPlace = None,
     as_json: o.Json = False,
@@ -99,8 +103,10 @@ def verify_audit(
     own = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
     signed = anchor if own is None else None
     anchored = None if signed is None else read_anchor(signed, read_key(key.expanduser()))
+    if since and anchored is None:
+        raise BadRequest("There is no anchor to begin at.", remedy="Pass --anchor FILE, of audit anchor.")
     with ledger_at(place, anchor=own, is_recovery=True) as ledger:
-        report = ledger.verify_audit(head, anchored)
+        report = ledger.verify_audit(head, anchored, full=not since or head is not None)
     if as_json:
         fields = json_fields(report) | {"intact": report.intact}
         if anchored is not None:

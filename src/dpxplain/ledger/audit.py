@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -226,12 +226,12 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
         f"The table {table} is not guarded: its triggers are missing, changed or switched off."
         for table in unguarded(connection)
     ]
-    tables = _RecordedTables()
+    tables = RecordedTables()
     previous, records = GENESIS, 0
     head_seen = head is None or head == GENESIS
-    for row in _stream(connection, sa.select(LOG).order_by(LOG.c.id)):
+    for row in stream(connection, sa.select(LOG).order_by(LOG.c.id)):
         records += 1
-        problems += _broken_link(row, previous)
+        problems += broken_link(row, previous)
         previous = str(row.hash)
         head_seen = head_seen or row.hash == head
         if row.action in CHANGES:
@@ -244,7 +244,7 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     return AuditReport(records, previous, problems)
 
 
-def _broken_link(row: sa.Row[Any], previous: str) -> list[str]:
+def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
     record = {name: getattr(row, name) for name in ("id", "time", "actor", "action", "dataset")}
     try:
         altered = row.hash != chained(row.previous, record | {"details": parsed(row.details)})
@@ -257,11 +257,11 @@ def _broken_link(row: sa.Row[Any], previous: str) -> list[str]:
     return []
 
 
-class _RecordedTables:
+class RecordedTables:
     """What the records say about the tables: a digest of every row, and the limits at each moment."""
 
     def __init__(self) -> None:
-        self._digests: dict[tuple[str, Any], str] = {}  # by the row's kind and key
+        self.digests: dict[tuple[str, Any], str] = {}  # by the row's kind and key
         self._limits: dict[str, int] = {}  # by data set
         self._grants: dict[tuple[str, str], int] = {}  # by data set and analyst
 
@@ -272,25 +272,26 @@ class _RecordedTables:
             details = parsed(row.details)
             for kind, values in details.items():
                 key = values.get(_KEYS[kind]) if kind in _KEYS and isinstance(values, dict) else None
-                if (kind, key) in self._digests:
+                if (kind, key) in self.digests:
                     problems.append(f"Log record {row.id} tells of {kind} {key} a second time.")
-                self._digests[kind, key] = sha256(canonical(values))
+                self.digests[kind, key] = sha256(canonical(values))
             problems += self._exceeded_limits(row.action, details)
         except _UNREADABLE:
             problems.append(f"Log record {row.id} cannot be read.")
         return problems
 
-    def differences(self, connection: sa.Connection) -> list[str]:
-        """Compare every row of the tables with the records."""
-        problems, unmatched = [], dict(self._digests)
-        for table in STATE:
+    def differences(self, connection: sa.Connection, tables: Sequence[sa.Table] = STATE) -> list[str]:
+        """Compare every row of these tables with the records."""
+        kinds = {NAMES[table.name] for table in tables}
+        problems, unmatched = [], {key: text for key, text in self.digests.items() if key[0] in kinds}
+        for table in tables:
             kind, column = NAMES[table.name], primary_key(table)
-            for row in _stream(connection, sa.select(table).order_by(column)):
+            for row in stream(connection, sa.select(table).order_by(column)):
                 key = row._mapping[column.name]
                 recorded = unmatched.pop((kind, key), None)
                 if recorded is None:
                     problems.append(f"The log knows no {kind} {key}: it was put in.")
-                elif recorded != _digest(row):
+                elif recorded != row_digest(row):
                     problems.append(f"The {kind} {key} is not what the log says: it was altered.")
         return problems + [f"The {kind} {key} is gone, but the log tells of it." for kind, key in unmatched]
 
@@ -317,7 +318,7 @@ class _RecordedTables:
         return problems
 
 
-def _digest(row: sa.Row[Any]) -> str | None:
+def row_digest(row: sa.Row[Any]) -> str | None:
     """The digest of a row as its record repeats it; None if the ledger cannot have written it."""
     try:
         return sha256(canonical(image(row._asdict())))
@@ -329,7 +330,7 @@ def _wrong_totals(connection: sa.Connection) -> list[str]:
     """Entries whose running totals are not the sums of the charges up to them."""
     problems, sums = [], Counter[tuple[str, ...]]()
     columns = ("id", "dataset", "analyst", "charge_units", "total_units", "own_units")
-    for row in _stream(connection, sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)):
+    for row in stream(connection, sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)):
         everyones, own = (row.dataset,), (row.dataset, row.analyst)
         if not all(isinstance(row._mapping[name], int) for name in columns[3:]):
             problems.append(f"The entry {row.id} does not add up with those before it.")
@@ -354,6 +355,6 @@ def _wrong_unreleased(connection: sa.Connection) -> list[str]:
     ]
 
 
-def _stream(connection: sa.Connection, rows: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
+def stream(connection: sa.Connection, rows: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
     """Rows in batches, because releases may be large."""
     yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(rows)

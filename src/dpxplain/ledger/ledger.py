@@ -21,6 +21,7 @@ from dpxplain.ledger.browser_sessions import BrowserSessions
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.failed_charges import Failures
 from dpxplain.ledger.jobs import Jobs
+from dpxplain.ledger.later_audit import verify_since
 from dpxplain.ledger.privacy_units import PrivacyUnits
 from dpxplain.ledger.processes import Processes
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained
@@ -218,15 +219,20 @@ class SQLLedger(Account):
             rows = connection.execute(records.limit(max(0, min(limit, 2**31)))).all()
         return [audit.record_of(row) for row in rows]
 
-    def verify_audit(self, head: str | None = None, anchor: Anchor | None = None) -> AuditReport:
-        """Recompute the log's chain and compare every table with it.
+    def verify_audit(
+        self, head: str | None = None, anchor: Anchor | None = None, *, full: bool = True
+    ) -> AuditReport:
+        """Recompute the log's chain and compare every table with it; or, unless `full`, since the anchor.
 
         `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
         An `anchor` shows the same, and says what happened; so does the ledger's own anchor file.
         """
         with self._store.snapshot() as connection:
-            report = audit.verify(connection, head)
             differences = [] if anchor is None else anchor.differences(connection)
+            if full or anchor is None or differences or not anchor.records:
+                report = audit.verify(connection, head)
+            else:
+                report = verify_since(connection, anchor)
             if self._store.anchor is not None and (problem := self._store.anchor.problem(connection)):
                 differences.append(problem)
         return replace(report, problems=differences + report.problems)
