@@ -25,6 +25,7 @@ rho = 10.0
 values = ["EWR", "JFK", "LGA"]
 [columns.carrier]
 values = ["one", "two"]
+value_labels = { two = "The other airline, which flies at night" }
 [columns.delay]
 bounds = [-60, 300]
 [columns.distance]

@@ -9,7 +9,7 @@ import pytest
 from page_axe import assert_accessible
 from page_flights import flights_server
 from page_looks import assert_fits
-from page_steps import Shoot, Visit, ask, cost, finding, group, set_price, spent
+from page_steps import Shoot, Visit, ask, cost, download, finding, group, set_price, spent
 from playwright.sync_api import Locator, Page, expect
 
 from server_fixture import RunningServer
@@ -118,3 +118,14 @@ def test_a_verdict_needs_no_attribute_that_could_explain_it(flights: RunningServ
     group(page, "EWR, one, 1").click()
     expect(finding(page)).to_be_visible()
     expect(page.get_by_test_id("no-influence")).to_have_text("There is no attribute left to explain with.")
+
+
+def test_groups_are_named_with_what_their_values_stand_for(flights: RunningServer, visit: Visit) -> None:
+    page = visit(flights)
+    ask(page, "SELECT carrier, COUNT(*) FROM flights GROUP BY carrier", 1)
+    expect(group(page, "two")).to_contain_text("two (The other airline, which flies at night)")
+    group(page, "two").click()
+    group(page, "one").click()
+    expect(finding(page)).to_be_visible()
+    picture = download(page, page.get_by_test_id("answer"), "SVG").read_text(encoding="utf-8")
+    assert "The other airline" in picture

@@ -74,9 +74,16 @@ def _dots(
         title += f" (… and {left_out:,} more groups)"
     low, high = span([row.interval for row in visible_rows])
     x = _x(_with_footnotes(title, answer, width), _padded(low, high), _x_axis())
-    rows_data = _Rows([row.label for row in visible_rows], values, width)
+    labels = [_group_text(answer, row) for row in visible_rows]
+    rows_data = _Rows(labels, values, width)
     zero = [rows_data.line(0.0, x)] if low < 0 < high else []
     return rows_data.plot([*zero, *rows_data.whiskers(x), *rows_data.labels()], width)
+
+
+def _group_text(answer: Answer, row: AnswerRow) -> str:
+    """The group as tables name it: with what each value stands for."""
+    columns = [answer.schema.column(name) for name in answer.groups.columns]
+    return ", ".join(c.text(value) for c, value in zip(columns, row.group, strict=True)) or row.label
 
 
 @chart.register

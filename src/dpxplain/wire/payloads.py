@@ -11,7 +11,6 @@ from typing import Any
 from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
-from dpxplain.model.schema import label
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
 from dpxplain.render.snippets import Place, explain_code, query_code
@@ -87,6 +86,7 @@ def answer_payload(
 def _part(answer: Answer) -> AnswerPart:
     aggregate = answer.statement.query.aggregate
     is_computed = isinstance(answer, FormulaAnswer)
+    columns = [answer.schema.column(name) for name in answer.groups.columns]
     return AnswerPart(
         name=answer.value_name,
         expression=answer.expression,
@@ -98,7 +98,7 @@ def _part(answer: Answer) -> AnswerPart:
             GroupPayload(
                 group=list(group_request(row.group)),
                 label=row.label,
-                labels=list(map(label, row.group)),
+                labels=[c.text(value) for c, value in zip(columns, row.group, strict=True)],
                 estimate=row.estimate,
                 low=_number(row.interval[0]),
                 high=_number(row.interval[1]),

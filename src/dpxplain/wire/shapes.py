@@ -76,7 +76,7 @@ class EstimateTexts(TypedDict):
 class GroupPayload(EstimateTexts):
     group: list[Scalar]
     label: str
-    labels: list[str]  # one for each column of the group
+    labels: list[str]  # one for each column of the group, with what its value stands for
     estimate: float
     low: float | None
     high: float | None
