@@ -224,6 +224,17 @@ def test_a_workspace_begins_with_its_first_charge_and_says_so(
         assert "The ledger 'other/ledger.sqlite' is new" in caplog.text
 
 
+def test_reading_where_a_ledger_was_removed_does_not_say_that_nothing_was_spent(
+    asked: Any, folder: Path
+) -> None:
+    for file in (folder / ".dpxplain").glob("ledger.sqlite*"):
+        file.unlink()
+    assert (folder / ".dpxplain" / "ledger.anchor").exists()
+    for words in (("budget",), ("history",), ("data", "status"), ("query", BY_SEX, "--rho", "0.1")):
+        outcome = asked(*words)
+        assert (outcome.code, outcome.out) == (2, "")
+
+
 def test_an_application_of_ones_own_begins_the_default_ledger_only(folder: Path) -> None:
     (folder / "server.toml").write_text(CONFIGURATION + 'ledger = "named.sqlite"\n')
     with pytest.raises(SourceError, match=r"named\.sqlite' does not exist"):

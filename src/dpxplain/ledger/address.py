@@ -68,7 +68,8 @@ class LedgerAddress:
     def is_unused(self) -> bool:
         """Whether it is the ledger of a workspace that was never used, so that nothing was spent in it."""
         path = Path(self.place)
-        return self.is_workspace and not path.exists() and not journal_of(path).exists()
+        traces = (path, journal_of(path), path.with_suffix(".anchor"))
+        return self.is_workspace and not any(trace.exists() for trace in traces)
 
 
 def find_ledger(
