@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 from ledger_contract import reserve, store
 
-from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.cli import run
+from dpxplain.ledger import audit, later_audit
+from dpxplain.ledger import ledger as ledger_module
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
 
 WHY = {"reason": "study 7", "by": "carol"}
 
@@ -37,10 +44,10 @@ def anchored(ledger):
 
 def test_an_untouched_ledger_is_intact_and_has_the_same_head(anchored):
     ledger, anchor = anchored
-    report = ledger.verify_audit(anchor=anchor, full=False)
+    report = ledger.verify_audit(since=anchor, full=False)
     assert report == ledger.verify_audit(anchor=anchor)
     assert report.problems == []
-    assert ledger.verify_audit(anchor=ledger.anchor(), full=False).problems == []
+    assert ledger.verify_audit(since=ledger.anchor(), full=False).problems == []
 
 
 @pytest.mark.parametrize(
@@ -61,13 +68,13 @@ def test_an_untouched_ledger_is_intact_and_has_the_same_head(anchored):
 def test_what_a_full_verification_finds_in_new_rows_and_small_tables_is_found(anchored, statement):
     ledger, anchor = anchored
     alter(ledger, statement)
-    assert ledger.verify_audit(anchor=anchor, full=False).problems
+    assert ledger.verify_audit(since=anchor, full=False).problems
 
 
 def test_an_old_entry_that_was_altered_takes_a_full_verification(anchored):
     ledger, anchor = anchored
     alter(ledger, "UPDATE entries SET description = 'other' WHERE key = 'old'")
-    assert ledger.verify_audit(anchor=anchor, full=False).problems == []
+    assert ledger.verify_audit(since=anchor, full=False).problems == []
     assert ledger.verify_audit(anchor=anchor).problems
 
 
@@ -75,4 +82,27 @@ def test_budget_that_came_back_is_found_also_in_old_rows(anchored):
     ledger, _ = anchored
     anchor = ledger.anchor()
     alter(ledger, "UPDATE entries SET total_units = 0 WHERE id = (SELECT max(id) FROM entries)")
-    assert ledger.verify_audit(anchor=anchor, full=False).problems
+    assert ledger.verify_audit(since=anchor, full=False).problems
+
+
+def test_a_long_log_is_verified_from_where_it_was_last_found_intact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command remembers it beside the key; altered old rows are then found with --full only."""
+    place, key = tmp_path / "ledger.sqlite", tmp_path / "curator" / "key"
+    words = ["audit", "verify", "--ledger", str(place), "--key", str(key)]
+    with closing(open_ledger(place, create=True)) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+    assert run(words) == 0
+    assert not key.exists(), "a short log is verified in full, and nothing is remembered"
+    monkeypatch.setattr(later_audit, "LONG_LOG", 1)
+    monkeypatch.setattr(ledger_module, "LONG_LOG", 1)
+    assert run(words) == 0
+    with closing(open_ledger(place, create=False)) as ledger:
+        ledger.note("curator", "looked")
+    whole = Counter[str]()
+    monkeypatch.setattr(audit, "verify", lambda *_: whole.update(["in full"]))
+    capsys.readouterr()
+    assert run(words) == 0
+    assert "were verified" in capsys.readouterr().err
+    assert not whole

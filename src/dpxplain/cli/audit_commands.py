@@ -24,6 +24,7 @@ from dpxplain.ledger.protocol import AuditReport
 
 if TYPE_CHECKING:
     from dpxplain.ledger.anchor import Anchor
+    from dpxplain.ledger.ledger import SQLLedger
 
 audit_app = typer.Typer(rich_markup_mode="rich")
 
@@ -84,14 +85,17 @@ def verify_audit(
             "--anchor", metavar="FILE", help="Of audit anchor, or of a server; the log must go on from it."
         ),
     ] = None,
-    since: Annotated[
-        bool, typer.Option("--since", help="Only what was added since the anchor, which was verified then.")
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="From the beginning, however long it is."),
     ] = False,
     key: Key = _DEFAULT_KEY,
     place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """Recompute the log's chain of hashes and hold the whole ledger against it. Exit code 2 if it is broken.
+    """Recompute the log's chain of hashes and hold the ledger against it. Exit code 2 if it is broken.
+
+    Where a long log was found intact is remembered beside the key, signed: the next time it begins there.
 
     \b
     Example:
@@ -102,11 +106,12 @@ def verify_audit(
 
     own = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
     signed = anchor if own is None else None
-    anchored = None if signed is None else read_anchor(signed, read_key(key.expanduser()))
-    if since and anchored is None:
-        raise BadRequest("There is no anchor to begin at.", remedy="Pass --anchor FILE, of audit anchor.")
+    place_of_key = key.expanduser()
+    anchored = None if signed is None else read_anchor(signed, read_key(place_of_key))
     with ledger_at(place, anchor=own, is_recovery=True) as ledger:
-        report = ledger.verify_audit(head, anchored, full=not since or head is not None)
+        since = None if full else _last_verified(ledger, place_of_key)
+        report = ledger.verify_audit(head, anchored, since=since, full=full or None)
+        _remember_verified(ledger, place_of_key)
     if as_json:
         fields = json_fields(report) | {"intact": report.intact}
         if anchored is not None:
@@ -115,12 +120,43 @@ def verify_audit(
         show_json({"kind": "audit-report"} | fields)
     else:
         _print_report(report)
+        if since is not None and head is None and report.intact:
+            note(
+                f"Records up to {since.records:,} were verified {_age_text(since.age)}: --full does it again."
+            )
         if anchored is not None:
             _print_anchor(anchored, report.intact)
         elif report.intact:
             note("Only an anchor or a head kept elsewhere proves that no record was cut off: audit anchor.")
     if not report.intact:
         raise typer.Exit(BROKEN)
+
+
+def _last_verified(ledger: SQLLedger, key: Path) -> Anchor | None:
+    """Where the log stood when this curator last found it intact."""
+    from dpxplain.ledger.anchor import read_anchor, read_key
+    from dpxplain.ledger.later_audit import LONG_LOG
+
+    file = _verified_file(ledger, key)
+    return read_anchor(file, read_key(key)) if ledger.head()[0] > LONG_LOG and file.exists() else None
+
+
+def _remember_verified(ledger: SQLLedger, key: Path) -> None:
+    from dpxplain.ledger.anchor import make_key, read_key, write_anchor
+    from dpxplain.ledger.later_audit import LONG_LOG
+
+    if ledger.verified is None or ledger.verified.records < LONG_LOG:
+        return
+    try:
+        make_key(key)
+        write_anchor(_verified_file(ledger, key), ledger.verified, read_key(key))
+    except BadRequest as problem:
+        note(f"Not remembered, so the next verification begins at the start again. {problem}")
+
+
+def _verified_file(ledger: SQLLedger, key: Path) -> Path:
+    """Beside the key, not beside the ledger; named by the first record, which no two ledgers share."""
+    return key.with_name(f"{key.name}.verified-{ledger.anchor().first[:16]}")
 
 
 @audit_app.command("anchor")
@@ -143,11 +179,11 @@ def anchor_audit(
     from dpxplain.ledger.anchor import make_key, read_anchor, read_key, write_anchor
 
     place_of_key = key.expanduser()
-    if not file.exists():
-        make_key(place_of_key)
-    secret = read_key(place_of_key)
-    earlier = read_anchor(file, secret) if file.exists() else None
-    with ledger_at(place) as ledger:
+    with ledger_at(place) as ledger:  # before the key: a wrong address must leave none behind
+        if not file.exists():
+            make_key(place_of_key)
+        secret = read_key(place_of_key)
+        earlier = read_anchor(file, secret) if file.exists() else None
         anchor = ledger.anchor()
         report = ledger.verify_audit(anchor.head, earlier)
     if not report.intact:

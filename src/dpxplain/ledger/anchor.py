@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.standing import rho_text
-from dpxplain.ledger.tables import ENTRIES, LOG
+from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG
 
 _FORMAT = "dpxplain-anchor-1"
 _KEY_BYTES = 32
@@ -33,7 +33,13 @@ _MOST_BYTES = 10_000_000
 _FIRST = sa.select(LOG.c.hash).order_by(LOG.c.id).limit(1)
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _RECORD = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
-_SPENT = sa.select(ENTRIES.c.dataset, sa.func.sum(ENTRIES.c.charge_units)).group_by(ENTRIES.c.dataset)
+_DATASETS = sa.select(LIMITS.c.dataset).distinct()
+_SPENT = (
+    sa.select(ENTRIES.c.total_units)
+    .where(ENTRIES.c.dataset == sa.bindparam("dataset"))
+    .order_by(ENTRIES.c.id.desc())
+    .limit(1)
+)
 
 
 @dataclass(frozen=True)
@@ -188,4 +194,7 @@ def _signature(content: Any, key: bytes) -> str:
 
 
 def _spent(connection: sa.Connection) -> dict[str, int]:
-    return {dataset: int(units) for dataset, units in connection.execute(_SPENT)}
+    """By the running totals, which a verification holds against the charges."""
+    datasets = connection.execute(_DATASETS).scalars().all()
+    totals = {name: connection.execute(_SPENT, {"dataset": name}).scalar_one_or_none() for name in datasets}
+    return {name: int(total) for name, total in totals.items() if total is not None}

@@ -16,6 +16,9 @@ from dpxplain.ledger.anchor import Anchor
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key, unguarded
 
+LONG_LOG = 20_000
+"""Up to so many records a log is verified in full every time; a longer one from its last verified head."""
+
 _LARGE = (ENTRIES, RELEASES)
 _SMALL = [table for table in STATE if table not in _LARGE]
 _RARE_ACTIONS = sorted(audit.CHANGES - {audit.RESERVED, audit.RELEASED})

@@ -21,7 +21,7 @@ from dpxplain.ledger.browser_sessions import BrowserSessions
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.failed_charges import Failures
 from dpxplain.ledger.jobs import Jobs
-from dpxplain.ledger.later_audit import verify_since
+from dpxplain.ledger.later_audit import LONG_LOG, verify_since
 from dpxplain.ledger.privacy_units import PrivacyUnits
 from dpxplain.ledger.processes import Processes
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained
@@ -101,6 +101,7 @@ class SQLLedger(Account):
         self.failures = Failures(store)
         self.privacy_units = PrivacyUnits(store)
         self.versions = SQLDataVersions(store)
+        self.verified: Anchor | None = None  # where the log stood when this object last found it intact
 
     def __repr__(self) -> str:
         return f"<{self._store.name}>"
@@ -220,22 +221,35 @@ class SQLLedger(Account):
         return [audit.record_of(row) for row in rows]
 
     def verify_audit(
-        self, head: str | None = None, anchor: Anchor | None = None, *, full: bool = True
+        self,
+        head: str | None = None,
+        anchor: Anchor | None = None,
+        *,
+        since: Anchor | None = None,
+        full: bool | None = True,
     ) -> AuditReport:
-        """Recompute the log's chain and compare every table with it; or, unless `full`, since the anchor.
+        """Recompute the log's chain and compare every table with it.
+
+        Unless `full`, only what the log gained since it was last verified: since `since`, or since this
+        object found it intact. If `full` is None, that is done for a long log only.
 
         `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
         An `anchor` shows the same, and says what happened; so does the ledger's own anchor file.
         """
+        begin = None if full or head is not None else since or self.verified
+        if begin is not None and full is None and begin.records < LONG_LOG:
+            begin = None
         with self._store.snapshot() as connection:
             differences = [] if anchor is None else anchor.differences(connection)
-            if full or anchor is None or differences or not anchor.records:
+            if begin is None or not begin.records or differences or begin.differences(connection):
                 report = audit.verify(connection, head)
             else:
-                report = verify_since(connection, anchor)
+                report = verify_since(connection, begin)
             if self._store.anchor is not None and (problem := self._store.anchor.problem(connection)):
                 differences.append(problem)
-        return replace(report, problems=differences + report.problems)
+            report = replace(report, problems=differences + report.problems)
+            self.verified = Anchor.of(connection) if report.intact else None
+        return report
 
     def head(self) -> tuple[int, str]:
         """How many records the audit log has, and the hash of its last one."""

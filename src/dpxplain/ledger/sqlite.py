@@ -26,7 +26,9 @@ from dpxplain.ledger.file_sync import sync_folder
 from dpxplain.ledger.migrations import VERSION, check_version, migrate
 from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.store import Store, busy
-from dpxplain.ledger.tables import create_all
+from dpxplain.ledger.tables import ENTRIES, create_all
+
+_MOST_CHECKED = 1_000  # entries
 
 APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's SQLite files
 
@@ -168,13 +170,22 @@ class SQLiteStore(Store):
                     remedy="Restore it from a backup, or choose another workspace.",
                 )
             check_version(self.name, self.version(connection))
-            # The entries and their indexes only: they carry the budget, and stay small where payloads grow.
-            if connection.exec_driver_sql("PRAGMA integrity_check(entries)").scalars().first() != "ok":
-                raise damaged(self.name)
+            self._check_entries(connection)
         # SQLite opens what it cannot write, and says so only when the first charge fails.
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             raise _unwritable(self.name)
         migrate(self)
+
+    def _check_entries(self, connection: sa.Connection) -> None:
+        """The entries carry the budget. All of a short history with its indexes, the newest of a long one:
+        opening must not take longer year by year, and `audit verify` and every backup read them all.
+        """
+        newest = connection.exec_driver_sql("SELECT max(id) FROM entries").scalar_one() or 0
+        if newest > _MOST_CHECKED:
+            recent = sa.select(ENTRIES).where(ENTRIES.c.id > newest - _MOST_CHECKED)
+            connection.execute(recent).all()  # damaged pages cannot be read
+        elif connection.exec_driver_sql("PRAGMA integrity_check(entries)").scalars().first() != "ok":
+            raise damaged(self.name)
 
 
 def _engine(uri: str) -> sa.Engine:

@@ -829,6 +829,8 @@ export interface paths {
         /**
          * Verify
          * @description Recompute the log's chain of hashes, and hold the ledger against it.
+         *
+         *     Of a long log only what was added since this process last found it intact, unless `full`.
          */
         get: operations["verify_api_v1_admin_audit_verify_get"];
         put?: never;
@@ -6548,6 +6550,8 @@ export interface operations {
             query?: {
                 /** @description A head noted down earlier. */
                 head?: string | null;
+                /** @description Everything, not only what was added since it was verified. */
+                full?: boolean;
             };
             header?: never;
             path?: never;

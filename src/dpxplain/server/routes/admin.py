@@ -40,6 +40,7 @@ TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the l
 Only = Annotated[bool, Query(description="Let the tokens that were made with it live on.")]
 After = Annotated[int, Query(ge=0, le=LARGEST_ID, description="The id of the last record already seen.")]
 Most = Annotated[int, Query(ge=1, le=5_000, description="At most so many.")]
+Full = Annotated[bool, Query(description="Everything, not only what was added since it was verified.")]
 Head = Annotated[
     str | None, Query(max_length=200, pattern=r"^[0-9a-f]*$", description="A head noted down earlier.")
 ]
@@ -176,9 +177,12 @@ def audit(_caller: Curator, server: ServerDep, after: After = 0, limit: Most = 5
 
 
 @router.get("/audit/verify", responses=answers(AuditVerified))
-def verify(_caller: Curator, server: ServerDep, head: Head = None) -> Any:
-    """Recompute the log's chain of hashes, and hold the ledger against it."""
-    report = server.ledger.verify_audit(head or None)
+def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = False) -> Any:
+    """Recompute the log's chain of hashes, and hold the ledger against it.
+
+    Of a long log only what was added since this process last found it intact, unless `full`.
+    """
+    report = server.ledger.verify_audit(head or None, full=full or None)
     return JSONResponse(asdict(report) | {"intact": report.intact})
 
 
