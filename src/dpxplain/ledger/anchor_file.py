@@ -87,7 +87,11 @@ class AnchorFile:
                     self._catch_up(stream)
             except FileNotFoundError:
                 pass
-            return KeptAnchor(self._heads, self._entry, self._time, self._spent) if self._heads else None
+            if not self._heads:
+                return None
+            # Copies: other threads go on reading and writing the file while the caller compares.
+            spent = {dataset: dict(totals) for dataset, totals in self._spent.items()}
+            return KeptAnchor(list(self._heads), self._entry, self._time, spent)
 
     def append(self, mark: Mark) -> None:
         """Write and sync a line, unless another process has written a later one."""

@@ -75,21 +75,28 @@ class AnchorGuard:
             raise _unwritable("Nothing was charged.")
 
     def problem(self, connection: sa.Connection) -> str | None:
-        """Why nothing may be charged, for the curator; None if the ledger goes on from its anchor."""
+        """Why nothing may be charged, for the curator; None if the ledger goes on from its anchor.
+
+        The file is read first: a snapshot that was taken before could lack what was charged meanwhile, so
+        without the writers' lock this must be the first thing that the transaction does.
+        """
         try:
             kept = self.file.read()
         except (AnchorDamaged, OSError):
             return f"The anchor {str(self.file.path)!r} cannot be read."
-        if kept is None or connection.execute(_RECORD, {"id": kept.head.records}).scalar() == kept.head.hash:
+        if kept is None:
+            return None
+        head = kept.head
+        if connection.execute(_RECORD, {"id": head.records}).scalar() == head.hash:
             return None
         last = connection.execute(_LAST).one_or_none()
-        written = f"its anchor was written at record {kept.head.records} ({_minute(kept.time)} UTC)"
+        written = f"its anchor was written at record {head.records} ({_minute(kept.time)} UTC)"
         if last is None:
             return f"{self._name} is empty, but {written}: it is not the ledger that was charged."
-        if last.id < kept.head.records:
+        if last.id < head.records:
             return f"{self._name} ends at record {last.id}, but {written}: an older copy was put back."
         return (
-            f"{self._name} has another record {kept.head.records} than the one that its anchor was written "
+            f"{self._name} has another record {head.records} than the one that its anchor was written "
             f"at ({_minute(kept.time)} UTC): it went on from an older copy, was rewritten, or is another one."
         )
 

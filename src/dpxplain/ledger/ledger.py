@@ -240,12 +240,14 @@ class SQLLedger(Account):
         if begin is not None and full is None and begin.records < LONG_LOG:
             begin = None
         with self._store.snapshot() as connection:
+            guarding = self._store.anchor
+            problem = None if guarding is None else guarding.problem(connection)
             differences = [] if anchor is None else anchor.differences(connection)
             if begin is None or not begin.records or differences or begin.differences(connection):
                 report = audit.verify(connection, head)
             else:
                 report = verify_since(connection, begin)
-            if self._store.anchor is not None and (problem := self._store.anchor.problem(connection)):
+            if problem is not None:
                 differences.append(problem)
             report = replace(report, problems=differences + report.problems)
             self.verified = Anchor.of(connection) if report.intact else None

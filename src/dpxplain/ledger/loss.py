@@ -7,6 +7,7 @@ remains of every budget is charged instead.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,34 +56,24 @@ class Loss:
 
 
 def losses(connection: sa.Connection, guard: AnchorGuard | None, *, everything: bool) -> list[Loss]:
-    """What would be charged now: the lost charges or, of `everything`, all that remains.
+    """What would be charged now: the lost charges and, of `everything`, also all that remains.
 
     The charges that follow the last record which ledger and anchor share count as lost in full, also if the
     ledger has gone on from there with others.
     """
+    problem = None if guard is None else guard.problem(connection)
+    kept = None if guard is None or problem is None else guard.readable()
+    lost = [] if kept is None else _lost_charges(connection, kept)
     if everything:
-        datasets = connection.execute(sa.select(LIMITS.c.dataset).distinct().order_by(LIMITS.c.dataset))
-        remaining = [(dataset, standing(connection, dataset).left) for dataset in datasets.scalars()]
-        return [Loss(dataset, "", units) for dataset, units in remaining if units]
-    if guard is None or (problem := guard.problem(connection)) is None:
+        return lost + _remaining(connection, lost)
+    if problem is None:
         raise _nothing_lost(guard)
-    kept = guard.readable()
     if kept is None:
         raise BadRequest(
             f"{problem} What was spent cannot be known.",
             remedy="Put the file back from a copy; or charge all that remains: --everything",
         )
-    if _is_declared(connection, kept.head):
-        return []  # charged before, by a command that could not write the new anchor
-    shared = _last_shared_entry(connection, kept)
-    found = []
-    for dataset, totals in sorted(kept.spent.items()):
-        for analyst, units in sorted(totals.items()):
-            of_analyst = {"dataset": dataset, "analyst": analyst, "entry": shared}
-            before = connection.execute(_OWN_TOTAL, of_analyst).scalar_one_or_none() or 0
-            if units > before:
-                found.append(Loss(dataset, analyst, units - before))
-    return found
+    return lost
 
 
 def declare_loss(
@@ -106,6 +97,38 @@ def declare_loss(
     if guard is not None and mark is not None:
         guard.renew(mark)
     return charges
+
+
+def _lost_charges(connection: sa.Connection, kept: KeptAnchor) -> list[Loss]:
+    """What each analyst had spent by the anchor and not by the last record that it shares with the ledger."""
+    if _is_declared(connection, kept.head):
+        return []  # charged before, by a command that could not write the new anchor
+    shared = _last_shared_entry(connection, kept)
+    lost = []
+    for dataset, totals in sorted(kept.spent.items()):
+        for analyst, units in sorted(totals.items()):
+            of_analyst = {"dataset": dataset, "analyst": analyst, "entry": shared}
+            before = connection.execute(_OWN_TOTAL, of_analyst).scalar_one_or_none() or 0
+            if units > before:
+                lost.append(Loss(dataset, analyst, units - before))
+    return lost
+
+
+def _remaining(connection: sa.Connection, lost: Sequence[Loss]) -> list[Loss]:
+    """What the limits that the ledger knows leave of each data set, once `lost` is charged."""
+    known = sa.select(LIMITS.c.dataset).distinct().order_by(LIMITS.c.dataset)
+    datasets = connection.execute(known).scalars().all()
+    if not datasets and not lost:
+        raise BadRequest(
+            "The ledger knows no data set, so nothing can be charged: their budgets would begin anew.",
+            remedy="Restore a backup of any age first (dpxplain ledger restore). Without one, begin another "
+            "ledger with limits that leave out all that may have been spent.",
+        )
+    charged = Counter[str]()
+    for loss in lost:
+        charged[loss.dataset] += loss.units
+    remaining = [(dataset, standing(connection, dataset).left - charged[dataset]) for dataset in datasets]
+    return [Loss(dataset, "", units) for dataset, units in remaining if units > 0]
 
 
 def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, reason: str, by: str) -> None:
