@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from typer.main import get_command
 
 import dpxplain as dpx
 from dpxplain.cli.command_line import app
 from dpxplain.errors import BadRequest, SourceError
-from dpxplain.ledger.address import find_ledger
+from dpxplain.ledger.address import configured_ledger, find_ledger
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
 from dpxplain.server.app import create_app
-from dpxplain.server.config import Config
+from dpxplain.server.config import Config, Serving
 
 BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
 SOURCE = Path(dpx.__file__).parent
@@ -113,30 +114,109 @@ def test_no_command_begins_a_ledger_that_is_named_and_missing(
         ("postgressql://ann:s3cret@host/db", "postgressql:// is not", "Did you mean postgresql://"),
         ("postgresql+psycopg2://ann:s3cret@host/db", r"postgresql\+psycopg2:// is", "Did you mean"),
         ("postgresql:/ann:s3cret@host/db", "one slash", "postgresql://"),
-        ("'postgresql://ann:s3cret@host/db'", "stands where a folder|looks like|one slash", "postgresql://"),
+        ("'postgresql://ann:s3cret@host/db'", "one slash", "postgresql://"),
         ("ann:s3cret@host/db", "looks like", "postgresql://"),
         ("host=h dbname=d password=s3cret", "looks like", "postgresql://"),
         ("https://ann:s3cret@host/db", "https:// is not", "path of a file"),
+        ("postgresql//ann:s3cret@host/db", "one slash or none", "postgresql://"),
+        ("postgres:ann:s3cret@host/db", "one slash or none", "postgresql://"),
+        ("postgresql:host/s3cret", "one slash or none", "postgresql://"),
+        ("jdbc:postgresql://host/db?user=ann&password=s3cret", "jdbc:// is not", "path of a file"),
+        ("//ann:s3cret@host/db", "looks like", "postgresql://"),
+        ("ann:s3c/s3cret@host/db", "looks like", "postgresql://"),
+        ("/ann:s3cret@host/db", "looks like", "postgresql://"),
+        ("ann%3As3cret%40host/db", "looks like", "postgresql://"),
+        ("sslmode=require host=h password=s3cret", "looks like", "postgresql://"),
+        ("host/db?user=ann&password=s3cret", "looks like", "postgresql://"),
+        ("/db?user=ann&PASSWORD = s3cret", "looks like", "postgresql://"),
+        ("postgresql://ann:s3c/s3cret@host/db", "looks like", "%40"),
+        ("postgresql://ann:s3c@s3cret@host/db", "looks like", "%40"),
+        ("postgresql://ann:s3c?s3cret@host/db", "looks like", "%40"),
     ],
 )
 def test_what_is_no_ledgers_address_is_refused_by_its_scheme_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, problem: str, remedy: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    create = not place.startswith("/")  # should this ever fail, nothing is made outside of the test's folder
     attempts = [
-        lambda: open_ledger(place),
-        lambda: open_ledger(Path(place)),
+        lambda: open_ledger(place, create=create),
+        lambda: open_ledger(Path(place), create=create),
         lambda: find_ledger(workspace=place),
         lambda: Config.load({"server": {"datasets": "d", "ledger": place}}),
+        lambda: configured_ledger(place, tmp_path),
     ]
     for attempt in attempts:
         with pytest.raises(BadRequest) as refusal:
             attempt()
         assert "s3cret" not in str(refusal.value)
     with pytest.raises(BadRequest, match=problem) as refusal:
-        open_ledger(place)
+        open_ledger(place, create=create)
     assert remedy in refusal.value.remedy
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        *("postgresql:/ann:s3cret@host/db", "ann:s3cret@host/db", "host=db password=s3cret"),
+        *("postgresql://ann:s3cret@host/db", "postgresql://host/db?password=s3cret"),
+    ],
+)
+def test_a_password_in_the_configuration_is_neither_repeated_nor_made_a_folder(
+    dpxplain: Any, folder: Path, ledger: str
+) -> None:
+    (folder / "server.toml").write_text(f'{CONFIGURATION}ledger = "{ledger}"\n')
+    before = sorted(folder.iterdir())
+    for words in (("serve", "server.toml", "--create"), ("token", "list"), ("ledger", "create")):
+        outcome = dpxplain(*words)
+        assert (outcome.code, "s3cret" in outcome.out + outcome.err) == (2, False)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_neither_the_configuration_nor_its_errors_show_the_ledgers_address() -> None:
+    config = Config.load({"server": {"datasets": "d", "ledger": "postgresql://host/s3cret"}})
+    assert "s3cret" not in repr(config)
+    with pytest.raises(ValidationError) as refusal:
+        Serving(datasets=(Path("d"),), ledger="ann:s3cret@host/db")
+    assert "s3cret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(
+            "ledger.sqlite",
+            "a@b/ledger.sqlite",
+            "a:b/ledger.sqlite",
+            "12:30/ledger.sqlite",
+            "a@b:c/ledger.sqlite",
+        ),
+        *(
+            "data//ledger.sqlite",
+            "postgres-data//ledger.sqlite",
+            "./ann:x/ledger.sqlite",
+            "a b=c/ledger.sqlite",
+        ),
+    ],
+)
+def test_paths_with_a_colon_or_an_at_sign_are_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    open_ledger(place).close()
+    open_ledger(tmp_path / place, create=False).close()
+    assert Path(configured_ledger(place, tmp_path).place) == tmp_path / place
+
+
+def test_a_folder_that_exists_may_look_like_an_address(tmp_path: Path) -> None:
+    home = tmp_path / "ann:home@work password=x"
+    home.mkdir()
+    open_ledger(home / "new" / "ledger.sqlite").close()
+    (home / "server.toml").write_text(CONFIGURATION + 'ledger = "new/ledger.sqlite"\n')
+    open_ledger(Config.load(home / "server.toml").ledger_place, create=False).close()
+    with pytest.raises(BadRequest, match="looks like"):
+        open_ledger(home / "ann:s3cret@host" / "db")
 
 
 def _ledger(place: str) -> str:

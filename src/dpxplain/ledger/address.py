@@ -1,7 +1,7 @@
 """Which ledger is used: one rule for the library, every command and the server.
 
-A path is a SQLite file, `postgresql://` a database; everything else that looks like the address of a database
-is refused without repeating it, as it may hold a password.
+A path is a SQLite file, `postgresql://` a database. Whatever else looks like the address of a database, or
+like a password, is refused without repeating it, and before it is joined with a folder.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.ledger import (
@@ -30,8 +31,21 @@ WORKSPACE_VARIABLE = "DPXPLAIN_WORKSPACE"
 
 _POSTGRES = re.compile(r"postgres(ql)?(\+psycopg)?://", re.IGNORECASE)
 _SCHEMES = ("postgresql", "postgres", "sqlite")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):/")  # Path("x://y") is x:/y; a drive has one letter
-_USER_AT_HOST = re.compile(r"[^/]*:[^/]*@")
+_OTHER_SCHEMES = {
+    "psql",
+    "pgsql",
+    "mysql",
+    "mariadb",
+    "mssql",
+    "oracle",
+    "duckdb",
+    "jdbc",
+    "file",
+    "http",
+    "https",
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})(:/|:|//)")  # Path("x://y") is x:/y
+_PASSWORD = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
 _KEYWORDS = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|service)\s*=")
 
 
@@ -100,10 +114,19 @@ def find_ledger(
 
 def configured_ledger(ledger: str, folder: Path, anchor: str | None = None) -> LedgerAddress:
     """The `ledger` of a configuration in `folder`; the default one begins with the first `serve`."""
-    if "://" in ledger:
+    check_configured(ledger)
+    if database_address(ledger) is not None:
         return LedgerAddress(ledger, folder=folder, configured_anchor=anchor)
     is_default = folder / ledger == folder / DEFAULT_LEDGER
     return LedgerAddress(str(folder / ledger), is_default, folder, anchor)
+
+
+def check_configured(ledger: str) -> None:
+    """Refuses a `ledger` of a configuration that is no address, or that holds a password."""
+    if database_address(ledger) is not None and _holds_password(_POSTGRES.sub("", ledger.strip(), count=1)):
+        raise SchemaError(
+            "A password does not belong in this file.", remedy=f"Set {LEDGER_VARIABLE} in the environment."
+        )
 
 
 def refuse_forgotten_ledger(folder: Path) -> None:
@@ -124,16 +147,15 @@ def database_address(place: str | Path) -> str | None:
     """
     text = str(place).strip()
     if _POSTGRES.match(text):
+        _, _, beyond_host = re.sub(r"[/?#]", " ", _POSTGRES.sub("", text, count=1)).partition(" ")
+        if text.count("@") > 1 or "@" in beyond_host:  # the driver would take half a password for the host
+            raise _unreadable_address()
         return _POSTGRES.sub("postgresql://", text, count=1)
-    scheme = _SCHEME.match(text.lstrip("'\""))
-    if scheme and len(scheme[1]) > 1:
+    scheme = _SCHEME.match(text.lstrip("'\" "))
+    if scheme and _is_scheme(*scheme.groups()):
         raise _unknown_scheme(scheme[1])
-    if "://" in text or _USER_AT_HOST.match(text) or _KEYWORDS.match(text):
-        raise BadRequest(
-            "The ledger's address looks like that of a database, but does not begin with postgresql://.",
-            remedy="Write postgresql://user:password@host:5432/database, odd characters as %XX, or the path "
-            "of a file.",
-        )
+    if "://" in text or _KEYWORDS.match(text) or _holds_password(_without_known_folders(text)):
+        raise _unreadable_address()
     return None
 
 
@@ -189,11 +211,44 @@ def _of_configuration(file: Path) -> LedgerAddress | None:
     return configured_ledger(str(ledger or DEFAULT_LEDGER), file.parent, anchor)
 
 
+def _is_scheme(name: str, separator: str) -> bool:
+    """Whether a text begins with a scheme; a folder's name may have a colon, and a drive has one letter."""
+    if separator == ":/":
+        return len(name) > 1
+    known = bool(get_close_matches(name.lower(), _SCHEMES, n=1, cutoff=0.8))
+    return known or name.lower() in _OTHER_SCHEMES
+
+
+def _holds_password(text: str) -> bool:
+    """Whether it may hold one, as in user:password@host or password=..., also with odd characters as %XX."""
+    decoded = unquote(text)
+    return 0 <= decoded.find(":") < decoded.rfind("@") or _PASSWORD.search(decoded) is not None
+
+
+def _without_known_folders(text: str) -> str:
+    """What follows the folders that exist, if it is an absolute path: those are no part of an address."""
+    path = Path(text)
+    if not path.is_absolute() or text.startswith("//"):
+        return text
+    known = (
+        parent for parent in path.parents if os.path.isdir(parent)
+    )  # Path.is_dir may raise, with the name
+    return str(path.relative_to(next(known, path.anchor)))
+
+
+def _unreadable_address() -> BadRequest:
+    return BadRequest(
+        "The ledger's address looks like that of a database, but cannot be read as postgresql://...",
+        remedy="Write postgresql://user:password@host:5432/database, odd characters as %XX (@ as %40), or "
+        "the path of a file.",
+    )
+
+
 def _unknown_scheme(scheme: str) -> BadRequest:
     near = get_close_matches(scheme.lower(), _SCHEMES, n=1)
     if scheme.lower() in ("postgresql", "postgres"):
         return BadRequest(
-            "The ledger's address has one slash after postgresql:, or stands where a folder is expected.",
+            "The ledger's address has one slash or none after postgresql:, or stands in place of a folder.",
             remedy=f"Write postgresql://..., as --ledger or {LEDGER_VARIABLE}.",
         )
     if near == ["sqlite"]:

@@ -22,8 +22,8 @@ from dpxplain.ledger import DEFAULT_LEDGER
 from dpxplain.ledger.address import (
     LEDGER_VARIABLE,
     LedgerAddress,
+    check_configured,
     configured_ledger,
-    database_address,
     find_ledger,
     refuse_forgotten_ledger,
 )
@@ -35,7 +35,8 @@ _NEARLY_A_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([KMGT])?(?:i?B)?", re.I
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # Messages without what was written: a value at a wrong place may be a password.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
 class Serving(_Strict):
@@ -44,7 +45,7 @@ class Serving(_Strict):
     host: str = "127.0.0.1"
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)  # 0: any that is free
     shared_port: bool = False
-    ledger: str = DEFAULT_LEDGER
+    ledger: str = Field(default=DEFAULT_LEDGER, repr=False)
     anchor: str | None = None
     datasets: tuple[Path, ...] = Field(min_length=1)
     data_folder: Path | None = None
@@ -73,10 +74,8 @@ class Serving(_Strict):
     @field_validator("ledger")
     @classmethod
     def _no_password(cls, value: str) -> str:
-        if "://" in value and urlsplit(value).password is not None:
-            raise ValueError(f"a password does not belong in this file; set {LEDGER_VARIABLE} instead")
         try:
-            database_address(value)
+            check_configured(value)
         except BadRequest as refusal:
             raise ValueError(f"{refusal.problem} {refusal.remedy}".rstrip(".")) from None
         return value
@@ -263,15 +262,14 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
 
 
 def _anchored(server: Serving, folder: Path) -> Serving:
-    """With every relative path made relative to the file's own folder."""
+    """With relative paths made relative to the file's own folder; the ledger's is in `ledger_address`."""
     paths = {
         name: None if value is None else folder / value
         for name in ("data_folder", "tls_certificate", "tls_key")
         for value in [getattr(server, name)]
     }
     datasets = tuple(folder / path for path in server.datasets)
-    ledger = server.ledger if "://" in server.ledger else str(folder / server.ledger)
-    return server.model_copy(update={**paths, "datasets": datasets, "ledger": ledger})
+    return server.model_copy(update={**paths, "datasets": datasets})
 
 
 _LIST = 'must be a list, in square brackets: {key} = ["..."]'
