@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -276,6 +277,52 @@ def test_all_find_the_same_ledger(
         with closing(open_ledger(Config.load(folder / "server.toml").ledger_place, create=False)) as ledger:
             assert ledger.head()[1] == head
     assert _heads(dpxplain, *(["--ledger", place] if way == "option" else [])) == {head}
+
+
+@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
+def test_commands_compare_the_ledger_with_the_servers_anchor_however_it_is_named(
+    dpxplain: Any,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    if database == "SQLite":
+        configured, place, same_place = "l.sqlite", "./l.sqlite", str(folder / "l.sqlite")
+        ways = [(), ("--ledger", place), ("--ledger", same_place), ("--ledger", "server.toml")]
+    else:
+        place = request.getfixturevalue("postgres_address")
+        configured, same_place = re.sub(r":[^:@]*@", "@", place), f"{place}&application_name=x"
+        ways = [("--ledger", place), ("--ledger", same_place)]  # the configuration has no password
+    (folder / "safe").mkdir()
+    (folder / "server.toml").write_text(f'{CONFIGURATION}ledger = "{configured}"\nanchor = "safe/x.anchor"\n')
+    servers_anchor = str(folder / "safe" / "x.anchor")
+    assert Config.load(folder / "server.toml").ledger_address.anchor == servers_anchor
+    open_ledger(place, anchor=servers_anchor).close()
+
+    def anchor(*words: str) -> str:
+        status = dpxplain("ledger", "status", "--json", *words)
+        assert status.code == 0
+        return str(status.json["anchor"])
+
+    assert {anchor(*words) for words in ways} == {servers_anchor}
+    for variable in (place, same_place):
+        monkeypatch.setenv("DPXPLAIN_LEDGER", variable)
+        assert {anchor(*words) for words in [(), *ways]} == {servers_anchor}
+        assert Config.load(folder / "server.toml").ledger_address.anchor == servers_anchor
+    open_ledger(folder / "other.sqlite").close()
+    assert anchor("--ledger", "other.sqlite") != servers_anchor
+
+
+def test_a_variable_that_names_another_ledger_than_the_configuration_takes_its_anchor(
+    dpxplain: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "server.toml").write_text(CONFIGURATION + 'ledger = "l.sqlite"\nanchor = "x.anchor"\n')
+    open_ledger(folder / "other.sqlite").close()
+    monkeypatch.setenv("DPXPLAIN_LEDGER", "other.sqlite")
+    assert Config.load(folder / "server.toml").ledger_address.anchor == str(folder / "x.anchor")
+    for words in ((), ("--ledger", "other.sqlite")):
+        assert dpxplain("ledger", "status", "--json", *words).json["anchor"] == str(folder / "x.anchor")
 
 
 def test_a_file_of_another_program_named_server_toml_is_not_minded(folder: Path, dpxplain: Any) -> None:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 LedgerPlace = Annotated[
     str | None,
     typer.Option(
-        "--ledger", metavar="PLACE", envvar="DPXPLAIN_LEDGER", show_default=False,
-        help="A file, postgresql://user:password@host/database, or the server's configuration; default: that "
-        "of server.toml here, or .dpxplain.",
+        "--ledger", metavar="PLACE", show_default=False,
+        help="A file, postgresql://user:password@host/database, or the server's configuration; default: "
+        "DPXPLAIN_LEDGER, that of server.toml here, or .dpxplain.",
     ),
 ]  # fmt: skip
 Create = Annotated[

@@ -37,9 +37,9 @@ _LONGEST_NAME = 100
 LedgerOption = Annotated[
     str | None,
     typer.Option(
-        "--ledger", metavar="PLACE", envvar="DPXPLAIN_LEDGER",
-        help="A file, postgresql://user:password@host/database, or the server's configuration; default: the "
-        "workspace's.",
+        "--ledger", metavar="PLACE",
+        help="A file, postgresql://user:password@host/database, or the server's configuration; default: "
+        "DPXPLAIN_LEDGER, or the workspace's.",
     ),
 ]  # fmt: skip
 VersionName = Annotated[

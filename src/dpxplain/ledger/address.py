@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.ledger import (
@@ -96,19 +96,19 @@ def find_ledger(
 
     The first of these counts: `--ledger`; `--workspace`; DPXPLAIN_LEDGER; that of `serve CONFIG`;
     DPXPLAIN_WORKSPACE; that of a server.toml in the current folder; .dpxplain in the current folder.
+    However the ledger of that server is named, its anchor is the server's.
     """
     variable, folder = os.environ.get(LEDGER_VARIABLE), os.environ.get(WORKSPACE_VARIABLE)
     if named:
-        return _named(named)
+        return _with_servers_anchor(_named(named), configured)
     if workspace is not None and str(workspace) not in (WORKSPACE, folder):
-        return _in_workspace(workspace)
+        return _with_servers_anchor(_in_workspace(workspace), configured)
     if variable:
-        beside = configured or _of_configuration(Path(CONFIGURATION))
-        return _named(variable) if beside is None else replace(_named(variable), **beside.anchoring)
+        return _with_servers_anchor(_named(variable), configured)
     if configured is not None:
         return configured
     if folder:
-        return _in_workspace(folder)
+        return _with_servers_anchor(_in_workspace(folder), configured)
     return _of_configuration(Path(CONFIGURATION)) or _in_workspace(WORKSPACE)
 
 
@@ -186,6 +186,36 @@ def _named(place: str) -> LedgerAddress:
     return LedgerAddress(place)
 
 
+def _with_servers_anchor(address: LedgerAddress, configured: LedgerAddress | None) -> LedgerAddress:
+    """With the anchor of the server that is configured here, if that is its ledger."""
+    if address.folder is not None:
+        return address
+    try:
+        server = configured or _of_configuration(Path(CONFIGURATION), is_used=False)
+        variable = os.environ.get(LEDGER_VARIABLE)
+        served = _named(variable) if variable else server
+    except BadRequest:  # of a ledger that is not the named one
+        return address
+    if server is None or served is None or _identity(served.place) != _identity(address.place):
+        return address
+    return replace(address, **server.anchoring)
+
+
+def _identity(place: str) -> object:
+    """Equal for two ways to name one ledger: another relative path, user, password or option."""
+    database = database_address(place)
+    if database is None:
+        return Path(place).resolve()
+    try:
+        parts = urlsplit(database)
+        options = dict(parse_qsl(parts.query))
+        host = options.get("host") or unquote(parts.hostname or "")
+        port = options.get("port") or str(parts.port or 5432)
+    except ValueError:  # several hosts
+        return database
+    return host, port, options.get("dbname") or unquote(parts.path.strip("/"))
+
+
 def _in_workspace(folder: str | Path) -> LedgerAddress:
     database = database_address(folder)
     if database is not None:
@@ -197,7 +227,7 @@ def _in_workspace(folder: str | Path) -> LedgerAddress:
     return LedgerAddress(str(Path(folder) / LEDGER_FILE), is_workspace=True)
 
 
-def _of_configuration(file: Path) -> LedgerAddress | None:
+def _of_configuration(file: Path, *, is_used: bool = True) -> LedgerAddress | None:
     """The ledger of a server's configuration; None if the file is missing or is none."""
     try:
         raw: Any = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -206,7 +236,7 @@ def _of_configuration(file: Path) -> LedgerAddress | None:
         ledger, anchor = server.get("ledger"), server.get("anchor")
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
-    if ledger is None:
+    if ledger is None and is_used:
         refuse_forgotten_ledger(file.parent)
     return configured_ledger(str(ledger or DEFAULT_LEDGER), file.parent, anchor)
 
