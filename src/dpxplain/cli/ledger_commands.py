@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -106,8 +107,8 @@ def back_up(
         fields = json_fields(report) | {"intact": report.intact, "behind": problem}
         show_json({"kind": "backup", "file": str(target)} | fields)
     else:
-        for problem in report.problems:
-            OUT.print(problem, style="red")
+        for broken in report.problems:
+            OUT.print(broken, style="red")
         note(f"{report.records:,} records, {'intact' if report.intact else 'BROKEN'}, are in {target}.")
         note(f"head {report.head}")
         _print_problem(problem, lost)
@@ -137,14 +138,21 @@ def restore(
     Example:
       [cyan]dpxplain ledger restore /var/backups/dpxplain/ledger-20301231T020000Z.sqlite --replace[/cyan]
     """
-    with ledger_at(place, create=True, anchor=anchor, is_recovery=True) as ledger:
+    from dpxplain.ledger.address import find_ledger
+    from dpxplain.ledger.backup import verified_backup
+
+    find_ledger(place)  # a wrong address is said at once
+    with (
+        verified_backup(file) as backup,  # before a ledger is made for it
+        ledger_at(place, create=True, anchor=anchor, is_recovery=True) as ledger,
+    ):
         records = ledger.anchor().records
         if records and not replace:
             raise BadRequest(
                 f"The ledger holds {records:,} records, which would be lost.",
                 remedy="Back it up first (dpxplain ledger backup), then restore with --replace.",
             )
-        report = ledger.recovery.restore(file, by=acting_curator(by))
+        report = ledger.recovery.restore_verified(backup, by=acting_curator(by))
         problem, lost = ledger.recovery.anchor_problem(), _losses(ledger)
     if as_json:
         fields = json_fields(report) | {"behind": problem, "lost": _as_json(lost)}
@@ -177,15 +185,20 @@ def declare_loss(
     """
     from dpxplain.ledger.address import database_address, find_ledger
     from dpxplain.ledger.anchor_guard import anchor_path
+    from dpxplain.ledger.ledger import open_ledger
 
     address = find_ledger(place)
     path = Path(address.place) if database_address(address.place) is None else None
     kept = anchor_path(path, anchor or address.anchor)
     is_anchored = kept is not None and kept.exists()  # then the ledger itself may be gone
-    with ledger_at(place, create=is_anchored, anchor=anchor, is_recovery=True) as ledger:
-        if dry_run:
+    if dry_run and is_anchored and path is not None and not path.exists():
+        with closing(open_ledger(None, create=True, anchor=kept, is_recovery=True)) as ledger:
+            lost = ledger.recovery.losses(everything=everything)  # of an empty ledger; none is made for it
+    elif dry_run:
+        with ledger_at(place, anchor=anchor, is_recovery=True) as ledger:
             lost = ledger.recovery.losses(everything=everything)
-        else:
+    else:
+        with ledger_at(place, create=is_anchored, anchor=anchor, is_recovery=True) as ledger:
             lost = ledger.recovery.declare_loss(reason=reason, by=acting_curator(by), everything=everything)
     if as_json:
         show_json({"kind": "loss", "charged": not dry_run, "lost": _as_json(lost)})

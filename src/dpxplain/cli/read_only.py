@@ -39,7 +39,10 @@ class WorkspaceLedger:
 def open_workspace_ledger(schema: Schema, workspace: str | Path) -> WorkspaceLedger:
     """The workspace's ledger, with the data set entered if it is new there; none is created to be read."""
     address = find_ledger(workspace=workspace)
-    ledger = open_ledger(None if address.is_unused else address.place, anchor=address.anchor, create=False)
+    if address.is_unused:
+        ledger = open_ledger(None)
+    else:
+        ledger = open_ledger(address.place, anchor=address.anchor, create=False)
     try:
         ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
     except BaseException:

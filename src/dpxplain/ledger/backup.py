@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -76,32 +76,40 @@ def write_backup(store: Store, file: Path) -> AuditReport:
     return report
 
 
-def read_backup(file: Path) -> AuditReport:
-    """What a backup holds, verified. The file is not changed."""
-    with _opened_copy(file) as copy, copy.snapshot() as connection:
-        return audit.verify(connection, None)
+@dataclass(frozen=True)
+class Backup:
+    """A backup that is open, verified and fit to be restored."""
+
+    rows: sa.Connection
+    report: AuditReport
 
 
-def restore_backup(store: Store, file: Path, by: str) -> AuditReport:
-    """Put the rows of a backup in place of the ledger's, in one transaction; returns what was restored.
-
-    Whoever has the ledger open goes on with the restored one. Refused if the backup is broken or empty.
-    """
+@contextmanager
+def verified_backup(file: Path) -> Iterator[Backup]:
+    """Opens a backup to be restored. Refused if it cannot be read, or is broken or empty."""
     with _opened_copy(file) as copy, copy.snapshot() as source:
         report = audit.verify(source, None)
         _check_usable(report, file)
-        with store.writing() as connection:
-            _lock_tables(connection, store.name)
-            drop_triggers(connection)
-            for table in reversed(METADATA.sorted_tables):
-                if table is not PROCESSES:  # those who run still do
-                    connection.execute(sa.delete(table))
-            _copy_rows(source, connection)
-            raise_sequences(connection)
-            create_triggers(connection)
-            details = {"records": report.records, "head": report.head}
-            audit.append(connection, by, audit.RESTORED, None, details)
-    return report
+        yield Backup(source, report)
+
+
+def restore_backup(store: Store, backup: Backup, by: str) -> AuditReport:
+    """Put the rows of a backup in place of the ledger's, in one transaction; returns what was restored.
+
+    Whoever has the ledger open goes on with the restored one.
+    """
+    with store.writing() as connection:
+        _lock_tables(connection, store.name)
+        drop_triggers(connection)
+        for table in reversed(METADATA.sorted_tables):
+            if table is not PROCESSES:  # those who run still do
+                connection.execute(sa.delete(table))
+        _copy_rows(backup.rows, connection)
+        raise_sequences(connection)
+        create_triggers(connection)
+        details = {"records": backup.report.records, "head": backup.report.head}
+        audit.append(connection, by, audit.RESTORED, None, details)
+    return backup.report
 
 
 def _copy_to(store: Store, draft: Path) -> AuditReport:

@@ -71,14 +71,14 @@ def open_ledger(
     ('{"count": 48839}', 0.75)
     >>> ledger.close()
     """
+    database = None if place is None else database_address(place)
+    file = anchor_path(None if place is None or database is not None else Path(place), anchor)
     if place is None:
-        return SQLLedger(SQLiteStore(None))
-    database = database_address(place)
-    file = anchor_path(Path(place) if database is None else None, anchor)
-    if database is None:
+        store: Store = SQLiteStore(None)
+    elif database is None:
         if file is not None and not is_recovery:
             check_not_gone(Path(place), file)
-        store: Store = SQLiteStore(Path(place), create=create)
+        store = SQLiteStore(Path(place), create=create)
     else:
         from dpxplain.ledger.postgres import PostgresStore  # psycopg is an optional dependency
 

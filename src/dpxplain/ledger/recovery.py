@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpxplain.ledger.backup import restore_backup, write_backup
+from dpxplain.ledger.backup import Backup, restore_backup, verified_backup, write_backup
 from dpxplain.ledger.loss import Loss, declare_loss, losses
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.ledger.store import Store
@@ -53,4 +53,9 @@ class Recovery:
 
     def restore(self, file: Path, *, by: str) -> AuditReport:
         """Put a backup in place of all that the ledger holds; what it says of the backup."""
-        return restore_backup(self._store, file, by)
+        with verified_backup(file) as backup:
+            return self.restore_verified(backup, by=by)
+
+    def restore_verified(self, backup: Backup, *, by: str) -> AuditReport:
+        """The same of a backup that is open: it can be verified before the ledger is made."""
+        return restore_backup(self._store, backup, by)

@@ -1,0 +1,48 @@
+"""Commands on a ledger that is missing, broken or put back begin no other one and hide nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def _remove_ledger(folder: Path) -> None:
+    for file in (folder / ".dpxplain").glob("ledger.sqlite*"):
+        if file.suffix != ".anchor":
+            file.unlink()
+
+
+@pytest.mark.parametrize("backup", ["missing.sqlite", "people.csv", "empty.sqlite"])
+def test_a_restore_that_fails_begins_no_ledger(dpxplain: Any, folder: Path, backup: str) -> None:
+    assert dpxplain("ledger", "create", "--ledger", "empty.sqlite").code == 0
+    assert dpxplain("ledger", "restore", backup, "--ledger", "typo/ledger.sqlite").code == 2
+    assert not (folder / "typo").exists()
+
+
+def test_a_dry_run_tells_the_loss_of_a_ledger_that_is_gone_and_begins_none(asked: Any, folder: Path) -> None:
+    _remove_ledger(folder)
+    before = sorted((folder / ".dpxplain").iterdir())
+    outcome = asked("ledger", "declare-loss", "--reason", "disk failed", "--dry-run", "--json")
+    assert outcome.json["lost"] == [{"dataset": "people", "analyst": "", "rho": 0.5}]
+    assert sorted((folder / ".dpxplain").iterdir()) == before
+    assert (
+        asked("ledger", "declare-loss", "--reason", "disk failed", "--json").json["lost"]
+        == outcome.json["lost"]
+    )
+
+
+def test_a_backup_tells_that_the_ledger_is_behind_also_if_it_is_broken(asked: Any, folder: Path) -> None:
+    with closing(sqlite3.connect(folder / ".dpxplain" / "ledger.sqlite")) as ledger:
+        for (name,) in ledger.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            ledger.execute(f'DROP TRIGGER "{name}"')
+        ledger.execute("UPDATE log SET hash = 'x' || substr(hash, 2)")
+        ledger.commit()
+    outcome = asked("ledger", "backup", "copy.sqlite")
+    assert outcome.code == 2
+    words = " ".join((outcome.out + outcome.err).split())
+    assert "than the one that its anchor was written at" in words
+    assert "BROKEN" in words
