@@ -46,3 +46,33 @@ def test_a_backup_tells_that_the_ledger_is_behind_also_if_it_is_broken(asked: An
     words = " ".join((outcome.out + outcome.err).split())
     assert "than the one that its anchor was written at" in words
     assert "BROKEN" in words
+
+
+READING = (("budget",), ("history",), ("data", "status"))
+BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+@pytest.mark.parametrize("way", ["variable", "configuration", "beside"])
+def test_a_ledger_that_is_gone_is_never_shown_or_begun_as_unspent(
+    asked: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, way: str, is_damaged: bool
+) -> None:
+    (anchor,) = (folder / ".dpxplain").glob("*.anchor")
+    if way != "beside":
+        (folder / "safe").mkdir()
+        anchor = anchor.rename(folder / "safe" / "x.anchor")
+    if way == "variable":
+        monkeypatch.setenv("DPXPLAIN_ANCHOR", str(anchor))
+    elif way == "configuration":
+        (folder / "server.toml").write_text(
+            '[server]\ndatasets = "dpxplain.toml"\nanchor = "safe/x.anchor"\n'
+        )
+    assert asked("budget", "--json").json["rho"]["spent"] == 0.5
+    _remove_ledger(folder)
+    if is_damaged:
+        anchor.write_text("no anchor\n")
+    for words in (*READING, ("query", BY_SEX, "--rho", "0.1")):
+        outcome = asked(*words)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert "is gone" in outcome.err
+    assert not (folder / ".dpxplain" / "ledger.sqlite").exists()

@@ -81,9 +81,13 @@ class LedgerAddress:
     @property
     def is_unused(self) -> bool:
         """Whether it is the ledger of a workspace that was never used, so that nothing was spent in it."""
+        if not self.is_workspace:
+            return False
+        from dpxplain.ledger.anchor_guard import anchor_path
+
         path = Path(self.place)
-        traces = (path, journal_of(path), path.with_suffix(".anchor"))
-        return self.is_workspace and not any(trace.exists() for trace in traces)
+        traces = (path, journal_of(path), anchor_path(path, self.anchor))
+        return not any(trace.exists() for trace in traces if trace is not None)
 
 
 def find_ledger(

@@ -182,7 +182,10 @@ def check_not_gone(ledger: Path, anchor: Path) -> None:
     try:
         kept = AnchorFile(anchor).read()
     except (AnchorDamaged, OSError):
-        kept = None
+        raise SourceError(
+            f"The ledger {str(ledger)!r} is gone, and its anchor {str(anchor)!r} cannot be read.",
+            remedy=REMEDY,
+        ) from None
     if kept is not None:
         raise SourceError(
             f"The ledger {str(ledger)!r} is gone, but its anchor was written at record {kept.head.records} "
