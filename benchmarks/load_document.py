@@ -40,8 +40,9 @@ milliseconds are this machine's, with everything on it: the server, the database
 - **Outages**: PostgreSQL is stopped for {seconds:g} seconds, in turn in an orderly way and as by a crash,
   under six analysts who repeat each request until it is answered, and started again. Charges without a
   release are budget wasted; a release that is lost, or charged twice, would break the promise.
-- **Growth**: the same requests one after the other, by an analyst whose own history has so many lines;
-  medians. The lines are copies of a real one with keys, totals and an audit log of their own that verifies.
+- **Growth**: the same requests one after the other, by an analyst whose own history has so many lines; of
+  each kind the fastest tenth of 30. The lines are copies of a real one with keys, totals and an audit log
+  of their own that verifies.
 
 """
 

@@ -1,7 +1,7 @@
 """However long the ledger is, what a request asks of it is a few rows, each found by an index.
 
 Shown on short ledgers by what every method makes the database do, which must not grow with them.
-benchmarks/growth_requests.py measures the times of all requests on up to a million lines.
+benchmarks/load_growth.py measures the times of all requests on up to a million lines.
 """
 
 from __future__ import annotations
