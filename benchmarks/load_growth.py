@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -42,6 +43,8 @@ class Growth:
 
     lines: int
     milliseconds: dict[str, float]
+    beside_reader_ms: float
+    """The 95th percentile of the budget while another analyst reads their history without a pause."""
     start_seconds: float
     verify_seconds: float
     verify_again_seconds: float
@@ -83,7 +86,8 @@ def _at(
                 **_looking(ann, ben, carol, answer, middle=max(60, lines // 2)),
             }
             milliseconds = {kind: _fast_tenth_ms(send, times) for kind, send in requests.items()}
-    return Growth(lines, milliseconds, start_seconds, verify_seconds, verify_again_seconds)
+            beside_reader_ms = _beside_reader_ms(ann, ben, times)
+    return Growth(lines, milliseconds, beside_reader_ms, start_seconds, verify_seconds, verify_again_seconds)
 
 
 def _answering(ann: httpx.Client, answer: int, fresh: Iterator[str]) -> dict[str, Send]:
@@ -142,6 +146,27 @@ def _fast_tenth_ms(send: Send, times: int) -> float:
             milliseconds.append((time.perf_counter() - started) * 1000)
         assert response.status_code in (200, 404), response.text[:300]  # 404: nobody has measured the quality
     return statistics.quantiles(milliseconds, n=10, method="inclusive")[0]
+
+
+def _beside_reader_ms(reader: httpx.Client, other: httpx.Client, times: int) -> float:
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            _body(reader.get(f"{_AT}/history?limit=500"))
+
+    looping = threading.Thread(target=read)
+    looping.start()
+    try:
+        milliseconds = []
+        for _ in range(max(20, times)):
+            started = time.perf_counter()
+            _body(other.get(f"{_AT}/budget"))
+            milliseconds.append((time.perf_counter() - started) * 1000)
+    finally:
+        over.set()
+        looping.join()
+    return statistics.quantiles(milliseconds, n=20, method="inclusive")[-1]
 
 
 def _client(url: str, token: str) -> httpx.Client:

@@ -17,7 +17,7 @@ from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
 
 LINE = load_document.Line("stored answers", "SQLite", "10 a second", "every one answered", True)
-SIZES = [Growth(lines, {"why": 4.0 + lines / 100}, 1.0, 2.0, 0.1) for lines in (100, 200)]
+SIZES = [Growth(lines, {"why": 4.0 + lines / 100}, 5.0, 1.0, 2.0, 0.1) for lines in (100, 200)]
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
