@@ -44,9 +44,11 @@ def test_only_the_owner_can_read_the_workspace(path):
     with closing(open_ledger(path)) as ledger:
         reserve(ledger, 0.1)
         files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
-        assert files == dict.fromkeys(["ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.anchor"], 0o600)
+        assert files == dict.fromkeys(
+            ["ledger.db", "ledger.db-wal", "ledger.db-shm", "ledger.db.anchor"], 0o600
+        )
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert {file.name for file in path.parent.iterdir()} == {"ledger.db", "ledger.anchor"}
+    assert {file.name for file in path.parent.iterdir()} == {"ledger.db", "ledger.db.anchor"}
 
 
 def test_every_commit_is_synced_to_disk(path):

@@ -64,7 +64,7 @@ class Account:
             known = latest_limit(connection, dataset)
         if known is not None and (known.declared_units, known.delta) == (declared, delta):
             return
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             _declare(connection, dataset, declared, delta)
 
     def budget(self, dataset: str) -> Budget:

@@ -11,7 +11,8 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,11 @@ except ImportError:  # Windows: there one process at a time can use an anchor
     fcntl = None  # type: ignore[assignment]
 
 _FORMAT = "dpxplain-heads-1"
+LOCK_SECONDS = 10.0
+"""How long to wait for another process that writes the file."""
+_SECONDS_BETWEEN_TRIES = 0.002
+_MOST_TRIES = 20
+"""To make the file, while other processes make and remove it, or a dangling link has its name."""
 _BYTES_BEFORE_COMPACTION = 1_000_000
 _NEWEST_HEADS = 2_000
 """So many are kept; of older ones every second is dropped at each compaction."""
@@ -74,7 +80,7 @@ class AnchorFile:
     """One file, of which this process remembers what it has read: a charge reads only what is new."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path.resolve()
         self._lock = threading.Lock()
         self._compact_at = _BYTES_BEFORE_COMPACTION
         self._forget()
@@ -95,34 +101,46 @@ class AnchorFile:
 
     def append(self, mark: Mark) -> None:
         """Write and sync a line, unless another process has written a later one."""
-        with self._lock, _opened_exclusively(self.path) as stream:
-            self._catch_up(stream)
-            if self._heads and mark.head.records <= self._heads[-1].records:
-                return
-            size = os.fstat(stream.fileno()).st_size
-            try:
-                if size < self._offset or not self._id or self._offset > self._compact_at:
-                    self._add(_line_of(mark))
-                    self._rewrite()
-                else:
-                    line = _encoded(_line_of(mark))
-                    _write_at(stream, self._offset, line)
-                    self._add(_line_of(mark))
-                    self._offset += len(line)
-            except BaseException:
-                self._forget()  # the file itself says what it holds
-                raise
+        with self._lock:
+            for _ in range(_MOST_TRIES):
+                with _opened_exclusively(self.path) as stream, suppress(FileExistsError):
+                    self._append_to(stream, mark)
+                    return
+            raise OSError(errno.EEXIST, "the name is taken by what cannot be opened")
 
-    def replace(self, mark: Mark) -> None:
-        """Begin anew with this mark, whatever the file said."""
+    def replace(self, mark: Mark, earlier: Sequence[Head] = ()) -> None:
+        """Begin anew with this mark after the `earlier` heads, whatever the file said."""
         with self._lock, _opened_exclusively(self.path):
             self._forget()
+            self._heads.extend(earlier)
             self._add(_line_of(mark))
             try:
                 self._rewrite()
             except BaseException:
                 self._forget()
                 raise
+
+    def _append_to(self, stream: BinaryIO | None, mark: Mark) -> None:
+        """FileExistsError if the file was missing and another process was faster to make it."""
+        if stream is not None:
+            self._catch_up(stream)
+        is_known = bool(self._heads) and mark.head.records <= self._heads[-1].records
+        if is_known and stream is not None:
+            return
+        try:
+            is_short = stream is None or os.fstat(stream.fileno()).st_size < self._offset
+            if stream is None or is_short or self._offset > self._compact_at:
+                if not is_known:
+                    self._add(_line_of(mark))
+                self._rewrite(is_new=stream is None)
+            else:
+                line = _encoded(_line_of(mark))
+                _write_at(stream, self._offset, line)
+                self._add(_line_of(mark))
+                self._offset += len(line)
+        except BaseException:
+            self._forget()  # the file itself says what it holds
+            raise
 
     def _forget(self) -> None:
         self._id = ""
@@ -136,7 +154,9 @@ class AnchorFile:
         """Read the lines that were added since; all of them if the file was written anew."""
         header = stream.readline()
         if not header.endswith(b"\n"):
-            return  # made a moment ago, by a process that has not written yet or has died
+            if self._heads:
+                return  # emptied since it was read: what it said still counts
+            raise AnchorDamaged  # it appears with its header and first line, or not at all
         try:
             fields = json.loads(header)
             if fields["format"] != _FORMAT:
@@ -150,21 +170,26 @@ class AnchorFile:
                     break
                 self._add(json.loads(line))
                 self._offset += len(line)
+            if not self._heads:
+                raise AnchorDamaged
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise AnchorDamaged from None
 
     def _add(self, line: Mapping[str, Any]) -> None:
         heads = [Head(int(records), str(hash)) for records, hash in line.get("earlier", [])]
         heads.append(Head(int(line["records"]), str(line["head"])))
-        entry, time = int(line["entry"]), str(line["time"])
+        entry, moment = int(line["entry"]), str(line["time"])
         for dataset, analysts in line["spent"].items():
             totals = {analyst: int(units) for analyst, units in analysts.items()}
             self._spent.setdefault(dataset, {}).update(totals)
         self._heads += heads
-        self._entry, self._time = entry, time
+        self._entry, self._time = entry, moment
 
-    def _rewrite(self) -> None:
-        """Replace the file by a short one that says the same; fewer of the older heads are kept."""
+    def _rewrite(self, *, is_new: bool = False) -> None:
+        """Replace the file by a short one that says the same; fewer of the older heads are kept.
+
+        If it `is_new`, FileExistsError where another process has made one meanwhile.
+        """
         self._heads = self._heads[:-_NEWEST_HEADS][::2] + self._heads[-_NEWEST_HEADS:]
         id = secrets.token_hex(8)
         whole = {
@@ -178,7 +203,10 @@ class AnchorFile:
                 stream.write(text)
                 stream.flush()
                 os.fsync(stream.fileno())
-            draft.replace(self.path)
+            if is_new:
+                _link(draft, self.path)
+            else:
+                draft.replace(self.path)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
@@ -197,15 +225,44 @@ def is_anchor_file(path: Path) -> bool:
 
 
 @contextmanager
-def _opened_exclusively(path: Path) -> Iterator[BinaryIO]:
-    """The file, made if missing, while no other process writes it."""
+def _opened_exclusively(path: Path) -> Iterator[BinaryIO | None]:
+    """The file while no other process writes it; None if it is missing."""
+    deadline = time.monotonic() + LOCK_SECONDS
     while True:
-        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as stream:
-            if fcntl is not None:
-                fcntl.flock(stream, fcntl.LOCK_EX)
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            yield None
+            return
+        with open(descriptor, "r+b") as stream:
+            _lock(stream, deadline)
             if _is_at(stream, path):  # or another process has just replaced it
                 yield stream
                 return
+
+
+def _lock(stream: BinaryIO, deadline: float) -> None:
+    """Wait for the other writers, but not for ever: whoever holds the lock may hang."""
+    while fcntl is not None:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise OSError(errno.ETIMEDOUT, "another process keeps the anchor locked") from None
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def _link(draft: Path, path: Path) -> None:
+    """Give the draft its name, unless a file has it; where there are no hard links, even then."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        draft.replace(path)
+    else:
+        draft.unlink()
 
 
 def _write_at(stream: BinaryIO, offset: int, line: bytes) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,21 +58,22 @@ class AnchorGuard:
         """
         problem = self.problem(connection)
         if problem is not None:
-            if problem != self._logged:
-                LOGGER.error("nothing is charged: %s", problem)
-            self._logged = problem
+            self._log_once(problem)
             raise LedgerBehind.of()
-        self._logged = None
         self.check_writable()
-        if self._unwritten is not None:
-            self._write(self._unwritten, "Nothing was charged.")
+        self._logged = None
+        unwritten = self._unwritten
+        if unwritten is not None:
+            # A charge that is no longer in the log was not measured, and the loss of others was declared.
+            if holds(connection, unwritten.head):
+                self._write(unwritten, "Nothing was charged.")
             self._unwritten = None
 
     def check_writable(self) -> None:
         """Refuse if the file, or a new one in its folder, could not be written."""
         file = self.file.path
         if not (os.access(file.parent, os.W_OK) and (not file.exists() or os.access(file, os.W_OK))):
-            LOGGER.error("nothing is charged: the anchor %s cannot be written", file)
+            self._log_once(f"the anchor {file} cannot be written")
             raise _unwritable("Nothing was charged.")
 
     def problem(self, connection: sa.Connection) -> str | None:
@@ -87,7 +89,7 @@ class AnchorGuard:
         if kept is None:
             return None
         head = kept.head
-        if connection.execute(_RECORD, {"id": head.records}).scalar() == head.hash:
+        if holds(connection, head):
             return None
         last = connection.execute(_LAST).one_or_none()
         written = f"its anchor was written at record {head.records} ({_minute(kept.time)} UTC)"
@@ -111,17 +113,29 @@ class AnchorGuard:
         self._logged = problem
 
     def mark(self, connection: sa.Connection) -> Mark | None:
-        """What is to be remembered of the log now; None if no entry was added since the last mark."""
+        """What is to be remembered of the log now; None if no record was added since the last mark."""
         kept = self._kept()
         if kept is None:
             return full_mark(connection)
         rows = connection.execute(_SINCE, {"entry": kept.entry}).all()
         if not rows:
-            return None
+            last = connection.execute(_LAST).one_or_none()
+            if last is None or last.id <= kept.head.records:
+                return None
+            return Mark(Head(last.id, last.hash), kept.entry, audit.now(), {})
         spent: dict[str, dict[str, int]] = {}
         for row in rows:
             spent.setdefault(row.dataset, {})[row.analyst] = row.own_units
         return Mark(Head(rows[-1].records, rows[-1].hash), rows[-1].id, audit.now(), spent)
+
+    def mark_of_change(self, connection: sa.Connection) -> Mark | None:
+        """As `mark`, after a change that is no charge: None before the first charge, or without its anchor.
+
+        A ledger that is behind may be changed, and then its anchor must stay what it is.
+        """
+        if self.readable() is None or self.problem(connection) is not None:
+            return None
+        return self.mark(connection)
 
     def keep(self, mark: Mark | None) -> None:
         """Write the mark after its charge is committed, and before anything is measured for it."""
@@ -140,13 +154,19 @@ class AnchorGuard:
         except (AnchorDamaged, OSError):
             return None
 
-    def renew(self, mark: Mark) -> None:
-        """Begin anew with this mark, after the curator has declared a loss."""
+    def renew(self, mark: Mark, earlier: Sequence[Head]) -> None:
+        """Begin anew with this mark after `earlier` heads, when the curator has declared a loss."""
         try:
-            self.file.replace(mark)
+            self.file.replace(mark, earlier)
         except OSError:
             raise _unwritable("The loss was charged; declare it again to write the anchor.") from None
         self._logged = self._unwritten = None
+
+    def _log_once(self, problem: str) -> None:
+        """Refused crowds and probes do not fill the log."""
+        if problem != self._logged:
+            LOGGER.error("nothing is charged: %s", problem)
+        self._logged = problem
 
     def _write(self, mark: Mark, consequence: str) -> None:
         try:
@@ -165,14 +185,19 @@ class AnchorGuard:
 def anchor_path(ledger: Path | None, anchor: str | Path | None) -> Path | None:
     """The anchor file: as named, or beside a SQLite ledger; None if there is none.
 
+    Symbolic links are followed: by whatever name a ledger is opened, it has the same anchor.
+
     >>> print(anchor_path(Path("/srv/ledger.sqlite"), None), anchor_path(Path("/srv/ledger.sqlite"), "off"))
     /srv/ledger.anchor None
     """
     if anchor == OFF:
         return None
     if anchor is not None:
-        return Path(anchor).absolute()
-    return None if ledger is None else ledger.absolute().with_suffix(".anchor")
+        return Path(anchor).resolve()
+    if ledger is None:
+        return None
+    file = ledger.resolve()
+    return file.with_name(f"{file.name.removesuffix('.sqlite')}.anchor").resolve()
 
 
 def check_not_gone(ledger: Path, anchor: Path) -> None:
@@ -181,6 +206,8 @@ def check_not_gone(ledger: Path, anchor: Path) -> None:
         return
     try:
         kept = AnchorFile(anchor).read()
+    except NotADirectoryError:
+        return  # a file is in place of the folder, so there is neither
     except (AnchorDamaged, OSError):
         raise SourceError(
             f"The ledger {str(ledger)!r} is gone, and its anchor {str(anchor)!r} cannot be read.",
@@ -198,6 +225,11 @@ REMEDY = (
     "Restore a newer backup (dpxplain ledger restore); if there is none, charge what was lost: "
     "dpxplain ledger declare-loss"
 )
+
+
+def holds(connection: sa.Connection, head: Head) -> bool:
+    """Whether the log has this record."""
+    return bool(connection.execute(_RECORD, {"id": head.records}).scalar_one_or_none() == head.hash)
 
 
 def full_mark(connection: sa.Connection) -> Mark | None:

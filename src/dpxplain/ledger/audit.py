@@ -45,7 +45,7 @@ SHARED, UNSHARED = "shared", "unshared"
 TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED = "token created", "session created", "token revoked"
 VERSION_OPENED = "data version opened"
 UPGRADED, FOUND, RESTORED = "ledger upgraded", "found", "ledger restored"
-SIGNED_IN, INTERRUPTED = "signed in", "interrupted"
+SIGNED_IN, INTERRUPTED, TAKEN_OVER = "signed in", "interrupted", "taken over"
 SESSIONS_ENDED = "browser sessions ended"
 LOSS_CHARGED, LOSS_DECLARED = "loss charged", "loss declared"
 

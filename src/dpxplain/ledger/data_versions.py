@@ -58,7 +58,7 @@ class SQLDataVersions:
 
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
         """The version, opened with these data unless it is open already."""
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             known = _find(connection, dataset, version)
             return known or _open(connection, dataset, version, digest, by)
 

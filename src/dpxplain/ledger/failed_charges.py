@@ -65,7 +65,7 @@ class Failures:
 
     def record_cancellation(self, dataset: str, analyst: str, entry: int) -> None:
         """Record that the analyst asked to cancel a charged request."""
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             audit.append(connection, analyst, _CANCELLED, dataset, {"entry": entry})
 
     @damage_explained()

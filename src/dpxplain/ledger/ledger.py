@@ -149,7 +149,7 @@ class SQLLedger(Account):
         """Set what the analyst may spend in all, until when; 0 allows nothing. Replaces earlier grants."""
         units, until = _allowance_units(rho), None if expires is None else utc_text(expires)
         check_reason(reason)
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             known_limit(connection, dataset)
             _add_grant(connection, audit.GRANTED, dataset, check_name(analyst), units, until, reason, by)
 
@@ -169,7 +169,7 @@ class SQLLedger(Account):
         """
         more = limit_units(check_rho(rho))
         check_reason(reason)
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             if analyst is None:
                 _raise_limit(connection, dataset, more, reason, by)
                 return
@@ -210,7 +210,7 @@ class SQLLedger(Account):
         """Record an event that changes no table: a login, a true value viewed, a schema edited."""
         if action in audit.CHANGES:
             raise BadRequest(f"{action!r} is for the ledger itself to record.", remedy="Use another word.")
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             audit.append(connection, actor, action, dataset, dict(details or {}))
 
     def audit(self, after: int = 0, limit: int = 500) -> list[AuditRecord]:
@@ -269,7 +269,7 @@ class SQLLedger(Account):
             check_name(owner)
         if reader != EVERYONE:
             check_name(reader)
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             known_limit(connection, dataset)
             is_shared = (owner, reader) in {
                 (share.owner, share.reader) for share in _shares(connection, dataset)

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.anchor_file import Head, KeptAnchor
-from dpxplain.ledger.anchor_guard import AnchorGuard, full_mark
+from dpxplain.ledger.anchor_guard import AnchorGuard, full_mark, holds
 from dpxplain.ledger.backup import raise_sequences
 from dpxplain.ledger.standing import standing
 from dpxplain.ledger.store import Store
@@ -36,7 +36,6 @@ _OWN_TOTAL = (
     .limit(1)
 )
 _NEWEST_ENTRY = sa.select(sa.func.coalesce(sa.func.max(ENTRIES.c.id), 0))
-_HASH = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
 _CHANGES_SINCE = (
     sa.select(LOG.c.details)
     .where(LOG.c.id > sa.bindparam("id"), LOG.c.action.in_(sorted(audit.CHANGES)))
@@ -94,8 +93,10 @@ def declare_loss(
         }
         audit.append(connection, by, audit.LOSS_DECLARED, None, details)
         mark = full_mark(connection)
+        # With them, the next loss begins at the last record that is shared, and not at the very first.
+        earlier = [] if kept is None else _shared_heads(connection, kept)
     if guard is not None and mark is not None:
-        guard.renew(mark)
+        guard.renew(mark, earlier)
     return charges
 
 
@@ -161,21 +162,24 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
     raise_sequences(connection)
 
 
+def _shared_heads(connection: sa.Connection, kept: KeptAnchor) -> list[Head]:
+    """The anchor's heads that the ledger holds: all up to the newest one, as they are of one chain."""
+    heads = kept.heads
+    newest = next((at for at in reversed(range(len(heads))) if holds(connection, heads[at])), -1)
+    return heads[: newest + 1]
+
+
 def _last_shared_entry(connection: sa.Connection, kept: KeptAnchor) -> int:
     """The newest entry that the ledger shares with what the anchor has seen."""
-    shared = next((head for head in reversed(kept.heads) if _holds(connection, head)), None)
-    if shared is None:
+    shared = _shared_heads(connection, kept)
+    if not shared:
         return 0
-    for details in connection.execute(_CHANGES_SINCE, {"id": shared.records}).scalars():
+    for details in connection.execute(_CHANGES_SINCE, {"id": shared[-1].records}).scalars():
         entry = audit.parsed(details).get(audit.NAMES[ENTRIES.name])
         if entry:
             return int(entry["id"]) - 1
     newest: int = connection.execute(_NEWEST_ENTRY).scalar_one()
     return newest
-
-
-def _holds(connection: sa.Connection, head: Head) -> bool:
-    return bool(connection.execute(_HASH, {"id": head.records}).scalar_one_or_none() == head.hash)
 
 
 def _is_declared(connection: sa.Connection, head: Head) -> bool:

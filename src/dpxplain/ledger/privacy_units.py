@@ -43,7 +43,7 @@ class PrivacyUnits:
                     f"of {dataset} protects {_unit_in_words(before)} only.",
                     remedy="Keep them, or declare the data as a new data set with a budget of its own.",
                 )
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             audit.append(connection, by, _DECLARED, dataset, declared)
 
 

@@ -28,15 +28,20 @@ class Recovery:
         with self._store.reading() as connection:
             return self._store.anchor.problem(connection)
 
-    def keep_anchor(self) -> None:
-        """Write what was charged since the anchor was last written; refuse if it cannot be written."""
+    def keep_anchor(self) -> str | None:
+        """Write what the log gained since the anchor was last written; refuse if it cannot be written.
+
+        Returns why nothing is charged, as `anchor_problem`; then the anchor stays what it is.
+        """
         anchor = self._store.anchor
         if anchor is None:
-            return
+            return None
         with self._store.reading() as connection:
-            mark = None if anchor.problem(connection) else anchor.mark(connection)
+            problem = anchor.problem(connection)
+            mark = None if problem else anchor.mark(connection)
         anchor.check_writable()
-        anchor.keep(mark)
+        self._store.keep_mark(mark)
+        return problem
 
     def losses(self, *, everything: bool = False) -> list[Loss]:
         """What `declare_loss` would charge now."""

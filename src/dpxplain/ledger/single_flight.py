@@ -110,10 +110,14 @@ class Flights:
         return int(flight.entry) if own or flight.heard == _UNTOUCHED else None
 
     def take_over(self, connection: sa.Connection, request: dict[str, Any], entry: int) -> None:
-        """Go on with an untouched entry as if it were charged now; after a failure, `doubt` must follow."""
+        """Go on with an untouched entry as if it were charged now; after a failure, `doubt` must follow.
+
+        The log records it, so that the anchor notices an older copy where the entry is still untouched.
+        """
         flight = connection.execute(_FLIGHT, request).one()
         heard = audit.now()
         connection.execute(sa.update(FLIGHTS).where(FLIGHTS.c.entry == entry).values(heard=heard))
+        audit.append(connection, request["analyst"], audit.TAKEN_OVER, request["dataset"], {"entry": entry})
         with self._changed:
             self._doubtful.pop(entry, None)
             self._own[entry] = _Flight(request, frozenset({heard, flight.heard}))

@@ -10,13 +10,14 @@ import os
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy as sa
 
 from dpxplain.errors import InternalError, LedgerUnavailable
+from dpxplain.ledger.anchor_file import Mark
 from dpxplain.ledger.anchor_guard import AnchorGuard
 
 BUSY_SECONDS = 60.0
@@ -70,8 +71,29 @@ class Store(ABC):
                 self.anchor.check(connection)
             yield connection
             mark = None if self.anchor is None else self.anchor.mark(connection)
-        if self.anchor is not None:
-            self.anchor.keep(mark)
+        self.keep_mark(mark)
+
+    @contextmanager
+    def recording(self) -> Iterator[sa.Connection]:
+        """As `writing`, for changes of rights: the anchor remembers them, so they cannot be undone unnoticed.
+
+        They stay if the anchor cannot be written; then nothing is charged before it is.
+        """
+        with self.writing() as connection:
+            yield connection
+            mark = None if self.anchor is None else self.anchor.mark_of_change(connection)
+        with suppress(LedgerUnavailable):
+            self.keep_mark(mark)
+
+    def keep_mark(self, mark: Mark | None) -> None:
+        """Write it to the anchor; a failure is told to the observer, as it is the ledger's."""
+        try:
+            if self.anchor is not None:
+                self.anchor.keep(mark)
+        except LedgerUnavailable as error:
+            if self.observer is not None:
+                self.observer.failed(error, writing=True)
+            raise
 
     @abstractmethod
     def updating(self) -> AbstractContextManager[sa.Connection]:

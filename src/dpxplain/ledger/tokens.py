@@ -70,7 +70,7 @@ class Tokens:
             "by": by,
             "maker": maker,
         }
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             if maker is not None:
                 usable_token(connection, maker)
             rows = {TOKENS: audit.insert(connection, TOKENS, row)}
@@ -95,7 +95,7 @@ class Tokens:
         With `only`, the tokens made with it stay valid: for a curator who changes tokens. Ending a token
         twice is harmless, and ends what was spared the first time.
         """
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             if connection.execute(_BY_ID, {"id": id}).one_or_none() is None:
                 raise BadRequest(f"There is no token {id!r}.", remedy="Look at the list of tokens.")
             return _end(connection, [id] if only else _with_made(connection, [id]), by)
@@ -106,7 +106,7 @@ class Tokens:
         Also ends the browser sessions that they opened with a token of the OIDC issuer, which no token here
         ends. Returns the tokens' ids and the number of these sessions.
         """
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             made = sa.select(TOKENS.c.id).where(TOKENS.c.by == name, TOKENS.c.parent.is_(None))
             ids = connection.execute(made.order_by(TOKENS.c.created, TOKENS.c.id)).scalars().all()
             now = audit.now()

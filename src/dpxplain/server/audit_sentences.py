@@ -138,6 +138,10 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
         f"found number {record.details.get('entry')} of {record.dataset} interrupted: its process is gone, "
         "and the charge stays"
     ),
+    "taken over": lambda record: (
+        f"asked again for number {record.details.get('entry')} of {record.dataset}, which was charged when "
+        "the ledger broke off and not measured"
+    ),
     "found": lambda _: "took over an entry that was there before the log",
 }
 

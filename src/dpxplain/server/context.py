@@ -68,8 +68,8 @@ class Server:
         )
         self.ledger_health = LedgerHealth()
         ledger.observe(self.ledger_health)
-        self._processes = ProcessCount(ledger.processes)
-        self.readiness = Readiness(self.datasets, self._processes.refresh, ledger.recovery.anchor_problem)
+        self._processes = ProcessCount(ledger.processes, ledger.recovery.keep_anchor)
+        self.readiness = Readiness(self.datasets, self._processes.refresh, ledger.recovery.keep_anchor)
         self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes find a thread when all others hang
         self.rates = RateLimits(limits, self._processes)
         self.pool = Pool(

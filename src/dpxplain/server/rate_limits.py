@@ -97,10 +97,14 @@ class RateLimits:
 
 
 class ProcessCount:
-    """How many server processes share the ledger: asked now and then, in a thread of its own."""
+    """How many server processes share the ledger: asked now and then, in a thread of its own.
 
-    def __init__(self, processes: Processes) -> None:
+    Each time the ledger's anchor is written too, with what other machines have charged.
+    """
+
+    def __init__(self, processes: Processes, keep_anchor: Callable[[], object] = lambda: None) -> None:
         self._processes = processes
+        self._keep_anchor = keep_anchor
         self._id = processes.enter()
         self._number = processes.count(self._id)
         self._closed = threading.Event()
@@ -122,6 +126,7 @@ class ProcessCount:
         while not self._closed.wait(_SECONDS_BETWEEN_COUNTS):
             with suppress(DPXPlainError):  # the database may be away for a moment
                 self.refresh()
+                self._keep_anchor()
 
 
 def check_rate(limits: Buckets, key: str) -> None:

@@ -57,11 +57,11 @@ class Readiness:
         self,
         datasets: Registry,
         write_to_ledger: Callable[[], object],
-        anchor_problem: Callable[[], str | None],
+        keep_anchor: Callable[[], str | None],
     ) -> None:
         self._datasets = datasets
         self._write_to_ledger = write_to_ledger
-        self._anchor_problem = anchor_problem
+        self._keep_anchor = keep_anchor
         self._checks = {
             "ledger": TimeLimited(self._check_ledger, "dpxplain-ready-ledger"),
             "datasets": TimeLimited(self._check_datasets, "dpxplain-ready-datasets"),
@@ -79,9 +79,9 @@ class Readiness:
             return dict(self._results)
 
     def _check_ledger(self) -> str:
-        """A ledger behind its anchor is not charged, so requests would be refused."""
+        """A ledger behind its anchor, or whose anchor cannot be written, is not charged."""
         self._write_to_ledger()
-        return OK if self._anchor_problem() is None else FAILED
+        return OK if self._keep_anchor() is None else FAILED
 
     def _check_datasets(self) -> str:
         """Some that cannot be served leave the others, so they are no reason to send nobody here."""
