@@ -55,4 +55,4 @@ def test_damaged_requests_meet_no_server_error(tmp_path: Path) -> None:
 def test_flipped_bits_in_a_ledger_are_refused_or_found_or_change_nothing(tmp_path: Path) -> None:
     figures = fuzz_ledgers(SEED, iter(range(40)), tmp_path)
     assert figures.wrong == []
-    assert figures.refused + figures.found > 8
+    assert figures.refused + figures.found > 4

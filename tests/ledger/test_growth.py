@@ -6,6 +6,7 @@ benchmarks/load_growth.py measures the times of all requests on up to a million 
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Callable
@@ -148,14 +149,16 @@ def test_notices_are_found_among_many_lines_of_the_local_owner(ledger: SQLLedger
 
 def test_a_charge_and_its_release_are_the_same_work_on_a_longer_ledger(long: SQLLedger) -> None:
     def charge(ledger: SQLLedger) -> None:
-        key, ann = f"new {len(amounts)}", ledger.account("ann")
+        key, ann = f"new {next(numbers)}", ledger.account("ann")
         entry = ann.reserve_once("adult", Charge("query", key, Request("SELECT 1"), 0.01))
         assert entry is not None
         ann.release(entry.id, "{}")
 
     amounts: list[int] = []
+    numbers = itertools.count()
     for lines in (LINES, 5 * LINES):
         grow(long, "adult", lines)
+        charge(long)  # the anchor reads once what others have charged meanwhile
         work = Work(long, charge)
         assert len(work.statements) <= 20
         amounts.append(work.amount)
