@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from ledger_contract import reserve
 
-from dpxplain.errors import BudgetExhausted, InternalError, SourceError
+from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, SourceError
 from dpxplain.ledger import audit, postgres, store
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.postgres import PostgresStore
@@ -131,7 +131,7 @@ def test_server_that_crashed_and_came_back_has_lost_nothing():
     ],
 )
 def test_no_error_and_no_repr_tells_the_password(address):
-    with pytest.raises(SourceError) as refusal:
+    with pytest.raises(BadRequest) as refusal:
         open_ledger(address)
     told = "".join(traceback.format_exception(refusal.value, chain=True)).partition("dpxplain.errors.")[2]
     assert "s3cret" not in told
