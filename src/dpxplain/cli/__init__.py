@@ -10,6 +10,7 @@ schema_commands   schema init, schema check; schema_draft writes the drafted TOM
 data_commands     data
 serve_command     serve
 admin_commands    token, allow; admin_options has what these, audit and data share
+ledger_commands   ledger create, status, backup, restore, declare-loss
 audit_commands    audit show, verify and anchor; privacy_audit_command has audit privacy
 options           names, meaning and grouping of the options; what the shell offers after a Tab
 workspace         from options and words to a session and a question; read_only opens one without the data
