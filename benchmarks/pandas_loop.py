@@ -31,7 +31,11 @@ def run(shape: Shape, rows: int, rounds: int) -> list[Figure]:
 
 
 def explain_by_loop(
-    frame: pd.DataFrame, domains: Mapping[str, Iterable[object]], group: str, measured: str, pair: tuple[str, str]
+    frame: pd.DataFrame,
+    domains: Mapping[str, Iterable[object]],
+    group: str,
+    measured: str,
+    pair: tuple[str, str],
 ) -> dict[tuple[str, object], float]:
     """The influence of every predicate that leaves both groups some rows, on the difference of averages."""
     first, second = pair

@@ -104,7 +104,12 @@ def _nested(node: dict[str, Any], tests: list[tuple[int, int]]) -> Any:
         return round(node["leaf"], 5)
     of_number = {child["nodeid"]: _nested(child, tests) for child in node["children"]}
     column, value = tests[int(node["split"].removeprefix("f"))]
-    return [column, value, of_number[node["no"]], of_number[node["yes"]]]  # an indicator below its threshold is 0
+    return [
+        column,
+        value,
+        of_number[node["no"]],
+        of_number[node["yes"]],
+    ]  # an indicator below its threshold is 0
 
 
 def main() -> None:

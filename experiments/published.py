@@ -33,7 +33,9 @@ class Drawn:
     overspent: float = 0.0  # the share of rank searches that probed more often than they paid for
 
 
-def top_k(influence: FloatArray, sensitivity: float, k: int, rho: float, seeded: np.random.Generator) -> IntArray:
+def top_k(
+    influence: FloatArray, sensitivity: float, k: int, rho: float, seeded: np.random.Generator
+) -> IntArray:
     """One-shot top-k: Gumbel noise of scale 2Δ√(k/(8ρ)) on every influence."""
     noisy = influence + seeded.gumbel(0.0, top_k_scale(sensitivity, k, rho), len(influence))
     return np.argsort(-noisy)[:k]

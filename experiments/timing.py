@@ -94,9 +94,7 @@ def steps(*, question: str, rows: int, repeats: int = 3) -> list[dict[str, Any]]
         lap("planning")
         scores = true_scores(plan.terms, plan.scoring, why._dataset)
         lap("influences of all predicates")
-        chosen = select_top_k(
-            scores, k=K, sensitivity=shares.sensitivity, rho=shares.rho_select, noise=noise
-        )
+        chosen = select_top_k(scores, k=K, sensitivity=shares.sensitivity, rho=shares.rho_select, noise=noise)
         lap("selection")
         values = scores.map(lambda family, chosen=chosen: family.scores_of(chosen))
         add_gaussian(values, sensitivity=shares.influence_sensitivity, rho=shares.rho_influence, noise=noise)
@@ -125,4 +123,6 @@ def pandas_loop(*, question: str, rows: int) -> list[dict[str, Any]]:
     start = time.perf_counter()
     explain_by_loop(frame, domains, group, measured, tuple(asked.contrast))
     seconds = time.perf_counter() - start
-    return [{"question": question, "rows": rows, "mechanism": "pandas loop", "repeats": 1, "seconds": seconds}]
+    return [
+        {"question": question, "rows": rows, "mechanism": "pandas loop", "repeats": 1, "seconds": seconds}
+    ]

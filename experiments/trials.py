@@ -161,7 +161,9 @@ def drawing(
         return from_scores
 
     def from_marginals(seed: int) -> Drawn:
-        fresh = ask(case.asked, rows, seed, RHO_QUERY, case.conjuncts)  # its table uses the answer's noise too
+        fresh = ask(
+            case.asked, rows, seed, RHO_QUERY, case.conjuncts
+        )  # its table uses the answer's noise too
         plan = fresh.plan_of("marginals", k, sum(rhos), confidence)
         lines = plan.read(plan.preparation.measure(fresh.dataset)).lines
         low, high = np.array([line.influence_interval for line in lines]).T
@@ -220,7 +222,12 @@ def selections(
         else:
             chosen = top_k(asked.influence, asked.sensitivity(paper=mechanism == PUBLISHED), k, rho, seeded)
         precision.append(np.mean(asked.rank[chosen] <= k))
-    found = {"question": question, "mechanism": mechanism, "runs": runs, "precision": float(np.mean(precision))}
+    found = {
+        "question": question,
+        "mechanism": mechanism,
+        "runs": runs,
+        "precision": float(np.mean(precision)),
+    }
     return [{**found, "rho": rho, "k": k, "l": conjuncts, "predicates": len(asked.influence)}]
 
 
