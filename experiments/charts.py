@@ -39,7 +39,7 @@ def lines(
     if goal is not None:
         rule = alt.Chart(frame).mark_rule(strokeDash=[4, 3], color="grey").encode(y=alt.datum(goal))
         chart = alt.layer(rule, chart)
-    return chart.facet(f"{facet}:N", columns=5, title=None) if facet else chart
+    return chart.facet(alt.Facet(f"{facet}:N", sort=None, title=None), columns=5) if facet else chart
 
 
 def intervals(frame: pd.DataFrame, panel: str) -> Any:
@@ -50,4 +50,6 @@ def intervals(frame: pd.DataFrame, panel: str) -> Any:
     )
     truth = base.mark_tick(color="black", thickness=2, height=14).encode(x="true:Q")
     layered = alt.layer(bars, truth).properties(width=260, height=alt.Step(16))
-    return layered.facet(f"{panel}:N", columns=2, title=None).resolve_scale(y="independent")
+    return layered.facet(alt.Facet(f"{panel}:N", sort=None, title=None), columns=2).resolve_scale(
+        y="independent"
+    )

@@ -1,8 +1,8 @@
 """A generated table of the shape of the paper's German-Credit table.
 
-Its rows are drawn from a model of the 1,000 persons of the Statlog German credit data, as the paper did (QUAIL): a
-Bayesian network for the attributes and gradient-boosted trees for the label. `learn_credit.py` learns
-credit_model.json. The values are named as in Groemping's corrected code table (South German credit).
+Its rows are drawn from a model of the 1,000 persons of the Statlog German credit data, as the paper did
+(QUAIL): a Bayesian network for the attributes and boosted trees for the label; learn_credit.py learns them.
+The values are named as in Groemping's corrected code table (South German credit).
 """
 
 from __future__ import annotations

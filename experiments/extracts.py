@@ -1,4 +1,4 @@
-"""Loaders of the files that the paper used, for those who have them: an IPUMS-CPS extract and TLC trip records.
+"""Loaders of the files that the paper used, for those who have them: IPUMS-CPS extracts and TLC trip records.
 
 Neither may be passed on here. The results have the columns and values of the generated tables.
 """

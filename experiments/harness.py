@@ -1,21 +1,23 @@
 """Runs the cells of experiments on all cores, keeps every finished cell on disk, and hands out their rows.
 
-A cell is one call of a function of trials.py or timing.py with settings that JSON can hold. Its rows are kept under
-a hash of function, settings and code, so that an interrupted run resumes and two experiments share a cell.
+A cell is one call of a function of trials.py or timing.py with settings that JSON can hold. Its rows are kept
+under a hash of function, settings and code, so that an interrupted run resumes and two experiments share it.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,9 +30,9 @@ Row = dict[str, Any]
 # What a cell's figures follow from; pages and pictures are not among it.
 _CODE = (
     "experiments/*_*.json", "experiments/credit.py", "experiments/extracts.py", "experiments/published.py",
-    "experiments/questions.py", "experiments/tables.py", "experiments/timing.py", "experiments/trials.py",
+    "experiments/questions.py", "experiments/tables.py",
     "examples/taxi_imbalance.py", "src/dpxplain/datasets/*", "src/dpxplain/session.py",
-    *(f"src/dpxplain/{room}/**/*.py" for room in ("engines", "explanation", "model", "phases", "privacy", "sql")),
+    *(f"src/dpxplain/{room}/**/*.py" for room in ("engines", "explanation", "phases", "privacy")),
 )  # fmt: skip
 
 
@@ -49,7 +51,8 @@ class Cell:
 
     @property
     def key(self) -> str:
-        identity = [self.work, self.settings, code_identity(), tables.real_files()]
+        module = f"experiments/{self.work.split('.')[0]}.py"
+        identity = [self.work, self.settings, code_identity(module), tables.real_files()]
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
@@ -81,7 +84,7 @@ class Scale:
 
 
 FULL = Scale()
-SHORT = Scale(runs=2, many=50, rows=20_000, questions=("I1", "G1"), sparse=True)
+SHORT = Scale(runs=2, many=50, rows=4_000, questions=("I1", "G1"), sparse=True)
 
 
 @dataclass(frozen=True)
@@ -110,14 +113,25 @@ class Experiment(Protocol):
 
 
 @cache
-def code_identity() -> str:
-    """A hash of the code and data that figures follow from."""
+def code_identity(module: str) -> str:
+    """A hash of the code and data that figures of the module follow from."""
     digest = hashlib.sha256()
-    for pattern in _CODE:
+    for pattern in (*_CODE, module):
         for path in sorted(tables.ROOT.glob(pattern)):
             if path.is_file():
-                digest.update(path.relative_to(tables.ROOT).as_posix().encode() + path.read_bytes())
+                digest.update(path.relative_to(tables.ROOT).as_posix().encode() + _content(path))
     return digest.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    """The file, of Python what it does: comments, docstrings and line breaks change no figure."""
+    if path.suffix != ".py":
+        return path.read_bytes()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:]
+    return ast.dump(tree).encode()
 
 
 def compute(cell: Cell) -> None:
@@ -138,12 +152,24 @@ def run(
     together = [cell for cell in waiting if not cell.alone]
     if workers > 1 and len(together) > 1:
         # Tables are opened once per process, so neighbours in the list share them.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent) as pool:
             _run_in(pool, together, workers, end, done)
     else:
         _run_here(together, end, done)
     _run_here([cell for cell in waiting if cell.alone], end, done)
     return [cell for cell in waiting if cell.rows() is None]
+
+
+def _end_with_parent() -> None:
+    """Ends a worker whose parent was killed: it would wait for work forever."""
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _run_here(cells: list[Cell], end: float, done: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
-"""The paper's mechanisms exactly as published, for comparison only: its constants are loose and its loop overspends.
+"""The paper's mechanisms as published, for comparison only: its constants are loose, its loop overspends.
 
-What is wrong with them, and what the product does instead, is in docs/proofs. Noise comes from a seeded generator of
-NumPy: nothing here is private.
+What is wrong with them, and what the product does instead, is in docs/proofs. Noise comes from a seeded
+generator of NumPy: nothing here is private.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The questions of the paper: ten of its Table 1, two of its introduction, and Taxi-Imbalance of its appendix."""
+"""The questions of the paper: ten of its table, two of its introduction, and Taxi-Imbalance."""
 
 from __future__ import annotations
 

@@ -21,8 +21,10 @@ _MARKS = {"reproduced": "✓", "better": "▲", "not reproduced": "✗"}
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;color:#1b1f24}
 table{border-collapse:collapse;width:100%;margin:1rem 0}td,th{border:1px solid #d0d7de;padding:.4rem .6rem;
-text-align:left;vertical-align:top}th{background:#f6f8fa}.reproduced{background:#e6f4ea}.better{background:#dceefb}
-.not{background:#fdecea}svg{max-width:100%;height:auto}figure{margin:1rem 0;overflow-x:auto}.small{color:#57606a}
+text-align:left;vertical-align:top}th{background:#f6f8fa}.reproduced{background:#e6f4ea}
+.better{background:#dceefb}
+.not{background:#fdecea}svg{max-width:100%;height:auto}figure{margin:1rem 0;overflow-x:auto}
+.small{color:#57606a}
 """
 
 
@@ -60,17 +62,22 @@ def write(sections: Sequence[Section], folder: Path, scale: Scale, minutes: floa
     return page
 
 
-def write_document(sections: Sequence[Section], folder: Path, docs: Path, scale: Scale, minutes: float) -> None:
+def write_document(
+    sections: Sequence[Section], folder: Path, docs: Path, scale: Scale, minutes: float
+) -> None:
     """docs/experiments.md with its charts, from what `write` left in the folder."""
     charts = docs / "experiments"
     charts.mkdir(exist_ok=True)
     text = [
         "# Every table and figure of the paper, and ours beside it",
         "",
-        f"Made by `make experiments`. {_conditions(scale, minutes)} {NOT_PRIVATE} *As published* is the paper's mechanism "
+        f"Made by `make experiments`. {_conditions(scale, minutes)} {NOT_PRIVATE} *As published* is the "
+        f"paper's mechanism "
         "with its own sensitivities, rank search and slack; *corrected one-shot* the same with those of "
-        "[proofs/sensitivity.md](proofs/sensitivity.md) and [proofs/rank-bounds.md](proofs/rank-bounds.md); *vector* and "
-        "*marginals* are new ([proofs/vector.md](proofs/vector.md), [proofs/marginals.md](proofs/marginals.md)). "
+        "[proofs/sensitivity.md](proofs/sensitivity.md) and [proofs/rank-bounds.md](proofs/rank-bounds.md); "
+        "*vector* and "
+        "*marginals* are new ([proofs/vector.md](proofs/vector.md), "
+        "[proofs/marginals.md](proofs/marginals.md)). "
         "`dpxplain experiment list` names them all, `dpxplain experiment NAME` runs one.",
         "",
         _summary(sections),
@@ -100,7 +107,8 @@ def _conditions(scale: Scale, minutes: float) -> str:
     processor = platform.machine()
     return (
         f"{scale.runs} repetitions unless a figure says otherwise (the paper: 10). {source} This run took "
-        f"{minutes:.0f} minutes on {os.cpu_count()} cores ({processor}), those of cells kept from before not counted."
+        f"{minutes:.0f} minutes on {os.cpu_count()} cores ({processor}), those of cells kept from before "
+        f"not counted."
     )
 
 
@@ -119,7 +127,8 @@ def _html(sections: Sequence[Section], folder: Path, scale: Scale, minutes: floa
     for section in sections:
         drawing = (folder / f"{section.name}.svg").read_text(encoding="utf-8")
         body += [
-            f'<h2 id="{section.name}">{html.escape(section.title)}</h2><p>{html.escape(section.sentences)}</p>',
+            f'<h2 id="{section.name}">{html.escape(section.title)}</h2>',
+            f"<p>{html.escape(section.sentences)}</p>",
             "<table><tr><th>claim<th>published<th>measured here<th>verdict<th>reason</tr>",
         ]
         for claim in section.claims:

@@ -1,7 +1,7 @@
 """Seeded repetitions of the three phases: what the cells of the experiments compute.
 
-True counts are read once per question; each repetition draws noise from a seed. The product's own mechanisms draw
-their tables here (`SeededNoise`), the paper's are in published.py. Nothing here is private.
+True counts are read once per question; each repetition draws noise from a seed. The product's own mechanisms
+draw their tables here (`SeededNoise`), the paper's are in published.py. Nothing here is private.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpxplain.phases.explain_scored import true_influences, true_scores
-from dpxplain.privacy.intervals import NoisyMeans, weighted_means_intervals, weighted_sum_interval
+from dpxplain.privacy.intervals import NoisyMeans, weighted_means_intervals
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.sensitivity import family_sensitivity, influence_sensitivity
 from experiments import tables
@@ -348,11 +348,6 @@ def question_shown(*, question: str, rows: int, rho: float, seed: int) -> list[d
     released = asked.question
     low, high = released.interval
     terms = asked.plan.terms
-    if terms.kind == "count":
-        scale = math.sqrt(1 / (2 * rho))
-        low, high = weighted_sum_interval(
-            [released.estimate], [1.0], scale * float(np.linalg.norm(terms.contrast.weights)), CONFIDENCE
-        )
     return [
         {
             "question": question, "seed": seed, "estimate": released.estimate, "low": low, "high": high,

@@ -87,7 +87,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
         Claim(
             "Married-AF-spouse > Married-civ-spouse is explained by noise: the interval contains 0",
             "(-0.259, 0.460), width 0.719",
-            f"judged rightly in {judged['correct'][noisy]:.1%} of {judged['runs'][noisy]:.0f} runs; widths: image "
+            f"judged rightly in {judged['correct'][noisy]:.1%} of {judged['runs'][noisy]:.0f} runs; widths: "
+            f"image "
             f"{widths['Adult-noise', 'image, as published']:.3f}, ours {widths[noisy]:.3f}",
             REPRODUCED if judged["correct"][noisy] > 0.9 else NOT_REPRODUCED,
             "37 persons are in the smaller group. In truth it is the lower one by 0.068, so that an interval "
@@ -97,7 +98,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             "Precision@5 and widths of the table at ρ = 0.2 in all",
             "4 of the true 5 in the first table, 3 in the second; influence ±3.4%, ranks up to 96 of 103",
             "; ".join(
-                f"{name}: {means['precision'][name]:.2f}, influence width {means['influence_width'][name]:.1%}, rank "
+                f"{name}: {means['precision'][name]:.2f}, influence width "
+                f"{means['influence_width'][name]:.1%}, rank "
                 f"width {means['rank_width'][name]:.0f}"
                 for name in LINES
             )
@@ -105,7 +107,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             BETTER
             if means["precision"][MARGINALS] > max(0.8, means["precision"][PUBLISHED])
             else NOT_REPRODUCED,
-            f"As published, {means['overspent'][PUBLISHED]:.0%} of the rank searches probe more often than their "
+            f"As published, {means['overspent'][PUBLISHED]:.0%} of the rank searches probe more often than "
+            f"their "
             "budget pays for: the appendix's loop ends too late.",
         ),
     ]

@@ -15,7 +15,8 @@ from experiments.trials import DEFAULT_RHOS, MARGINALS
 NAME = "widths"
 TITLE = "Widths of influence and rank intervals against ρ_influence and ρ_rank"
 SENTENCES = (
-    "One of the paper's three budgets is varied, the others stay at its defaults (0.5, 0.5, 1). Vector and marginals "
+    "One of the paper's three budgets is varied, the others stay at its defaults (0.5, 0.5, 1). Vector and "
+    "marginals "
     "spend the sum of the three on one release; relative widths are divided by the true gap."
 )
 INFLUENCE = (0.005, 0.05, 0.1, 0.5, 1.0, 5.0)
@@ -35,25 +36,20 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def chart(frame: pd.DataFrame) -> Any:
-    panels = [
+    """I2 is left out of the upper panels: its widths are above 1 and would flatten all others."""
+    widths = frame[(frame["part"] == "influence") & (frame["question"] != "I2")]
+    ranks = frame[frame["part"] == "rank"]
+    return alt.vconcat(
         charts.lines(
-            frame[frame["part"] == part][["question", "mechanism", "rho", column]],
-            "rho", column, "mechanism", x_title=f"ρ of the {part}s", y_title=title, facet="question", log_y=part == "rank",
-        )
-        for part, column, title in (
-            ("influence", "influence_width", "relative influence width"),
-            ("rank", "rank_width", "rank width"),
-        )
-    ]  # fmt: skip
-    shown = frame[(frame["part"] == "influence") & ~frame["question"].isin(["I2"])]
-    panels[0] = charts.lines(
-        shown[["question", "mechanism", "rho", "influence_width"]].assign(
-            influence_width=shown["influence_width"].clip(lower=1e-6)
+            widths[["question", "mechanism", "rho", "influence_width"]],
+            "rho", "influence_width", "mechanism",
+            x_title="ρ of the influences", y_title="relative width", facet="question", log_y=True,
         ),
-        "rho", "influence_width", "mechanism", x_title="ρ of the influences", y_title="relative width (without I2)",
-        facet="question",
+        charts.lines(
+            ranks[["question", "mechanism", "rho", "rank_width"]], "rho", "rank_width", "mechanism",
+            x_title="ρ of the ranks", y_title="rank width", facet="question", log_y=True,
+        ),
     )  # fmt: skip
-    return alt.vconcat(*panels)
 
 
 def claims(frame: pd.DataFrame) -> list[Claim]:
@@ -71,8 +67,10 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
         count_claim(
             f"Questions with a mean relative influence width of at most 0.015 at the defaults ({runs} runs)",
             6, 8, passing(widths, "mechanism", "influence_width", most=0.015), asked, MARGINALS,
-            f"Widths of marginals: {named}. A relative width is the noise over gap times smallest group: the gap of "
-            "I2 and I5 is small in small groups, and that of G3 is 0.015 among 9,900 rows of the generated table.",
+            f"Widths of marginals: {named}. A relative width is the noise over gap times smallest group: "
+            f"the gap of "
+            "I2 and I5 is small in small groups, and that of G3 is 0.015 among 9,900 rows of the generated "
+            "table.",
         ),
         count_claim(
             f"Questions with a mean rank width of at most 10 at the defaults ({runs} runs)",

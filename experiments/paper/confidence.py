@@ -14,7 +14,10 @@ from experiments.trials import MARGINALS, PUBLISHED
 
 NAME = "confidence"
 TITLE = "Widths of intervals against the confidence level"
-SENTENCES = "Everything at the paper's defaults, and γ from 0.1 to 0.99. A change is the width at 0.99 less that at 0.1."
+SENTENCES = (
+    "Everything at the paper's defaults, and γ from 0.1 to 0.99. "
+    "A change is the width at 0.99 less that at 0.1."
+)
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
 MECHANISMS = (LINES[0], LINES[1], LINES[3])
 
@@ -36,7 +39,8 @@ def chart(frame: pd.DataFrame) -> Any:
     without = frame[frame["question"] != "I2"]
     return alt.vconcat(
         charts.lines(
-            without, "level", "influence_width", "mechanism", x_title="γ", y_title="relative width (without I2)",
+            without, "level", "influence_width", "mechanism", x_title="γ",
+            y_title="relative width (without I2)",
             facet="question", log_x=False,
         ),
         charts.lines(
@@ -63,11 +67,13 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
         what = "influence" if column == "influence_width" else "rank"
         found.append(
             Claim(
-                f"Questions whose {what} width changes by less than {most:g} ({frame['runs'].max():.0f} runs)",
+                f"Questions whose {what} width changes by less than {most:g} ({frame['runs'].max():.0f} "
+                f"runs)",
                 f"{published} of 10",
                 f"of {frame['question'].nunique()}: {measured}",
                 verdict,
-                f"As published it is {small[PUBLISHED]} on our tables: widths grow with the noise, and rank bounds of the "
+                f"As published it is {small[PUBLISHED]} on our tables: widths grow with the noise, and rank "
+                f"bounds of the "
                 "published search jump once the slack passes the gaps between influences."
                 if what == "rank"
                 else "",

@@ -15,8 +15,10 @@ from experiments.trials import CONFIDENCE
 NAME = "coverage"
 TITLE = "Coverage of every interval"
 SENTENCES = (
-    "The share of runs in which a 95% interval contains the truth: of the gap (Phase 2), of influences and of ranks (Phase 3). "
-    "Grids of single intervals are on pages of their own: docs/interval-coverage.md, marginal-coverage.md and coverage.md."
+    "The share of runs in which a 95% interval contains the truth: of the gap (Phase 2), of influences and "
+    "of ranks (Phase 3). "
+    "Grids of single intervals are on pages of their own: docs/interval-coverage.md, marginal-coverage.md "
+    "and coverage.md."
 )
 TABLES = 5  # times the usual repetitions
 
@@ -43,14 +45,18 @@ def chart(frame: pd.DataFrame) -> Any:
         ]
         for what, column in (("influence", "influence_covered"), ("rank", "rank_covered"))
     ]
-    points = alt.Chart(pd.concat([gap, *parts])).mark_point(filled=True)
-    points = points.encode(
-        x=alt.X("question:N", sort=None, title=None),
-        y=alt.Y("covered:Q", scale=alt.Scale(domain=[0.85, 1.0], clamp=True), title="share that holds"),
-        color=alt.Color("by:N", sort=None, title=None),
-    ).properties(width=220, height=200)
+    points = (
+        alt.Chart()
+        .mark_point(filled=True)
+        .encode(
+            x=alt.X("question:N", sort=None, title=None),
+            y=alt.Y("covered:Q", scale=alt.Scale(domain=[0.85, 1.0], clamp=True), title="share that holds"),
+            color=alt.Color("by:N", sort=None, title=None),
+        )
+    )
     rule = alt.Chart().mark_rule(strokeDash=[4, 3]).encode(y=alt.datum(CONFIDENCE))
-    return alt.layer(points, rule, data=pd.concat([gap, *parts])).facet("what:N", title=None)
+    layered = alt.layer(points, rule, data=pd.concat([gap, *parts])).properties(width=220, height=200)
+    return layered.facet(alt.Facet("what:N", title=None))
 
 
 def claims(frame: pd.DataFrame) -> list[Claim]:
@@ -73,7 +79,7 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 "at least 95%, by proof",
                 "; ".join(f"{name} {mean[name]:.3f} (least {least[name]:.3f})" for name in mean.index),
                 REPRODUCED if mean.min() > allowed else NOT_REPRODUCED,
-                "Intervals of vector and marginals hold for all predicates at once, so single ones hold more often."
+                "Those of marginals hold for all predicates at once, so single ones hold more often."
                 if what == "influences"
                 else "",
             )

@@ -15,7 +15,8 @@ from experiments.trials import CORRECTED, PUBLISHED, RHO_TOP_K, VECTOR
 NAME = "full-ranking"
 TITLE = "Full ranking: Kendall's τ against ρ_topk and l"
 SENTENCES = (
-    "The paper's selection with k = |P| orders all predicates; so does one Gaussian release of all influences, which does "
+    "The paper's selection with k = |P| orders all predicates; so does one Gaussian release of all "
+    "influences, which does "
     "not pay for k. τ is Kendall's τ-b, which leaves tied predicates (those no row satisfies) out of account."
 )
 RHOS = (0.001, 0.01, 0.1, 0.5, 1.0, 10.0)
@@ -48,8 +49,8 @@ def cells(scale: Scale) -> list[Cell]:
 
 def chart(frame: pd.DataFrame) -> Any:
     return charts.lines(
-        frame[frame["part"] == "rho"], "rho", "tau", "mechanism", x_title="ρ of the ranking", y_title="Kendall's τ",
-        facet="question", goal=0.4,
+        frame[frame["part"] == "rho"], "rho", "tau", "mechanism", x_title="ρ of the ranking",
+        y_title="Kendall's τ", facet="question", goal=0.4,
     )  # fmt: skip
 
 
@@ -90,7 +91,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 ", ".join(f"{BY_CONJUNCTS[name, l]:.3f}" for l in levels),
                 measured,
                 BETTER if better else NOT_REPRODUCED,
-                "It falls with l as in the paper: the noise grows with |P|, for one release with the predicates a row "
+                "It falls with l as in the paper: the noise grows with |P|, for one release with the "
+                "predicates a row "
                 "satisfies only.",
             )
         )

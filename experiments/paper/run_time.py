@@ -14,8 +14,10 @@ from experiments.questions import TEN
 NAME = "run-time"
 TITLE = "Run time of Phases 2 and 3"
 SENTENCES = (
-    "Seconds from an answer to its explanation table through the public path, with private noise and the ledger's writes, "
-    "on the machine of this run; the fastest of three. The tables are open already, as they were in the paper's memory."
+    "Seconds from an answer to its explanation table through the public path, with private noise and the "
+    "ledger's writes, "
+    "on the machine of this run; the fastest of three. The tables are open already, as they were in the "
+    "paper's memory."
 )
 BY_CONJUNCTS = {
     ("I1", 1): 67,
@@ -94,8 +96,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
         Claim(
             "Mean run time of a question",
             "32 s",
-            f"{mean:.2f} s ({total['seconds'].min():.2f} to {total['seconds'].max():.2f}); a pandas loop over predicates "
-            + " and ".join(f"{seconds:.0f} s ({name})" for name, seconds in loop.items()),
+            f"{mean:.2f} s ({total['seconds'].min():.2f} to {total['seconds'].max():.2f}); a pandas loop "
+            f"over predicates " + " and ".join(f"{seconds:.0f} s ({name})" for name, seconds in loop.items()),
             BETTER,
             slow + "All predicates are counted in one grouped pass instead of one query each.",
         ),

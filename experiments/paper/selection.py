@@ -16,7 +16,8 @@ from experiments.trials import CORRECTED, EVERY, MARGINALS, PUBLISHED, RHO_TOP_K
 NAME = "precision"
 TITLE = "Precision@k against ρ_topk, k and l"
 SENTENCES = (
-    "How many of the k predicates chosen are among the true k, for a budget that is spent on choosing alone. Vector and "
+    "How many of the k predicates chosen are among the true k, for a budget that is spent on choosing "
+    "alone. Vector and "
     "marginals get the same ρ and deliver their whole table for it, intervals included."
 )
 RHOS = (0.005, 0.05, 0.1, 0.5, 1.0, 5.0)
@@ -49,7 +50,8 @@ def cells(scale: Scale) -> list[Cell]:
 def chart(frame: pd.DataFrame) -> Any:
     budget = charts.lines(
         frame[frame["part"] == "rho"][["question", "mechanism", "rho", "precision"]],
-        "rho", "precision", "mechanism", x_title="ρ of the selection", y_title="precision@5", facet="question",
+        "rho", "precision", "mechanism", x_title="ρ of the selection", y_title="precision@5",
+        facet="question",
     )  # fmt: skip
     size = charts.lines(
         frame[frame["part"] == "k"][["question", "mechanism", "k", "precision"]],
@@ -66,7 +68,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
     runs = f"{budget['runs'].max():.0f} runs, vector and marginals {budget['runs'].min():.0f}"
     small = (
         "I2's smallest group has some 278 rows: its influences are below the noise of one row's income. "
-        "As published, other questions than the paper's may fail, since influences are those of our generated tables."
+        "As published, other questions than the paper's may fail, since influences are those of our "
+        "generated tables."
     )
     at_default = passing(budget[budget["rho"] == default], "mechanism", "precision", least=0.8)
     at_tenth = passing(budget[budget["rho"] == tenth], "mechanism", "precision", least=0.8)

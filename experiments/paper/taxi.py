@@ -14,7 +14,8 @@ from experiments.trials import MARGINALS
 NAME = "taxi"
 TITLE = "Taxi-Imbalance: Queens to Brooklyn against ten times Brooklyn to Queens"
 SENTENCES = (
-    "A question with weights (1, -10) on counts, explained by 127 predicates of the form pick-up or drop-off in a zone, at "
+    "A question with weights (1, -10) on counts, explained by 127 predicates of the form pick-up or "
+    "drop-off in a zone, at "
     "ρ = 0.025, 0.025 and 0.95. The trips are generated in the shape of the paper's two months."
 )
 RHOS = [0.025, 0.025, 0.95]
@@ -39,14 +40,15 @@ def chart(frame: pd.DataFrame) -> Any:
 def claims(frame: pd.DataFrame) -> list[Claim]:
     asked = frame[frame["part"] == "question"].iloc[0]
     ours = frame[(frame["part"] == "table") & (frame["mechanism"] == MARGINALS)]
-    first = [name for name in ours["predicate"][:2]]
+    first = list(ours["predicate"][:2])
     airports = "JFK" in first[0] and "LaGuardia" in first[1]
     width = (ours["high"] - ours["low"]).iloc[:2].mean()
     return [
         Claim(
             "q₁ − 10·q₂ and its interval",
             "11,431 and 121,934 trips, 7,624 in (7580, 7668)",
-            f"{asked['second_group']:,.0f} and {asked['first_group']:,.0f} trips, {asked['estimate']:,.0f} in "
+            f"{asked['second_group']:,.0f} and {asked['first_group']:,.0f} trips, {asked['estimate']:,.0f} "
+            f"in "
             f"({asked['low']:,.0f}, {asked['high']:,.0f})",
             REPRODUCED if asked["low"] > 0 else NOT_REPRODUCED,
             "The generator has the paper's proportions.",
@@ -55,7 +57,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             "JFK and LaGuardia come first, with ranks [1, 1] and [1, 3]",
             "JFK 55% to 72%, LaGuardia 29% to 46%",
             "; ".join(
-                f"{row.predicate.split(' OR')[0].split('= ')[1]} {row.low:.1%} to {row.high:.1%}, rank {row.first} to "
+                f"{row.predicate.split(' OR')[0].split('= ')[1]} {row.low:.1%} to {row.high:.1%}, rank "
+                f"{row.first} to "
                 f"{row.last}"
                 for row in ours.head(2).itertuples()
             ),

@@ -14,8 +14,10 @@ from experiments.questions import TEN
 NAME = "questions"
 TITLE = "The ten questions and their validity"
 SENTENCES = (
-    "Five questions on a table of the survey's shape and five on one of the German credit data's, each with the true "
-    "gap and what one run of Phases 1 and 2 at ρ = 0.1 says. The rows are generated: the survey's to its published "
+    "Five questions on a table of the survey's shape and five on one of the German credit data's, each with "
+    "the true "
+    "gap and what one run of Phases 1 and 2 at ρ = 0.1 says. The rows are generated: the survey's to its "
+    "published "
     "marginals, the credit data's by a learnt network and boosted trees, as in the paper."
 )
 
@@ -51,7 +53,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             f"the same for {len(valid) - len(wrong)} of {len(valid)}"
             + (f", other for {wrong}" if wrong else ""),
             NOT_REPRODUCED if wrong else REPRODUCED,
-            "The survey's questions follow from its marginals; the credit ones from the 1,000 real rows through the "
+            "The survey's questions follow from its marginals; the credit ones from the 1,000 real rows "
+            "through the "
             "learnt model.",
         )
     ]

@@ -13,8 +13,10 @@ from experiments.paper.shared import SMALL_GROUP, count_claim, passing, question
 NAME = "validation"
 TITLE = "Is the question valid? Correctness against ρ_q"
 SENTENCES = (
-    "Phase 2 judges a question valid unless its 95% interval contains a number that is not positive, the paper's "
-    "rule. The image interval is the paper's, with its sums that are not centred; mover is the product's default."
+    "Phase 2 judges a question valid unless its 95% interval contains a number that is not positive, the "
+    "paper's "
+    "rule. The image interval is the paper's, with its sums that are not centred; mover is the product's "
+    "default."
 )
 RHOS = (0.001, 0.01, 0.1, 1.0, 10.0)
 IMAGE, OURS = "image, as published", "mover"
@@ -48,8 +50,10 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
     default = frame[frame["rho"] == (0.1 if 0.1 in set(frame["rho"]) else frame["rho"].max())]
     passed = passing(default, "method", "correct", least=1.0)
     right = default.set_index(["question", "method"])["correct"].to_dict()
-    detail = f"I2 is judged rightly in {right['I2', OURS]:.0%} of runs ({right['I2', IMAGE]:.1%} as published). " if (
-        "I2", OURS) in right else ""  # fmt: skip
+    detail = ""
+    if ("I2", OURS) in right:
+        share, theirs = right["I2", OURS], right["I2", IMAGE]
+        detail = f"I2 is judged rightly in {share:.0%} of runs ({theirs:.1%} as published). "
     rows = default[default["question"] == "I2"]["smallest_group"]
     small = SMALL_GROUP.format(rows=int(rows.iloc[0]) if len(rows) else 278)
     return [

@@ -76,7 +76,9 @@ def test_men_earn_more_for_the_reasons_of_the_papers_case_study(people):
             remaining = min(map(len, rest)) / min(len(men), len(women))
             relative[name, value] = remaining * (1 - (rest[0].mean() - rest[1].mean()) / gap)
     published = {
-        (name, value): share for name, of_value in census.CASE_STUDY.items() for value, share in of_value.items()
+        (name, value): share
+        for name, of_value in census.CASE_STUDY.items()
+        for value, share in of_value.items()
     }
     highest = sorted(relative, key=lambda key: -relative[key])[:5]
     assert highest == sorted(published, key=lambda key: -published[key])

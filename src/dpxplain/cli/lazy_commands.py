@@ -34,6 +34,7 @@ HOMES = {
     "allow": ("admin_commands", "allow_app"),
     "audit": ("privacy_audit_command", "audit_app"),
     "ledger": ("ledger_commands", "ledger_app"),
+    "experiment": ("experiment_command", "experiment"),
 }
 
 

@@ -27,11 +27,11 @@ _OLD = {"(60, 70]": 8.0, "(70, 80]": 12.0, "(80, 90]": 12.0}
 _SETTLED = {"(10, 20]": 0.02, "(20, 30]": 0.5}
 _MARRIED = {"Married, spouse present": 200.0}
 _SINGLE = {"Married, spouse present": 0.02, "Never married/single": 12.0}
-_PUPILS = {grade: 12.0 for grade in ("Grade 9", "Grade 10", "Grade 11")}
-_PUPILS |= {degree: 0.01 for degree in ("Bachelor's degree", "Master's degree", "Doctorate degree")}
+_PUPILS = dict.fromkeys(("Grade 9", "Grade 10", "Grade 11"), 12.0)
+_PUPILS |= dict.fromkeys(("Bachelor's degree", "Master's degree", "Doctorate degree"), 0.01)
 _IMMIGRANTS = {"Not a citizen": 8.0, "Naturalized citizen": 3.0}
 
-# How much likelier a value is beside a value of another attribute, in the order in which attributes are drawn.
+# How much likelier a value is beside a value of another attribute; attributes are drawn in this order.
 _LIKELIER: dict[str, dict[str, dict[str, dict[str, float]]]] = {
     "sex": {},
     "relate": {
