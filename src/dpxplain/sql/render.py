@@ -87,6 +87,8 @@ class Rendered:
         """SQL text of one dialect, which says how a parameter is referred to by its number."""
 
         def placed(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.IntDiv) and dialect == "postgres":
+                return exp.Div(this=node.this, expression=node.expression, typed=True)  # not of numerics
             is_parameter = isinstance(node, exp.Placeholder)
             return exp.Var(this=placeholder(int(node.name))) if is_parameter else node
 
