@@ -62,11 +62,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=Sizes.rounds, help="kills on each database")
     parser.add_argument("--seconds", type=float, default=Sizes.seconds, help="of each stream of requests")
+    parser.add_argument(
+        "--growth", type=int, nargs="+", default=Sizes.growth, metavar="LINES", help="lengths of the history"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes; the figures say nothing")
     parser.add_argument("--only", nargs="+", choices=PARTS)
     parser.add_argument("--write", action="store_true", help="rewrite the figures of docs/load.md")
     options = parser.parse_args()
-    sizes = QUICK if options.quick else Sizes(options.rounds, options.seconds)
+    sizes = QUICK if options.quick else Sizes(options.rounds, options.seconds, growth=options.growth)
     if options.write and (options.quick or options.only):
         parser.error("--write is for a whole run")
     results = run(sizes, options.only or PARTS)

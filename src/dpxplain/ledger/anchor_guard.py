@@ -42,10 +42,11 @@ _NEWEST_OF_LAST_ANALYST: sa.Select[Any] = (
     .order_by(ENTRIES.c.dataset.desc(), ENTRIES.c.analyst.desc(), ENTRIES.c.id.desc())
     .limit(1)
 )
-_NEWEST_OF_ANALYST_BEFORE = _NEWEST_OF_LAST_ANALYST.where(
-    sa.tuple_(ENTRIES.c.dataset, ENTRIES.c.analyst)
-    < sa.tuple_(sa.bindparam("dataset", type_=sa.Text), sa.bindparam("analyst", type_=sa.Text))
+# Not as one comparison of pairs: SQLite would go through all entries of the analyst it comes from.
+_ANALYST_BEFORE = _NEWEST_OF_LAST_ANALYST.where(
+    ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.analyst < sa.bindparam("analyst")
 )
+_DATASET_BEFORE = _NEWEST_OF_LAST_ANALYST.where(ENTRIES.c.dataset < sa.bindparam("dataset"))
 
 
 class AnchorGuard:
@@ -254,12 +255,15 @@ def full_mark(connection: sa.Connection) -> Mark | None:
 
 
 def _newest_of_each_analyst(connection: sa.Connection) -> Iterator[sa.Row[Any]]:
-    """Found by one step of the index by analyst each, so a long history takes no longer."""
+    """Each found by the index by analyst, from the last to the first: a long history takes no longer."""
     row = connection.execute(_NEWEST_OF_LAST_ANALYST).one_or_none()
     while row is not None:
         yield row
-        before = {"dataset": row.dataset, "analyst": row.analyst}
-        row = connection.execute(_NEWEST_OF_ANALYST_BEFORE, before).one_or_none()
+        here = {"dataset": row.dataset, "analyst": row.analyst}
+        row = (
+            connection.execute(_ANALYST_BEFORE, here).one_or_none()
+            or connection.execute(_DATASET_BEFORE, {"dataset": row.dataset}).one_or_none()
+        )
 
 
 def _minute(time: str) -> str:
