@@ -17,29 +17,30 @@ def lines(
     x_title: str,
     y_title: str,
     facet: str | None = None,
-    log_x: bool = True,
-    log_y: bool = False,
+    x_scale: str = "log",
+    y_scale: str = "linear",
     goal: float | None = None,
 ) -> Any:
-    """One line per colour, one panel per value of `facet`."""
-    axis = alt.Axis(format="~g", labelOverlap=True)
+    """One line per colour, one panel per value of `facet`; a dashed line at the goal."""
+    axis = alt.Axis(format=".3~g", labelOverlap=True, tickCount=4)
+    colours = list(dict.fromkeys(frame[colour]))
     chart = (
-        alt.Chart(frame)
+        alt.Chart()
         .mark_line(point=True)
         .encode(
-            x=alt.X(f"{x}:Q", scale=alt.Scale(type="log" if log_x else "linear"), title=x_title, axis=axis),
-            y=alt.Y(
-                f"{y}:Q", scale=alt.Scale(type="symlog" if log_y else "linear"), title=y_title, axis=axis
-            ),
-            color=alt.Color(f"{colour}:N", sort=None, scale=alt.Scale(scheme="tableau10"), title=None),
-            shape=alt.Shape(f"{colour}:N", sort=None, title=None),
+            x=alt.X(f"{x}:Q", scale=alt.Scale(type=x_scale), title=x_title, axis=axis),
+            y=alt.Y(f"{y}:Q", scale=alt.Scale(type=y_scale), title=y_title, axis=axis),
+            color=alt.Color(f"{colour}:N", sort=colours, scale=alt.Scale(scheme="tableau10"), title=None),
+            shape=alt.Shape(f"{colour}:N", sort=colours, legend=None),
         )
-        .properties(width=150 if facet else 420, height=130 if facet else 240)
     )
-    if goal is not None:
-        rule = alt.Chart(frame).mark_rule(strokeDash=[4, 3], color="grey").encode(y=alt.datum(goal))
-        chart = alt.layer(rule, chart)
-    return chart.facet(alt.Facet(f"{facet}:N", sort=None, title=None), columns=5) if facet else chart
+    rules = [] if goal is None else [alt.Chart().mark_rule(strokeDash=[4, 3]).encode(y=alt.datum(goal))]
+    needed = [x, y, colour, *([facet] if facet else [])]
+    layered = alt.layer(*rules, chart, data=frame[needed])
+    if facet is None:
+        return layered.properties(width=420, height=240)
+    panels = alt.Facet(f"{facet}:N", sort=list(dict.fromkeys(frame[facet])), title=None)
+    return layered.properties(width=150, height=130).facet(panels, columns=5)
 
 
 def intervals(frame: pd.DataFrame, panel: str) -> Any:
@@ -50,6 +51,5 @@ def intervals(frame: pd.DataFrame, panel: str) -> Any:
     )
     truth = base.mark_tick(color="black", thickness=2, height=14).encode(x="true:Q")
     layered = alt.layer(bars, truth).properties(width=260, height=alt.Step(16))
-    return layered.facet(alt.Facet(f"{panel}:N", sort=None, title=None), columns=2).resolve_scale(
-        y="independent"
-    )
+    panels = alt.Facet(f"{panel}:N", sort=list(dict.fromkeys(frame[panel])), title=None)
+    return layered.facet(panels, columns=2).resolve_scale(y="independent")

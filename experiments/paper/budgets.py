@@ -36,18 +36,16 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def chart(frame: pd.DataFrame) -> Any:
-    """I2 is left out of the upper panels: its widths are above 1 and would flatten all others."""
-    widths = frame[(frame["part"] == "influence") & (frame["question"] != "I2")]
+    widths = frame[frame["part"] == "influence"]
     ranks = frame[frame["part"] == "rank"]
     return alt.vconcat(
         charts.lines(
-            widths[["question", "mechanism", "rho", "influence_width"]],
-            "rho", "influence_width", "mechanism",
-            x_title="ρ of the influences", y_title="relative width", facet="question", log_y=True,
+            widths, "rho", "influence_width", "mechanism",
+            x_title="ρ of the influences", y_title="relative width", facet="question", y_scale="log",
         ),
         charts.lines(
-            ranks[["question", "mechanism", "rho", "rank_width"]], "rho", "rank_width", "mechanism",
-            x_title="ρ of the ranks", y_title="rank width", facet="question", log_y=True,
+            ranks, "rho", "rank_width", "mechanism",
+            x_title="ρ of the ranks", y_title="rank width", facet="question", y_scale="symlog",
         ),
     )  # fmt: skip
 

@@ -36,16 +36,14 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def chart(frame: pd.DataFrame) -> Any:
-    without = frame[frame["question"] != "I2"]
     return alt.vconcat(
         charts.lines(
-            without, "level", "influence_width", "mechanism", x_title="γ",
-            y_title="relative width (without I2)",
-            facet="question", log_x=False,
+            frame, "level", "influence_width", "mechanism", x_title="γ", y_title="relative width",
+            facet="question", x_scale="linear", y_scale="log",
         ),
         charts.lines(
             frame, "level", "rank_width", "mechanism", x_title="γ", y_title="rank width", facet="question",
-            log_x=False, log_y=True,
+            x_scale="linear", y_scale="symlog",
         ),
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 def chart(frame: pd.DataFrame) -> Any:
     steps = frame[frame["part"] == "step"].groupby("step", sort=False)["seconds"].mean().reset_index()
-    total = frame[frame["part"] == "total"][["question", "seconds"]]
+    total = frame[frame["part"] == "total"]
     bars = (
         alt.Chart(total, title="an explanation, by question")
         .mark_bar()

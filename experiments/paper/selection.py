@@ -49,13 +49,13 @@ def cells(scale: Scale) -> list[Cell]:
 
 def chart(frame: pd.DataFrame) -> Any:
     budget = charts.lines(
-        frame[frame["part"] == "rho"][["question", "mechanism", "rho", "precision"]],
+        frame[frame["part"] == "rho"],
         "rho", "precision", "mechanism", x_title="ρ of the selection", y_title="precision@5",
         facet="question",
     )  # fmt: skip
     size = charts.lines(
-        frame[frame["part"] == "k"][["question", "mechanism", "k", "precision"]],
-        "k", "precision", "mechanism", x_title="k", y_title="precision@k", facet="question", log_x=False,
+        frame[frame["part"] == "k"],
+        "k", "precision", "mechanism", x_title="k", y_title="precision@k", facet="question", x_scale="linear",
     )  # fmt: skip
     return alt.vconcat(budget, size)
 
