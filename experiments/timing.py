@@ -7,6 +7,7 @@ earlier question counted is forgotten first, so that every figure includes its p
 from __future__ import annotations
 
 import time
+from itertools import count
 from typing import Any
 
 from dpxplain.phases.concurrency import SizedMemo
@@ -20,6 +21,7 @@ from experiments.questions import QUESTIONS, PaperQuestion
 from experiments.trials import CONFIDENCE, DEFAULT_RHOS, RHO_QUERY, K
 
 _open: dict[Any, Any] = {}
+_prices = count(1)
 
 
 def _session(data: str, rows: int, columns: tuple[str, ...] | None) -> Any:
@@ -47,12 +49,12 @@ def explanations(
     columns = _columns(asked, attributes) if attributes else None
     session = _session(asked.data, rows, columns)
     seconds, busy_seconds, table = [], [], None
-    for repeat in range(repeats):
+    for _ in range(repeats):
         answer = _ask(asked, session)
         start, busy = time.perf_counter(), time.process_time()
         why = answer.why(asked.contrast, at_least=0)
-        # A price of its own: the same request again would be answered from the ledger.
-        rho = sum(DEFAULT_RHOS) * (1 + 1e-6 * (len(session.history) + repeat))
+        # A price above all before: what was prepared for as much would answer for free.
+        rho = sum(DEFAULT_RHOS) * (1 + 1e-6 * next(_prices))
         table = why.explain(k=k, rho=rho, mechanism=mechanism, conjuncts=conjuncts)
         seconds.append(time.perf_counter() - start)
         busy_seconds.append(time.process_time() - busy)

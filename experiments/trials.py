@@ -173,16 +173,21 @@ def drawing(
     return from_marginals
 
 
+def _own(question: str) -> int:
+    """The first seed of a question, so that no two questions share their noise."""
+    return 10_000 * (1 + list(QUESTIONS).index(question))
+
+
 def tables_drawn(
     *, question: str, rows: int, mechanism: str, rhos: list[float], k: int, confidence: float, conjuncts: int,
-    runs: int, first_seed: int = 0,
+    runs: int,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Means over the repetitions: precision@k, interval widths and how often intervals hold."""
     asked = case(question, rows, conjuncts)
     table_of = drawing(asked, rows, mechanism, (rhos[0], rhos[1], rhos[2]), k, confidence)
     points = []
-    for seed in range(first_seed, first_seed + runs):
-        table = table_of(seed)
+    for seed in range(runs):
+        table = table_of(_own(question) + seed)
         true, rank = asked.influence[table.chosen], asked.rank[table.chosen]
         slack = 1e-9 * np.abs(true)
         points.append(
@@ -214,7 +219,7 @@ def selections(
     asked = case(question, rows, conjuncts)
     precision = []
     for seed in range(runs):
-        seeded = np.random.default_rng([11, seed])
+        seeded = np.random.default_rng([11, _own(question), seed])
         if mechanism == EVERY:
             scale = asked.sensitivity(paper=False) * math.sqrt(len(asked.influence) / (2 * rho))
             noisy = asked.influence + seeded.normal(0.0, scale, len(asked.influence))
@@ -244,7 +249,7 @@ def full_rankings(
     size = len(asked.influence)
     taus = []
     for seed in range(runs):
-        seeded = np.random.default_rng([13, seed])
+        seeded = np.random.default_rng([13, _own(question), seed])
         if mechanism == VECTOR:
             scale = asked.family_sensitivity / math.sqrt(2 * rho)
             noisy = asked.influence + seeded.normal(0.0, scale, size)
@@ -272,7 +277,7 @@ def judgements(
     terms = asked.plan.terms
     counts, sums = asked.totals
     low, high = (bound * terms.unit for bound in terms.bounds)
-    seeded = np.random.default_rng([17, round(1e6 * rho)])
+    seeded = np.random.default_rng([17, _own(question), round(1e6 * rho)])
     if method == "image, as published":
         lowest, highest = question_intervals(counts, sums, high, rho, confidence, runs, seeded)
     else:

@@ -88,10 +88,9 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
                 REPRODUCED if list(ours["predicate"]) == list(published) else NOT_REPRODUCED,
                 "By design of the generated table."
                 if name == "I1"
-                else f"{len(same)} of the paper's five are among ours: its synthetic table is not published "
-                f"and another "
-                "sample of such a model has other influences. With a gap of 0.048 instead of 0.128 its "
-                "relative "
+                else f"{len(same)} of the paper's five are among ours: its synthetic table is not "
+                f"published, and "
+                "another sample of such a model has other influences. With a smaller gap its relative "
                 "influences are larger too.",
             ),
             Claim(

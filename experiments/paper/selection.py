@@ -67,10 +67,17 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
     tenth = 0.05 if 0.05 in set(budget["rho"]) else budget["rho"].min()
     runs = f"{budget['runs'].max():.0f} runs, vector and marginals {budget['runs'].min():.0f}"
     small = (
-        "I2's smallest group has some 278 rows: its influences are below the noise of one row's income. "
-        "As published, other questions than the paper's may fail, since influences are those of our "
-        "generated tables."
+        "I2 and I5 have the smallest groups, some 280 and 3,400 rows, while one row may move an income by "
+        "200,000: "
+        "their influences are near or below the noise. As published, other questions than the paper's may "
+        "fail, "
+        "since influences are those of our generated tables."
     )
+    low = budget[
+        (budget["rho"] == default) & (budget["mechanism"] == MARGINALS) & (budget["precision"] < 0.8)
+    ]
+    below = ", ".join(f"{row.question} {row.precision:.2f}" for row in low.itertuples()) or "none"
+    small = f"Below 0.8 by marginals at the default: {below}. " + small
     at_default = passing(budget[budget["rho"] == default], "mechanism", "precision", least=0.8)
     at_tenth = passing(budget[budget["rho"] == tenth], "mechanism", "precision", least=0.8)
     by_l = frame[frame["part"] == "l"]
