@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from dpxplain.datasets import path as bundled
+from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import WORKSPACE
@@ -48,6 +49,7 @@ def connect(
     source: object = None,
     schema: SchemaSource | None = None,
     *,
+    tables: Mapping[str, object] | None = None,
     token: str | None = None,
     ca: str | Path | None = None,
     workspace: str | Path | None = None,
@@ -67,14 +69,15 @@ def connect(
     issuer of the server's certificate, if that is not a public one; also DPXPLAIN_CA or SSL_CERT_FILE.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
-    (default: `.dpxplain` in the current folder) and survives the session. `anchor` is the file that remembers
-    outside of that ledger what was charged (default: beside it), or "off". `trusted_code` lets influences
-    that are not the library's run on true counts. `insecure_seed` replaces the
-    noise by a repeatable one for experiments; everything it touches is marked as not private.
+    (default: `.dpxplain` in the current folder) and survives the session. `tables` are public tables to join
+    with, in place of the files that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file that
+    remembers outside of that ledger what was charged (default: beside it), or "off". `trusted_code` lets
+    influences that are not the library's run on true counts. `insecure_seed` replaces the noise by
+    a repeatable one for experiments; everything it touches is marked as not private.
     """
     _refuse_swapped(source, schema)
     if is_address(source):
-        local = (schema, workspace, anchor, insecure_seed)
+        local = (schema, tables, workspace, anchor, insecure_seed)
         if trusted_code or any(argument is not None for argument in local):
             raise BadRequest(
                 "A data set at a server comes with the server's schema, budget and noise.",
@@ -92,7 +95,7 @@ def connect(
             "A data set needs a declared schema.",
             remedy='Pass schema="data.toml"; draft one with: dpxplain schema init DATA_FILE',
         )
-    declared = Schema.load(schema)
+    declared = with_public_tables(Schema.load(schema), _folder_of(schema), tables)
     if source is None:
         source = _declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
@@ -116,7 +119,7 @@ def check_schema(source: object = None, schema: SchemaSource | None = None) -> S
     _refuse_swapped(source, schema)
     if schema is None:
         raise SchemaError("There is no schema to check.", remedy='Pass schema="data.toml".')
-    declared = Schema.load(schema)
+    declared = with_public_tables(Schema.load(schema), _folder_of(schema))
     data = _declared_source(declared, schema) if source is None else source
     return SchemaCheck.of(declared, data, source_figures(data, declared))
 
@@ -315,9 +318,14 @@ def _open(
 
 def _declared_source(schema: Schema, given: SchemaSource) -> Path | list[Path]:
     """table.source, relative to the schema file."""
-    source = schema.table.paths(Path(given).parent if isinstance(given, str | Path) else Path())
+    source = schema.table.paths(_folder_of(given))
     if source is None:
         raise SchemaError(
             "No data were given.", remedy="Pass a path or DataFrame, or set table.source in the schema."
         )
     return source
+
+
+def _folder_of(given: SchemaSource) -> Path:
+    """What paths in a schema are relative to."""
+    return Path(given).parent if isinstance(given, str | Path) else Path()

@@ -76,7 +76,10 @@ class CheckedChoice:
 
 
 def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedChoice:
-    """By default all discrete columns that the query neither groups nor aggregates by; refuses in words."""
+    """By default all discrete columns that the query neither groups nor aggregates by; refuses in words.
+
+    Columns of public tables explain where they are named: each attribute makes the others' noise larger.
+    """
     attributes, conjuncts = choice.attributes, choice.conjuncts
     exclude, predicates = choice.exclude, choice.predicates
     eligible = eligible_attributes(schema, query)
@@ -87,7 +90,8 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
                 remedy="Leave attributes, conjuncts and exclude out, or leave predicates out.",
             )
         return CheckedChoice((), 0, _plain_predicates(predicates))
-    chosen = _names("attributes", eligible if attributes is None else attributes, schema, query, eligible)
+    own = [name for name in eligible if schema.columns[name].joined is None]
+    chosen = _names("attributes", own if attributes is None else attributes, schema, query, eligible)
     left_out = _names("exclude", exclude, schema, query, eligible)
     chosen = tuple(name for name in chosen if name not in left_out)
     if not chosen:

@@ -229,7 +229,7 @@ class OpenDataset:
         """
         if not self._declared:
             # Keys that came later are left out where they are not used, so that older releases stay found.
-            later = ("center", "expression", "groups", "time_zone")
+            later = ("center", "expression", "groups", "time_zone", "lookup", "joined")
             unused = {
                 name: {"label", "unit", "value_labels"}  # words for people, which change no number
                 | {key for key in later if getattr(column, key) is None}
@@ -239,6 +239,7 @@ class OpenDataset:
                 "privacy": {"rho", "delta", "noise"},
                 "table": {"source", "cache"},
                 "columns": unused,
+                "tables": True,  # all of it that counts is in the lookups of columns
             }
             declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
             self._declared = hashlib.sha256(declared.encode()).hexdigest()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.duckdb_check import source_figures
+from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import find_files
 from dpxplain.errors import (
@@ -206,6 +207,7 @@ class Registry:
         """Open the data that a schema in `folder` points at; nothing is registered or charged."""
         if self.editable:  # otherwise the one user may open any file anyway
             _check_inside(schema, folder, self._data_folder or folder)
+        schema = with_public_tables(schema, folder)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
         recognised = recognised_by(versions, name, version)
         engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory, recognised=recognised)
@@ -222,6 +224,7 @@ class Registry:
         folder = next(self._folders()) if declared is None else declared.file.parent
         if self.editable:
             _check_inside(schema, folder, self._data_folder or folder)
+        schema = with_public_tables(schema, folder)
         figures = source_figures(_source(schema, folder), schema, memory=self._memory)
         return SchemaCheck.of(schema, schema.table.source, figures)
 
@@ -353,10 +356,11 @@ def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
     """Refuses sources outside `home`, after links and globs are followed."""
     source = _source(schema, folder)
     named = [source] if isinstance(source, Path) else source
+    named = [*named, *(folder / table.source for table in schema.tables.values() if table.source)]
     paths = [Path(match) for path in named for match in find_files(path) or [str(path)]]
     if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
         raise SourceError(
-            "table.source: lies outside the server's data folder.",
+            "A source lies outside the server's data folder.",
             remedy="Name a file inside it, relative to the schema's own folder.",
         )
 
