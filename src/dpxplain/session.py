@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
+from dpxplain.phases.discover_values import with_discovered
 from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
@@ -33,6 +34,7 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.base import TruthTeller
+from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDiscovery
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
@@ -153,8 +155,11 @@ def example(
 class Session:
     """An analyst's access to one data set."""
 
-    def __init__(self, dataset: OpenDataset) -> None:
+    def __init__(self, dataset: OpenDataset, reopen: Callable[[Schema], OpenDataset] | None = None) -> None:
+        """`reopen` opens the data under another schema, after values were discovered; None where none are."""
         self._dataset = dataset
+        self._reopen = reopen
+        self._earlier: list[OpenDataset] = []  # answers from before a discovery still need theirs
 
     def __repr__(self) -> str:
         budget = self.budget
@@ -170,7 +175,8 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        self._dataset.close()
+        for dataset in (*self._earlier, self._dataset):
+            dataset.close()
 
     @property
     def schema(self) -> Schema:
@@ -225,6 +231,32 @@ class Session:
     def plan_quality(self, rho: float, *, confidence: float = 0.95) -> PlannedQuality:
         """What `quality` will do, to be priced, looked up and carried out later. Spends nothing."""
         return PlannedQuality(plain(rho), confidence, self._dataset)
+
+    def discover(self, column: str, rho: float, *, delta: float | None = None) -> Discovery:
+        """The values of a column declared with `values = "discover"`: those that enough privacy units have.
+
+        Priced in ρ, and in δ: by default all such columns share the declared one evenly. Stored, so that it
+        is done once for each version of the data; from then on the column is like any other.
+        """
+        planned = self.plan_discovery(column, rho, delta=delta)
+        if self._reopen is None:
+            raise BadRequest(
+                "Values are discovered where the data are, not through a server.",
+                remedy=f"Let the curator run: dpxplain discover {column} --rho {rho:g}",
+            )
+        discovery = planned.run()
+        if discovery.values and column not in self._dataset.schema.columns:
+            self._earlier.append(self._dataset)
+            self._dataset = self._reopen(self._dataset.schema.with_discovered({column: discovery.values}))
+        return discovery
+
+    def preview_discover(self, column: str, rho: float, *, delta: float | None = None) -> DiscoveryPreview:
+        """What `discover` would cost, and how many units a value needs to be found. Spends nothing."""
+        return self.plan_discovery(column, rho, delta=delta).preview()
+
+    def plan_discovery(self, column: str, rho: float, *, delta: float | None = None) -> PlannedDiscovery:
+        """What `discover` will do, to be priced and carried out later. Spends nothing."""
+        return PlannedDiscovery(plain(column), plain(rho), delta, self._dataset)
 
     def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
@@ -300,20 +332,23 @@ def _open(
     from dpxplain.engines.duckdb import DuckDBEngine
 
     name, version = schema.table.name, schema.table.version
+    noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
+    kind, releaser = CuratorDataset if curator else OpenDataset, LocalReleaser(ledger)
+
+    def opened(declared: Schema) -> OpenDataset:
+        recognised = recognised_by(ledger.versions, name, version)
+        engine = DuckDBEngine(source, declared, cache=cache, recognised=recognised)
+        guard = DataGuard(ledger.versions, name, version, engine.source)
+        guard.take_old_charges()
+        return kind(declared, engine, ledger, releaser, noise, progress, trusted_code, guard)
+
     try:
         ledger.open_dataset(name, schema.privacy.rho, schema.privacy.delta)
         progress(f"Opening {name}")
-        recognised = recognised_by(ledger.versions, name, version)
-        engine = DuckDBEngine(source, schema, cache=cache, recognised=recognised)
-        guard = DataGuard(ledger.versions, name, version, engine.source)
-        guard.take_old_charges()
+        return Session(opened(with_discovered(schema, ledger, insecure_seed)), opened)
     except BaseException:
         ledger.close()
         raise
-    noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
-    kind = CuratorDataset if curator else OpenDataset
-    releaser = LocalReleaser(ledger)
-    return Session(kind(schema, engine, ledger, releaser, noise, progress, trusted_code, guard))
 
 
 def _declared_source(schema: Schema, given: SchemaSource) -> Path | list[Path]:

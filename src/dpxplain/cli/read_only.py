@@ -63,11 +63,13 @@ def read_only_session(
     from dpxplain.engines.source_files import FileSource
     from dpxplain.phases.data_guard import DataGuard
     from dpxplain.phases.dataset import OpenDataset
+    from dpxplain.phases.discover_values import with_discovered
     from dpxplain.phases.releaser import StoredReleaser
     from dpxplain.privacy.mechanisms.noise import OpenDPNoise
     from dpxplain.session import Session
 
     table, ledger = schema.table, open_workspace_ledger(schema, workspace).ledger
+    schema = with_discovered(schema, ledger)
     files = None if source is None else FileSource(source)
     guard = None
     if files is not None and files.exists:

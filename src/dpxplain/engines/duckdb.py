@@ -6,12 +6,12 @@ DuckDB can quote values, so none of their text is passed on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, unit_identity, with_derived
-from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
+from dpxplain.engines.duckdb_fit import fit_columns, fit_counts, unit_values
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file, discard
 from dpxplain.engines.engine import Recognised
@@ -30,6 +30,7 @@ from dpxplain.engines.source_table import TableSource, table_digest
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
+from dpxplain.model.discovery import ValueCounts
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import BIN, AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
@@ -48,6 +49,8 @@ from dpxplain.sql.render import (
     grouping_parts,
     row_select,
 )
+
+T = TypeVar("T")
 
 
 class DuckDBEngine:
@@ -101,15 +104,22 @@ class DuckDBEngine:
         return Confidential(self._scan(query, subsets))
 
     def fit(self) -> Confidential[FitCounts]:
+        return self._read_again(self._fit)
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        return self._read_again(lambda source: self._value_counts(source, column, longest))
+
+    def _read_again(self, count: Callable[[object], T]) -> Confidential[T]:
+        """What is counted in the source itself, if it still holds what was encoded."""
         is_same = False
 
-        def fit_and_compare(source: object) -> FitCounts:
+        def count_and_compare(source: object) -> T:
             nonlocal is_same
-            counts = self._fit(source)
+            counts = count(source)
             is_same = self.source.holds_same(source, self._digest)
             return counts
 
-        counts = self._source.map(fit_and_compare)
+        counts = self._source.map(count_and_compare)
         if not is_same:
             raise DataChanged.of(self.schema.table.name, charged=True)
         return counts
@@ -128,6 +138,17 @@ class DuckDBEngine:
             columns = encoding(self.schema, connection)
             rows = self._encoded_rows(columns, fit_columns(self.schema, columns))
             return fit_counts(connection, self.schema, rows)
+
+    @sealed
+    def _value_counts(self, source: object, column: str, longest: int) -> ValueCounts:
+        connection = open_connection(self._memory)
+        with closing(connection), interruptible(connection.interrupt):
+            opened = open_source(connection, source, self.schema.table.name)
+            opened.check_rows()
+            opened.relation.create_view("source")
+            counted = connection.execute(unit_values(self.schema, column, longest)).fetchnumpy()
+            values = tuple(str(value) for value in counted["value"])
+            return ValueCounts(values, np.asarray(counted["units"], dtype=np.int64))
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:

@@ -41,14 +41,22 @@ def check_columns(schema: Schema, types: dict[str, str], untyped: frozenset[str]
             f"privacy.unit names the column {unit!r}, which the source does not have.",
             remedy=_columns_of(types, untyped),
         )
-    for name, column in schema.columns.items():
-        if column.expression is not None:
+    for name in schema.unknown:
+        if name in types and name not in untyped and kind_of(types[name]) not in ("text", _NOTHING):
+            raise SchemaError(
+                f"columns.{name} is to be discovered, but the source holds {kind_of(types[name])} there.",
+                remedy="Only text is discovered; declare edges or bounds for numbers and dates.",
+            )
+    for name, column in [*schema.columns.items(), *((name, None) for name in schema.unknown)]:
+        if column is not None and column.expression is not None:
             continue
         if name not in types:
             raise SchemaError(
                 f"columns.{name} is declared, but the source has no such column.",
                 remedy=_columns_of(types, untyped),
             )
+        if column is None:
+            continue
         declared = _declared_kind(column)
         actual = kind_of(types[name])
         if name in untyped or actual in (declared, _NOTHING):

@@ -75,3 +75,20 @@ def _units(connection: duckdb.DuckDBPyConnection, unit: str, sizes: tuple[int, .
 
 def _double(value: float) -> str:
     return f"CAST('{value!r}' AS DOUBLE)"
+
+
+def unit_values(schema: Schema, column: str, longest: int) -> str:
+    """SQL of how many privacy units have each value of a column, by at most max_rows values of each.
+
+    Values are told apart by their bytes: by a collation, one row would decide how the values of others read.
+    """
+    text, privacy = f"CAST({quote(column)} AS VARCHAR)", schema.privacy
+    value, fits = f"encode({text})", f"{quote(column)} IS NOT NULL AND length({text}) <= {longest}"
+    if privacy.unit == "row":
+        rows = f"SELECT {value} AS value FROM source WHERE {fits}"
+        return f"SELECT decode(value) AS value, COUNT(*) AS units FROM ({rows}) AS kept GROUP BY kept.value"
+    person, known = unit_identity(privacy.unit), known_unit(privacy.unit)
+    pairs = f"SELECT DISTINCT {person} AS person, {value} AS value FROM source WHERE {known} AND {fits}"
+    place = "row_number() OVER (PARTITION BY person ORDER BY hash(value), value)"
+    chosen = f"SELECT value FROM ({pairs}) QUALIFY {place} <= {privacy.max_rows}"
+    return f"SELECT decode(value) AS value, COUNT(*) AS units FROM ({chosen}) AS kept GROUP BY kept.value"

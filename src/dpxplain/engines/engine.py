@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # some need NumPy, and here all are for annotations only
     from dpxplain.model.confidential import Confidential, ContentDigest
+    from dpxplain.model.discovery import ValueCounts
     from dpxplain.model.fit import FitCounts
     from dpxplain.model.grouped import AnyGrouped
     from dpxplain.model.query import Query
@@ -62,6 +63,14 @@ class Engine(Protocol):
 
     def fit(self) -> Confidential[FitCounts]:
         """How the kept rows fit the declarations; and units by the number of all their rows."""
+        ...
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        """How many units have each value of a text column, by at most max_rows values of each unit.
+
+        Which of them is chosen by that unit's own values. NULL and values of more than `longest` characters
+        are left out.
+        """
         ...
 
     def close(self) -> None: ...

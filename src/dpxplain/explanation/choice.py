@@ -245,6 +245,9 @@ def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[st
     elif name in schema.columns:
         problem = f"{name!r} is declared with bounds only, so it has no ranges to explain by."
         remedy = "Give it edges in the schema, or choose another attribute."
+    elif name in schema.unknown:
+        problem = f"The values of {name!r} are not known yet."
+        remedy = f'Discover them: session.discover("{name}", rho=...), or dpxplain discover.'
     else:
         problem = f"{name!r} is not a declared column."
         remedy = did_you_mean(name, eligible) or remedy

@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import Bin, Column, DomainValue, Grid, label
 from dpxplain.model.derived_column import derive, with_derived
+from dpxplain.model.discovery import UnknownColumn, apart
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
@@ -109,6 +110,12 @@ class Schema(Displayed, Declared):
     privacy: Privacy
     columns: dict[str, Column] = Field(min_length=1)
     tables: dict[str, PublicTable] = Field(default_factory=dict)  # to join with; read by with_public
+    unknown: dict[str, UnknownColumn] = Field(default_factory=dict)  # columns with values = "discover"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unknown_apart(cls, declared: Any) -> Any:
+        return apart(declared)
 
     @field_validator("columns")
     @classmethod
@@ -173,6 +180,22 @@ class Schema(Displayed, Declared):
         return Schema.load(
             self.model_copy(update={"tables": tables, "columns": Columns({**self.columns, **public})})
         )
+
+    @property
+    def discovered(self) -> list[str]:
+        """The columns whose values were not declared but discovered."""
+        return [name for name in self.unknown if name in self.columns]
+
+    def with_discovered(self, found: Mapping[str, tuple[str, ...]]) -> Schema:
+        """The schema with the values that were discovered; a column of which none was stays unknown."""
+        columns = {
+            name: Column(
+                values=values, label=self.unknown[name].label, description=self.unknown[name].description
+            )
+            for name, values in found.items()
+            if values
+        }
+        return Schema.load(self.model_copy(update={"columns": Columns({**self.columns, **columns})}))
 
     def column(self, name: str) -> Column:
         """A declared column, or the column of an expression that a query has in place of one."""

@@ -31,6 +31,7 @@ from dpxplain.errors import (
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.discover_values import with_discovered
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
@@ -207,7 +208,7 @@ class Registry:
         """Open the data that a schema in `folder` points at; nothing is registered or charged."""
         if self.editable:  # otherwise the one user may open any file anyway
             _check_inside(schema, folder, self._data_folder or folder)
-        schema = with_public_tables(schema, folder)
+        schema = with_discovered(with_public_tables(schema, folder), self._ledger)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
         recognised = recognised_by(versions, name, version)
         engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory, recognised=recognised)

@@ -80,6 +80,9 @@ class Scope:
         if names:
             quoted = " or ".join(f'"{name}"' for name in names)
             raise self.refuse(f"{node.name} could be several columns.", f"Write {quoted}.", node.this)
+        if matching(node.this, self.schema.unknown):
+            remedy = f'Discover them: session.discover("{node.name}", rho=...), or dpxplain discover.'
+            raise self.refuse(f"The values of {node.name} are not known yet.", remedy, node.this)
         if matching(node.this, self.hidden):
             raise self._not_joined(node, matching(node.this, self.hidden)[0])
         problem = f"There is no {kind}column {node.name}{'' if kind else ' here'}."
