@@ -164,7 +164,7 @@ class Entry:
     time: datetime
     """When it was reserved, in UTC."""
     kind: str
-    """"query", "explain", "prepare", "quality", "discover", "loss"; "limit", "top-up" and "grant" cost nothing."""
+    """"query", "explain", "prepare", "quality", "discover", "loss"; "limit", "top-up", "grant" are free."""
     description: str
     rho: float
     spends: tuple[Spend, ...]
