@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -38,6 +38,7 @@ from dpxplain.model.expression import (
     sql_of,
 )
 from dpxplain.model.value_domain import (
+    TEXT_FUNCTIONS,
     Kind,
     ValueDomain,
     between,
@@ -60,7 +61,6 @@ from dpxplain.model.value_domain import (
 _BOOLEANS = ValueDomain("boolean", (False, True))
 _OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
-_TEXT_FUNCTIONS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "trim": str.strip}
 
 
 class UnknownDomain(Exception):
@@ -231,7 +231,7 @@ class _Inference:
                     self._number(argument)
                 return self._united(node, arguments)
             case "lower" | "upper" | "trim":
-                return mapped(self._text(arguments[0]), "text", _TEXT_FUNCTIONS[function])
+                return mapped(self._text(arguments[0]), "text", TEXT_FUNCTIONS[function])
             case "length":
                 return mapped(self._text(arguments[0]), "number", len)
         number = self._number(arguments[0])

@@ -242,7 +242,7 @@ class OpenDataset:
             } | dict.fromkeys(self.schema.discovered, True)  # as they are discovered once for each version
             left_out: dict[str, Any] = {
                 "privacy": {"rho", "delta", "noise"},
-                "table": {"source", "cache"},
+                "table": {"source", "cache", "storage"},
                 "columns": unused,
                 "unknown": True,
                 "tables": True,  # all of it that counts is in the lookups of columns
