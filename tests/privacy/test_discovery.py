@@ -161,6 +161,20 @@ def test_values_that_a_collation_takes_for_equal_are_told_apart(tmp_path: Path) 
         assert session.discover("city", rho=1).values == ("ROME", "Rome")
 
 
+def test_persons_that_a_collation_takes_for_equal_are_told_apart(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as database:
+        database.execute("CREATE TABLE people (who VARCHAR COLLATE NOCASE, sex VARCHAR)")
+        database.execute("INSERT INTO people VALUES ('A', 'F'), ('a', 'F'), ('b', 'F')")
+    schema = {
+        "table": {"name": "people"},
+        "privacy": {"rho": 10, "unit": "who", "max_rows": 1},
+        "columns": {"sex": {"values": ["F", "M"]}},
+    }
+    with dpx.connect(tmp_path / "d.duckdb", schema, workspace=tmp_path / "w", curator=True) as session:
+        answer = session.query("SELECT sex, COUNT(*), COUNT(DISTINCT who) FROM people GROUP BY sex", rho=1)
+        assert [record["true"] for record in answer.truth().records()] == [3, 3, 0, 0]
+
+
 # -- As people meet it ---------------------------------------------------------------------------------------
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from dpxplain.errors import SourceError
+from dpxplain.model.schema import holds_password
 
 _KINDS = {
     "numbers": r"(small|big|tiny)?int(eger)?\b|short|long|byte|numeric|decimal|real|double|float",
@@ -63,6 +63,11 @@ def postgres_catalog(source: str) -> CatalogTable:
     """The table of `postgresql://user@host/database::schema.table`, from information_schema alone."""
     import psycopg
 
+    if holds_password(source):
+        raise SourceError(
+            "An address with a password is not opened.",
+            remedy="Leave it out, and set PGPASSWORD, or PGPASSFILE, or use a service file.",
+        )
     address, mark, named = source.rpartition("::")
     address, named = (address, named) if mark else (source, "")
     failed = SourceError(
@@ -73,7 +78,7 @@ def postgres_catalog(source: str) -> CatalogTable:
     except (psycopg.Error, UnicodeError):
         connection = None
     if connection is None:
-        raise failed  # outside of the handler: the driver's text may hold the address with its password
+        raise failed  # outside of the handler: the driver's text repeats the address
     with closing(connection):
         connection.read_only = True
         tables = connection.execute(
@@ -88,7 +93,7 @@ def postgres_catalog(source: str) -> CatalogTable:
             [schema, table],
         ).fetchall()
     columns = tuple(CatalogColumn(str(name), str(kind), nullable == "YES") for name, kind, nullable in rows)
-    return CatalogTable(table, f"{without_secrets(address)}::{schema}.{table}", columns)
+    return CatalogTable(table, f"{address}::{schema}.{table}", columns)
 
 
 def spark_catalog(schema: Any, name: str, source: str = "") -> CatalogTable:
@@ -98,17 +103,6 @@ def spark_catalog(schema: Any, name: str, source: str = "") -> CatalogTable:
         for part in schema.fields
     )
     return CatalogTable(name, source, columns)
-
-
-def without_secrets(address: str) -> str:
-    """The address without its password, and without options, which may hold one.
-
-    >>> without_secrets("postgresql://ann:secret@host:5432/db?password=x")
-    'postgresql://ann@host:5432/db'
-    """
-    parts = urlsplit(address)
-    user, mark, place = parts.netloc.rpartition("@")
-    return urlunsplit(("postgresql", f"{user.partition(':')[0]}{mark}{place}", parts.path, "", ""))
 
 
 def _chosen(tables: list[tuple[str, str]], named: str) -> tuple[str, str]:

@@ -91,7 +91,7 @@ class Encoding:
         have a collation, and 0.0 equals -0.0.
         """
         name = self.schema.privacy.unit
-        return self.dialect.text_of(self.dialect.quote(name), self.kinds[name])
+        return self.dialect.exact_text(self.dialect.quote(name), self.kinds[name])
 
     def columns(self) -> dict[str, str]:
         """The encoded columns of the source's own columns, and the SQL expression of each."""
