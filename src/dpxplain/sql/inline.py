@@ -114,7 +114,7 @@ def _from(clause: exp.From | None, scope: Scope, relations: Relations) -> Relati
 def _declared(clause: exp.From, scope: Scope) -> Relation:
     """The declared table as a relation."""
     table_scope(clause, scope)
-    columns = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in scope.columns}
+    columns = {name: exp.column(exp.to_identifier(name, quoted=True)) for name in scope.schema.columns}
     return Relation(columns, clause)
 
 

@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpxplain.model.public_table import PublicTable
 from dpxplain.model.query import Filter
 from dpxplain.model.schema import Schema
-from dpxplain.sql.scope import Joined, Scope, matching
+from dpxplain.sql.scope import Joined, matching
 from dpxplain.sql.source import DIALECT, Place, Source
 from dpxplain.sql.where import one_of
 
@@ -48,13 +48,6 @@ def read_joins(source: Source, schema: Schema) -> tuple[Source, tuple[Joined, ..
                 own.append(reader.join(table, alias, own))
             joins += own
     return replace(source, tokens=tuple(kept)), tuple(joins)
-
-
-def join_scope(scope: Scope, joins: tuple[Joined, ...]) -> Scope:
-    """The scope in which the columns of joined tables can be named, and those of others cannot."""
-    named = {name for join in joins for name in join.columns.values()}
-    public = {name for name, column in scope.schema.columns.items() if column.joined is not None}
-    return replace(scope, joins=joins, hidden=frozenset(public - named))
 
 
 def join_conditions(joins: tuple[Joined, ...], schema: Schema) -> Iterator[Filter]:

@@ -35,7 +35,7 @@ from dpxplain.sql.advice import GRAMMAR
 from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
 from dpxplain.sql.formula_parser import Aggregates, FormulaParser, rounding
 from dpxplain.sql.inline import inline, table_scope
-from dpxplain.sql.join import join_conditions, join_scope, read_joins
+from dpxplain.sql.join import join_conditions, read_joins
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
 from dpxplain.sql.where import all_of, condition
@@ -79,11 +79,10 @@ it, so noise would drown it; ask for QUANTILE_CONT(column, 0.95).
 
 
 @lru_cache(maxsize=256)  # one request is parsed when it is admitted, priced, measured and shown
-def _parsed(sql: str, declared: SchemaKey, needs_joins: bool = True) -> Statement:
+def _parsed(sql: str, declared: SchemaKey) -> Statement:
     schema = declared.schema
     source, joins = read_joins(read(sql), schema)
-    scope = Scope(source, schema)
-    scope = join_scope(scope, joins) if needs_joins else scope
+    scope = Scope(source, schema, joins=joins)
     tree = inline(admit(source), scope)
     scope = table_scope(tree.args.get("from_"), scope)
     aggregates = Aggregates(_is_aggregate, lambda node: _aggregate(node, scope))
@@ -123,7 +122,7 @@ def parse_condition(text: str, schema: Schema) -> Filter:
     # In parentheses no further clause can follow.
     before = f"SELECT COUNT(*) FROM {quoted_name(schema.table.name)} WHERE ("
     try:
-        statement = _parsed(plain(f"{before}{text}\n)"), SchemaKey(schema), needs_joins=False)
+        statement = parse(f"{before}{text}\n)", schema)
     except QueryRefused as refusal:
         start, end = ((None if p is None else max(0, p - len(before))) for p in (refusal.start, refusal.end))
         what = f"In the condition {text!r}: {refusal.what}"
@@ -284,7 +283,7 @@ def _group_column(item: exp.Expr, scope: Scope, outputs: tuple[Output, ...]) -> 
         aliases = {output.name: output for output in outputs}
         named = _plain_name(item)
         alias = matching(named, aliases) if named is not None else []
-        if named is None or matching(named, scope.columns) or not alias:
+        if named is None or matching(named, scope.schema.columns) or not alias:
             _refuse_inner_aggregates(item, scope)
             return column_name(item, scope)
         output = aliases[alias[0]]

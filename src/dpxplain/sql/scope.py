@@ -45,19 +45,13 @@ class Scope:
     schema: Schema
     qualifiers: tuple[str, ...] = ()  # names that may stand before a column: the table's, its alias
     joins: tuple[Joined, ...] = ()
-    hidden: frozenset[str] = frozenset()  # columns of public tables that are not joined
-
-    @property
-    def columns(self) -> dict[str, Column]:
-        """The declared columns that can be named."""
-        return {name: column for name, column in self.schema.columns.items() if name not in self.hidden}
 
     def refuse(self, problem: str, remedy: str, at: Place = None) -> QueryRefused:
         return self.source.refuse(problem, remedy, at)
 
     def column(self, node: exp.Expr, *, otherwise: str = "") -> str:
         """The declared name of a column, or a refusal that ends with `otherwise`."""
-        return self.resolve(node, self.columns, otherwise=otherwise)
+        return self.resolve(node, self.schema.columns, otherwise=otherwise)
 
     def resolve(
         self, node: exp.Expr, columns: Iterable[str], *, otherwise: str = "", kind: str = "declared "
@@ -83,8 +77,6 @@ class Scope:
         if matching(node.this, self.schema.unknown):
             remedy = f'Discover them: session.discover("{node.name}", rho=...), or dpxplain discover.'
             raise self.refuse(f"The values of {node.name} are not known yet.", remedy, node.this)
-        if matching(node.this, self.hidden):
-            raise self._not_joined(node, matching(node.this, self.hidden)[0])
         problem = f"There is no {kind}column {node.name}{'' if kind else ' here'}."
         raise self.refuse(problem, f"{suggest(node.name, listed)} {otherwise}".strip(), node.this)
 
@@ -107,15 +99,6 @@ class Scope:
             remedy = f"Write {join.on}, the column of the data."
             raise self.refuse(f"{node.name} is NULL where LEFT JOIN finds nothing.", remedy, node)
         return name
-
-    def _not_joined(self, node: exp.Column, name: str) -> QueryRefused:
-        column, data = self.schema.columns[name], self.schema.table.name
-        assert column.joined is not None
-        table, key = column.joined[0], self.schema.tables[column.joined[0]].key
-        (on,) = self.schema.sources((name,))
-        clause = f"USING ({key})" if on == key else f"ON {data}.{on} = {table}.{key}"
-        remedy = f"Write FROM {data} JOIN {table} {clause}."
-        return self.refuse(f"{node.name} is a column of the public table {table}.", remedy, node.this)
 
     def literal(self, column: str, operator: Operator, node: exp.Expr) -> Literal_:
         """A literal in the form the column's values have, or a refusal if it never fits them."""
