@@ -15,7 +15,7 @@ import pytest
 
 from dpxplain.cli.foreign_metadata import described_catalog
 from dpxplain.cli.metadata_draft import draft_described
-from dpxplain.engines.catalog import spark_catalog
+from dpxplain.engines.table_catalogs import spark_catalog
 from dpxplain.model.schema import Schema
 
 CSVW = {

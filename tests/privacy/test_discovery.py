@@ -19,8 +19,8 @@ from chance import plausible_count
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest, DPXPlainError, QueryRefused, SchemaError
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.discovery import ValueCounts
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.phases.discover_values import spent_delta
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from dpxplain.privacy.mechanisms.threshold import threshold_for, threshold_measurement, values_above

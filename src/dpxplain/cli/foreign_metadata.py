@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dpxplain.engines.catalog import CatalogTable
+from dpxplain.engines.table_catalogs import CatalogTable
 from dpxplain.errors import BadRequest
 
 _TYPES = {

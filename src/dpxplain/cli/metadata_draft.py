@@ -12,8 +12,8 @@ from tomlkit.items import Table
 from dpxplain.cli.foreign_metadata import DescribedColumn, Description
 from dpxplain.cli.schema_draft import Draft, LeftOut, number_item, table_name, toml_array
 from dpxplain.errors import SchemaError, SourceError
-from dpxplain.model.discovery import DISCOVER
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import DISCOVER
 
 _HEADER = """\
 DRAFT, drawn up by: dpxplain schema init

@@ -29,11 +29,11 @@ from dpxplain.engines.source_table import TableSource, table_digest
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
-from dpxplain.model.discovery import ValueCounts
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 from dpxplain.sql.render import (
     CONDENSED,

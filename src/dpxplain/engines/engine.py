@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # some need NumPy, and here all are for annotations only
     from dpxplain.model.confidential import Confidential, ContentDigest
-    from dpxplain.model.discovery import ValueCounts
     from dpxplain.model.fit import FitCounts
     from dpxplain.model.grouped import AnyGrouped
     from dpxplain.model.query import Query
     from dpxplain.model.schema import Schema
+    from dpxplain.model.unknown_column import ValueCounts
 
 __all__ = ["Engine", "Recognised", "Source"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpxplain.engines.encoding import Encoding
 from dpxplain.model.dates import position
-from dpxplain.model.discovery import ValueCounts
 from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 
 Execute = Callable[[str, list[Any]], Sequence[int]]

@@ -24,12 +24,12 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import Bin, Column, DomainValue, Grid, label
 from dpxplain.model.derived_column import derive, with_derived
-from dpxplain.model.discovery import UnknownColumn, apart
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
 from dpxplain.model.public_table import PublicRows, PublicTable, joined_columns, named_columns
 from dpxplain.model.spelling import unknown_key
+from dpxplain.model.unknown_column import UnknownColumn, apart
 
 __all__ = [
     "AggregateKind",

@@ -24,13 +24,13 @@ from dpxplain.explanation.influence import QuestionCells, of_question
 from dpxplain.ledger.protocol import LedgerView, damage_explained
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.discovery import ValueCounts
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import BIN, AnyGrouped
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.phases.concurrency import SizedMemo
 from dpxplain.phases.data_guard import DataGuard, GuardedLedger
 from dpxplain.privacy.mechanisms.noise import NoiseSource

@@ -16,10 +16,10 @@ from dpxplain.errors import BadRequest, InternalError
 from dpxplain.ledger.protocol import LedgerView
 from dpxplain.model.budget import check_rho
 from dpxplain.model.charge import Charge, Entry, Event, Request, Spend, spends
-from dpxplain.model.discovery import DiscoveryRelease
 from dpxplain.model.hardening import plain_number
 from dpxplain.model.schema import Schema
 from dpxplain.model.spelling import did_you_mean
+from dpxplain.model.unknown_column import DiscoveryRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.threshold import threshold_for, values_above
 

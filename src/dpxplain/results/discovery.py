@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.discovery import DiscoveryRelease
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import Released
+from dpxplain.model.unknown_column import DiscoveryRelease
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.discover_values import check_delta, plan_discovery
 from dpxplain.privacy.normal import normal_quantile

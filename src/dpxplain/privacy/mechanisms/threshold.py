@@ -12,7 +12,7 @@ from typing import Any
 
 from dpxplain.errors import InternalError
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.discovery import ValueCounts
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.privacy.calibration import gaussian_scale
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise, draw_gaussian
