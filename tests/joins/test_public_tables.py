@@ -266,7 +266,8 @@ def test_stored_answers_belong_to_the_content_of_the_public_table(folder: Path) 
         (AIRLINES, {"joins": ["tail"]}, "no declared column tail"),
         (AIRLINES, {"key": "name"}, "no declared column name"),
         (AIRLINES, {"columns": ["size"]}, "no column size"),
-        (AIRLINES, {"public": False}, "tables.airlines.public"),
+        (AIRLINES, {"public": False}, "join them beforehand"),
+        (AIRLINES, {"public": False, "unit": "carrier", "max_rows": 2}, "private tables by a person's id"),
     ],
 )
 def test_a_public_table_that_cannot_be_joined_is_refused(

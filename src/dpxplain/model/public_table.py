@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import Column, Scalar
@@ -34,6 +34,16 @@ class PublicTable(Declared):
     matched: dict[str, tuple[Scalar, ...]] = Field(
         default_factory=dict
     )  # declared values that it has, by join
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_public(cls, declared: Any) -> Any:
+        if isinstance(declared, Mapping) and declared.get("public") is not True:
+            raise ValueError(
+                "only public tables are joined, and public = true is missing; to join private tables by a "
+                "person's id, join them beforehand and declare the joined table with its unit and max_rows"
+            )
+        return declared
 
 
 def joined_columns(
