@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpxplain.engines.opening import open_engine, source_figures
+from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_files import FileSource
 from dpxplain.errors import (
     BadRequest,
@@ -28,6 +29,7 @@ from dpxplain.errors import (
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.discover_values import with_discovered
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
@@ -213,6 +215,7 @@ class Registry:
         """
         if self.editable:  # otherwise the one user may open any file anyway
             check_allowed(schema, folder, self._data_folder or folder, self._databases)
+        schema = with_discovered(with_public_tables(schema, folder), self._ledger)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
         engine = open_engine(
             source_of(schema, folder),
@@ -235,6 +238,7 @@ class Registry:
         folder = next(self._folders()) if declared is None else declared.file.parent
         if self.editable:  # otherwise the one user may open any file anyway
             check_allowed(schema, folder, self._data_folder or folder, self._databases)
+        schema = with_public_tables(schema, folder)
         figures = source_figures(source_of(schema, folder), schema, memory=self._memory)
         return SchemaCheck.of(schema, schema.table.source, figures)
 

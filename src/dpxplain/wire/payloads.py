@@ -19,6 +19,7 @@ from dpxplain.results import formats
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
+from dpxplain.results.discovery import Discovery, DiscoveryPreview
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
@@ -50,7 +51,13 @@ from dpxplain.wire.shapes import (
 )
 
 Preview = (
-    QueryPreview | QueriesPreview | ExplanationPreview | CustomPreview | PreparationPreview | QualityPreview
+    QueryPreview
+    | QueriesPreview
+    | ExplanationPreview
+    | CustomPreview
+    | PreparationPreview
+    | QualityPreview
+    | DiscoveryPreview
 )
 
 
@@ -251,6 +258,8 @@ def preview_payload(
 
 
 def _expected(preview: Preview) -> list[str]:
+    if isinstance(preview, DiscoveryPreview):
+        return [words.threshold(preview.threshold, preview.delta)]
     if isinstance(preview, QualityPreview):
         return [words.expected_count(preview.margin, preview.confidence)]
     if isinstance(preview, QueryPreview):
@@ -298,6 +307,23 @@ def _number(value: float) -> float | None:
 
 def _finite(record: dict[str, Any]) -> Record:
     return {name: _number(value) if isinstance(value, float) else value for name, value in record.items()}
+
+
+def discovery_payload(discovery: Discovery, budget: Budget) -> dict[str, Any]:
+    """For the command line; values are not discovered through a server."""
+    return {
+        "kind": "discovery",
+        "id": discovery.id,
+        "column": discovery.column,
+        "rho": discovery.rho,
+        "delta": discovery.delta,
+        "free": discovery.free,
+        "private": discovery.private,
+        "threshold": discovery.threshold,
+        "values": discovery.records(),
+        "spends": spend_payloads(discovery.spends),
+        "budget": budget_figures(budget),
+    }
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
