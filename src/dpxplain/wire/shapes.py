@@ -87,6 +87,8 @@ class AnswerPart(TypedDict):
     """One aggregate's values, in the order shown."""
 
     name: str
+    title: str  # the question as a sentence
+    heading: str  # what the value is called: by the query, or by the label of what it measures
     expression: str  # the value as SQL writes it, which names it in any request
     aggregate: Literal[
         "count",
@@ -111,12 +113,15 @@ class AnswerPayload(TypedDict):
 
     kind: Literal["answer", "answers"]
     id: int
+    title: str  # the whole question as a sentence, with its filter
+    caption: str  # of which data, for how much, when and how sure: for what leaves the page
     sql: str
     rho: float
     free: bool
     private: bool
     confidence: float
     columns: list[str]
+    headings: list[str]  # what the columns are called
     value: NotRequired[str]
     values: NotRequired[list[str]]
     rows: list[Record]
@@ -182,6 +187,8 @@ class ExplanationLine(TypedDict):
 class ExplanationPayload(TypedDict):
     kind: Literal["explanation"]
     id: int
+    title: str  # the question with the filter of its answer
+    caption: str  # of which data, for how much, when and how sure
     question: QuestionPayload
     mechanism: str
     reason: str

@@ -894,6 +894,10 @@ export interface components {
         AnswerPart: {
             /** Name */
             name: string;
+            /** Title */
+            title: string;
+            /** Heading */
+            heading: string;
             /** Expression */
             expression: string;
             /**
@@ -922,6 +926,10 @@ export interface components {
             kind: "answer" | "answers";
             /** Id */
             id: number;
+            /** Title */
+            title: string;
+            /** Caption */
+            caption: string;
             /** Sql */
             sql: string;
             /** Rho */
@@ -934,6 +942,8 @@ export interface components {
             confidence: number;
             /** Columns */
             columns: string[];
+            /** Headings */
+            headings: string[];
             /** Value */
             value?: string;
             /** Values */
@@ -1305,6 +1315,10 @@ export interface components {
             kind: "explanation";
             /** Id */
             id: number;
+            /** Title */
+            title: string;
+            /** Caption */
+            caption: string;
             question: components["schemas"]["QuestionPayload"];
             /** Mechanism */
             mechanism: string;
