@@ -314,6 +314,7 @@ class HistoryLine(TypedDict):
     analyst: str
     kind: str
     state: str
+    stopped: bool  # whether somebody asked to stop it once it was charged
     description: str
     rho: float
     total_rho: float

@@ -475,6 +475,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Jobs
+         * @description Your jobs of the last day on a data set, the newest first: those that run, and those that ended.
+         */
+        get: operations["jobs_api_v1_datasets__dataset__jobs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}": {
         parameters: {
             query?: never;
@@ -863,6 +883,10 @@ export interface components {
             by: string;
             /** Time */
             time: string | null;
+            /** Failures */
+            failures: number;
+            /** Blocked */
+            blocked: boolean;
         };
         /** AmountTexts */
         AmountTexts: {
@@ -1159,6 +1183,7 @@ export interface components {
              * @enum {string}
              */
             role: "analyst" | "curator";
+            failures?: components["schemas"]["FailureCount"] | null;
             quality?: components["schemas"]["ReleasePayload"] | null;
         };
         /** Datasets */
@@ -1386,6 +1411,18 @@ export interface components {
             position: components["schemas"]["Position"] | null;
         };
         /**
+         * FailureCount
+         * @description Charged requests of yours that failed or were stopped; after `most` nothing more is measured.
+         */
+        FailureCount: {
+            /** Counted */
+            counted: number;
+            /** Most */
+            most: number;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
          * Family
          * @description Which predicates are looked at; by default equalities on every declared attribute.
          */
@@ -1483,6 +1520,8 @@ export interface components {
             kind: string;
             /** State */
             state: string;
+            /** Stopped */
+            stopped: boolean;
             /** Description */
             description: string;
             /** Rho */
@@ -1514,6 +1553,39 @@ export interface components {
             /** Older */
             older: number | null;
         };
+        /**
+         * JobLine
+         * @description A job as a list shows it; `request` and `weights` as in the history.
+         */
+        JobLine: {
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "prepare" | "explain";
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "queued" | "running" | "done" | "failed" | "cancelled" | "lost";
+            /** Stage */
+            stage: string;
+            /** Created */
+            created: string;
+            /** Request */
+            request: {
+                [key: string]: unknown;
+            };
+            /** Weights */
+            weights: components["schemas"]["WeightPayload"][];
+        };
+        /** JobList */
+        JobList: {
+            /** Jobs */
+            jobs: components["schemas"]["JobLine"][];
+        };
         /** JobPayload */
         JobPayload: {
             /** Id */
@@ -1534,6 +1606,8 @@ export interface components {
             stage: string;
             /** Rho */
             rho: number;
+            /** Stopping */
+            stopping: string;
             /** Result */
             result: components["schemas"]["ExplanationPayload"] | components["schemas"]["PreparedPayload"] | components["schemas"]["ClientRelease"] | null;
             error: components["schemas"]["Failure"] | null;
@@ -4499,6 +4573,92 @@ export interface operations {
             };
             /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    jobs_api_v1_datasets__dataset__jobs_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobList"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

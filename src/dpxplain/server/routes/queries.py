@@ -83,6 +83,7 @@ def dataset(access: AccessDep) -> Any:
     """What is declared about it, and questions to begin with. All of it is public."""
     role: Literal["analyst", "curator"] = "curator" if access.caller.is_curator else "analyst"
     details = catalog.details(access.dataset.schema, access.account.budget(access.name), role)
+    details["failures"] = access.failure_count()
     with suppress(DataChanged):  # the declarations are shown all the same
         details["quality"] = _latest_release(access, "quality")
     return JSONResponse(details)
@@ -186,7 +187,8 @@ async def history(
         return search_history(partial(access.account.history_page, access.name), find, before, limit)
 
     # In the planning pool, so that whoever reads on and on takes turns with everybody else.
-    return await access.plan(lambda: JSONResponse(history_payload(page())))
+    cancelled = access.server.ledger.failures.cancelled
+    return await access.plan(lambda: JSONResponse(history_payload(page(), cancelled(access.name))))
 
 
 @router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409))
