@@ -26,7 +26,10 @@ def session():
         ("age > 40 AND age <= 50", "age is above 40 and at most 50"),
         ("race IN ('White', 'Black', 'Other')", "race is Black, Other or White"),
         ("NOT race IN ('White', 'Black')", "race is not Black or White"),
-        ("sex = 'Male' AND (race = 'White' OR race = 'Black')", "sex is Male and (race is White or race is Black)"),
+        (
+            "sex = 'Male' AND (race = 'White' OR race = 'Black')",
+            "sex is Male and (race is White or race is Black)",
+        ),
         ("race IS NOT NULL", "race is not NULL"),
         ("NOT (sex = 'Male' AND race = 'White')", "not (sex is Male and race is White)"),
     ],

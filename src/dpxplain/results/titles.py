@@ -77,7 +77,11 @@ def caption(schema: Schema, entry: Entry, confidence: float) -> str:
 def question_title(question: str, statement: Statement, schema: Schema) -> str:
     """A question about two groups, with the filter of its answer: they are compared within those rows."""
     where = statement.query.where
-    return clean(question) if where is None else f"{clean(question)} Only where {condition_words(where, schema)}."
+    return (
+        clean(question)
+        if where is None
+        else f"{clean(question)} Only where {condition_words(where, schema)}."
+    )
 
 
 def value_words(output: Output, statement: Statement, schema: Schema) -> str:
@@ -160,12 +164,17 @@ def _conjuncts(parts: Sequence[Filter], schema: Schema) -> list[str]:
     for column, run in groupby(parts, lambda part: part.column if isinstance(part, Comparison) else None):
         if column is None:
             clauses += [
-                f"({condition_words(part, schema)})" if isinstance(part, Or) else condition_words(part, schema)
+                f"({condition_words(part, schema)})"
+                if isinstance(part, Or)
+                else condition_words(part, schema)
                 for part in run
             ]
         else:
             first, *further = [_comparison(part, schema) for part in run if isinstance(part, Comparison)]
-            clauses += [f"{_subject(column, schema)} {first}", *(text.removeprefix("is ") for text in further)]
+            clauses += [
+                f"{_subject(column, schema)} {first}",
+                *(text.removeprefix("is ") for text in further),
+            ]
     return clauses
 
 

@@ -207,6 +207,7 @@ class DeclaredPayload(TypedDict):
 
 class DeclaredList(TypedDict):
     datasets: list[DeclaredPayload]
+    editable: bool  # whether data sets can be added
 
 
 class SchemaText(TypedDict):
