@@ -31,6 +31,7 @@ export const api = {
   explain: (name: string, body: T.ExplainRequest) => start<T.Explanation>(at(name, '/explain'), { body }),
   job: <R>(id: string, signal?: AbortSignal) =>
     call<T.Job<R>>('GET', `/jobs/${encodeURIComponent(id)}?wait=${JOB_WAIT}`, { signal }),
+  jobs: (name: string) => call<{ jobs: T.JobLine[] }>('GET', at(name, '/jobs')),
   cancel: (id: string) => call<T.Job<unknown>>('DELETE', `/jobs/${encodeURIComponent(id)}`),
   report: (name: string, body: T.ExplainRequest) => callText('POST', at(name, '/report'), { body }),
   history: (name: string, page: { before?: number; limit?: number; find?: string }, signal?: AbortSignal) =>

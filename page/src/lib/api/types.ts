@@ -57,5 +57,7 @@ export type Explanation = Charted<Omit<Schemas['ExplanationPayload'], 'question'
 export type ExplanationRow = Schemas['ExplanationLine'];
 export type Job<Result> = Omit<Schemas['JobPayload'], 'result'> & { result: Result | null };
 
+export type JobLine = Schemas['JobLine'];
+
 export type HistoryEntry = Schemas['HistoryLine'];
 export type HistoryPage = Schemas['HistoryPayload'];

@@ -89,7 +89,12 @@ class Journey {
       confidence: comparing.confidence,
       groups: comparing.chosen.map(({ row, weight }) => ({ label: row.label, weight })),
       atLeast: comparing.atLeast,
-      explain: !comparing.complete ? null : explaining.table ? explaining.place : (this.linked?.explain ?? null),
+      explain: !comparing.complete
+        ? null
+        : explaining.table || explaining.job
+          ? explaining.place
+          : (this.linked?.explain ?? null),
+      job: explaining.job?.id ?? this.linked?.job ?? null,
     };
   }
 
