@@ -14,6 +14,7 @@ from dpxplain.model.cancellation import checking
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
+from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code, query_code
 from dpxplain.render.views_results import true_texts
 from dpxplain.results import formats, titles
@@ -70,6 +71,7 @@ def answer_payload(
         confidence=answer.confidence,
         columns=list(answer.groups.columns),
         headings=[titles.column_words(name, answer.schema) for name in answer.groups.columns],
+        ordered=_is_ordered(answer),
         rows=list(map(_finite, answer.records())),
         parts=[_part(part, answer.statement) for part in parts],
         shaped_by=list(answer.shaped_by),
@@ -85,6 +87,12 @@ def answer_payload(
     if truth is not None:
         payload["truth"] = truth_payload(truth)
     return payload
+
+
+def _is_ordered(answer: Answer | Answers) -> bool:
+    columns = [answer.schema.column(name) for name in answer.groups.columns]
+    in_line = any(column.edges is not None or column.is_temporal for column in columns)
+    return in_line or bool(answer.statement.presentation.order)
 
 
 def _part(answer: Answer, whole: Statement) -> AnswerPart:
@@ -180,6 +188,7 @@ def explanation_payload(
         kind="explanation",
         id=table.id,
         title=titles.question_title(table.question.text, answer.statement, answer.schema),
+        headline=headline(table),
         caption=titles.caption(answer.schema, table.entry, table.confidence),
         question=question_payload(table.question),
         mechanism=table.mechanism,

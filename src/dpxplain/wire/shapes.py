@@ -122,6 +122,7 @@ class AnswerPayload(TypedDict):
     confidence: float
     columns: list[str]
     headings: list[str]  # what the columns are called
+    ordered: bool  # whether the order means something: by ORDER BY, or as bins and dates follow each other
     value: NotRequired[str]
     values: NotRequired[list[str]]
     rows: list[Record]
@@ -188,6 +189,7 @@ class ExplanationPayload(TypedDict):
     kind: Literal["explanation"]
     id: int
     title: str  # the question with the filter of its answer
+    headline: str  # what the table is called: whether its order is more than noise
     caption: str  # of which data, for how much, when and how sure
     question: QuestionPayload
     mechanism: str
@@ -208,6 +210,7 @@ class ExplanationPayload(TypedDict):
     budget: BudgetFigures
     code: Code
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
+    gap_chart: NotRequired[dict[str, Any] | None]  # the gap without each condition; null where it is not told
     truth: NotRequired[TruthPayload]
 
 

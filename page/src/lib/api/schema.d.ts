@@ -968,6 +968,8 @@ export interface components {
             columns: string[];
             /** Headings */
             headings: string[];
+            /** Ordered */
+            ordered: boolean;
             /** Value */
             value?: string;
             /** Values */
@@ -1195,6 +1197,8 @@ export interface components {
         DeclaredList: {
             /** Datasets */
             datasets: components["schemas"]["DeclaredPayload"][];
+            /** Editable */
+            editable: boolean;
         };
         /**
          * DeclaredPayload
@@ -1342,6 +1346,8 @@ export interface components {
             id: number;
             /** Title */
             title: string;
+            /** Headline */
+            headline: string;
             /** Caption */
             caption: string;
             question: components["schemas"]["QuestionPayload"];
@@ -1384,6 +1390,10 @@ export interface components {
             chart?: {
                 [key: string]: unknown;
             };
+            /** Gap Chart */
+            gap_chart?: {
+                [key: string]: unknown;
+            } | null;
             truth?: components["schemas"]["TruthPayload"];
         };
         /**
@@ -3178,6 +3188,7 @@ export interface operations {
                 confidence?: number;
                 /** @description If given, a Vega-Lite chart of this width comes along. */
                 chart_width?: number | null;
+                chart_order?: "given" | "high" | "low" | "name";
             };
             header?: never;
             path: {

@@ -19,6 +19,8 @@ class Asking {
   #formSql = $state('');
   problem = $state.raw<Problem | null>(null);
   running = $state(false);
+  /** Whether somebody wants to write although the question of the answer below is all that is written. */
+  opened = $state(false);
   /** What the preview is of: while the query has moved on, it promises nothing about it. */
   #priced = $state('');
   /** What the problem is of. */

@@ -270,7 +270,7 @@ class Explaining {
     workspace.spent(this.table.budget);
     workspace.prices.explain = null;
     const first = this.table.rows[0];
-    workspace.report(`Explained by ${this.table.rows.length} predicates. ${first ? first.sentence : ''}`);
+    workspace.report(`Explained by ${this.table.rows.length} conditions. ${first ? first.sentence : ''}`);
   }
 
   /** Follows a job to its end; null if it failed, was stopped, or another question was asked meanwhile. */

@@ -24,6 +24,7 @@ from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
     Ask,
     BeforeEntry,
+    ChartOrder,
     ChartQuery,
     ConfidenceQuery,
     EntryId,
@@ -141,13 +142,18 @@ async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
 
 @router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload, "The answer.", 409, 503))
 async def answer(
-    access: AccessDep, entry: EntryId, confidence: ConfidenceQuery = 0.95, chart_width: ChartQuery = None
+    access: AccessDep,
+    entry: EntryId,
+    confidence: ConfidenceQuery = 0.95,
+    chart_width: ChartQuery = None,
+    chart_order: ChartOrder = "given",
 ) -> Any:
     """A stored answer, at any confidence. Free."""
     session = access.read_only_session()
 
     def show(stored: Answer | Answers) -> Response:
-        return JSONResponse(translate.show_answer(session, stored, access.place, chart_width))
+        shown = translate.show_answer(session, stored, access.place, chart_width, chart_order)
+        return JSONResponse(shown)
 
     def read() -> Response | Answer | Answers:
         """Rendered at once, unless its many groups would keep others waiting."""
