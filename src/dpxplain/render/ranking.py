@@ -1,8 +1,9 @@
-"""Whether a table's order is more than noise: how many of its conditions are told apart from their neighbours."""
+"""Whether a table's order is more than noise: how many conditions are told apart from their neighbours."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dpxplain.results.formats import number
@@ -34,13 +35,13 @@ def clear_count(intervals: list[Interval]) -> int:
     >>> clear_count([(9.0, 10.0), (4.0, 6.0), (3.0, 5.0), (-1.0, 1.0)])
     1
     """
-    overlaps = [low <= high for (low, _), (_, high) in zip(intervals, intervals[1:], strict=False)]
+    overlaps = [low <= high for (low, _), (_, high) in pairwise(intervals)]
     beside = [any(pair) for pair in zip([False, *overlaps], [*overlaps, False], strict=True)]
     return sum(not near and not low <= 0 <= high for (low, high), near in zip(intervals, beside, strict=True))
 
 
 def enough_rho(rho: float, intervals: list[Interval]) -> float | None:
-    """The budget at which neighbours would not overlap, if they are where they seem to be; None if none is near.
+    """The budget at which neighbours would not overlap, if they are where they seem; None if none is near.
 
     Noise shrinks with the square root of the budget.
 
@@ -48,7 +49,7 @@ def enough_rho(rho: float, intervals: list[Interval]) -> float | None:
     0.4
     """
     needed = 1.0
-    for (low, high), (below, above) in zip(intervals, intervals[1:], strict=False):
+    for (low, high), (below, above) in pairwise(intervals):
         distance = _middle((low, high)) - _middle((below, above))
         reach = (high - low + above - below) / 2
         if reach <= distance:
@@ -61,8 +62,8 @@ def enough_rho(rho: float, intervals: list[Interval]) -> float | None:
             needed = max(needed, ((high - low) / 2 / middle) ** 2)
     if not 1 < needed <= _MOST_TIMES:
         return None
-    digits = -math.floor(math.log10(rho * needed))
-    return math.ceil(round(rho * needed * 10**digits, 9)) / 10**digits
+    power: float = 10.0 ** -math.floor(math.log10(rho * needed))
+    return math.ceil(round(rho * needed * power, 9)) / power
 
 
 def _remedy(rho: float, intervals: list[Interval]) -> str:
