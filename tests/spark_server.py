@@ -66,8 +66,9 @@ def _environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_CONF_DIR": str(folder),
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": "700m",  # of the Connect server too
         "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     }
 
 

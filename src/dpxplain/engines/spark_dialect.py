@@ -106,7 +106,7 @@ class SparkDialect(Dialect):
         if kind != "text":
             return "CAST(NULL AS BIGINT)"
         text = f"trim({self.text_of(source, kind)})"
-        aware = _local(f"unix_micros(try_cast({text} AS TIMESTAMP))", zone)
+        aware = _local(f"unix_micros(try_cast({text} AS TIMESTAMP_LTZ))", zone)
         return (
             f"CASE WHEN {text} RLIKE '^{_ISO}$' THEN {_since_epoch(f'try_cast({text} AS TIMESTAMP_NTZ)')} "
             f"WHEN {text} RLIKE '^{_ISO}{_OFFSET}$' THEN {aware} END"

@@ -63,11 +63,15 @@ class Columns(dict[str, Column]):
         return Columns, (dict(self),)
 
 
+Storage = Literal["auto", "memory", "stream", "file"]
+
+
 class Table(Declared):
     name: str = Field(min_length=1)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     version: str = ""  # change it when the data change: stored releases belong to one version
     cache: bool = False  # whether a file's encoded rows may be kept in the workspace, to open faster
+    storage: Storage = "auto"  # where the encoded rows are while a session is open; changes no answer
 
     def paths(self, folder: Path) -> Path | list[Path] | None:
         """The source's path or paths, relative to the folder of the schema."""
