@@ -1,7 +1,7 @@
-"""A real Spark for tests: a session in this process's own JVM, and a standalone cluster with a Connect server.
+"""A real Spark for tests: a session with a JVM of its own, and a standalone cluster with a Connect server.
 
-Everything listens on 127.0.0.1 only and is ended with the tests. Without Java or PySpark the tests fail and say
-what to install.
+Everything listens on 127.0.0.1 only and is ended with the tests. Without Java or PySpark the tests fail and
+say what to install.
 """
 
 from __future__ import annotations

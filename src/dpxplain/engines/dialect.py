@@ -157,8 +157,8 @@ class Dialect(ABC):
         """The nearest whole number as a 64-bit integer, halves to even; NULL beyond 64 bits."""
 
     @abstractmethod
-    def cast(self, value: str, target: str) -> str:
-        """A cast of a declared value; NULL where it does not fit."""
+    def cast(self, value: str, target: str, kind: str) -> str:
+        """A cast of a declared value of some kind ("number", "boolean", ...); NULL where it does not fit."""
 
     @abstractmethod
     def timestamp(self, micros: str) -> str:

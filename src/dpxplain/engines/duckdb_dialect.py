@@ -44,7 +44,7 @@ class DuckDBDialect(Dialect):
         return f"CAST(TRY_CAST({given} AS DOUBLE) AS DOUBLE)"
 
     def whole(self, source: str, kind: Kind) -> str:
-        number = f"TRY_CAST({source} AS DOUBLE)"
+        number = source if kind in ("decimal", "long decimal") else f"TRY_CAST({source} AS DOUBLE)"
         return f"CASE WHEN {number} = floor({number}) THEN TRY_CAST({source} AS BIGINT) END"
 
     def truth(self, source: str, kind: Kind) -> str:
@@ -100,7 +100,7 @@ class DuckDBDialect(Dialect):
     def half_even(self, number: str) -> str:
         return f"TRY_CAST(TRY_CAST({number} AS DOUBLE) AS BIGINT)"
 
-    def cast(self, value: str, target: str) -> str:
+    def cast(self, value: str, target: str, kind: str) -> str:
         return f"TRY_CAST({value} AS {target})"
 
     def timestamp(self, micros: str) -> str:

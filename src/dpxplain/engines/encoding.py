@@ -226,7 +226,7 @@ class Encoding:
         grid, literal = column.grid, self.dialect.number_literal
         low, high = column.bounds
         clamped = f"least(greatest({number}, {literal(low)}), {literal(high)})"
-        rounded = self.dialect.nearest(f"({clamped} / {literal(grid.unit)})", low, high)
+        rounded = self.dialect.nearest(f"({self.dialect.factor(clamped)} / {literal(grid.unit)})", low, high)
         inside = f"least(greatest(CAST({rounded} AS BIGINT), {grid.low}), {grid.high})"
         return f"CASE WHEN {self.missing(number)} THEN NULL ELSE CAST({inside} AS INTEGER) END"
 

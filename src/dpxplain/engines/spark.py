@@ -1,25 +1,24 @@
-"""The engine for Apache Spark, classic or Connect: every pass is one SQL statement, and only its cells come back.
+"""The engine for Apache Spark, classic or Connect: a pass is one SQL statement, and only its cells come back.
 
-Encoding is part of the statement, unless the schema asks for a materialised encoded table. No RDDs, no Python
-code in Spark. Spark's errors quote values and plans, so that none of their text is passed on.
+The encoding is an expression in every statement, or a cached or saved table if the schema's `storage` asks
+for one. No RDDs, no Python code in Spark. Spark's errors quote values and plans: none of it is passed on.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from secrets import token_hex
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, TypeVar
 
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts
 from dpxplain.engines.grouped_rows import grouped_of
-from dpxplain.engines.spark_source import open_spark, quietly, silenced
+from dpxplain.engines.live_table import LiveTable
+from dpxplain.engines.spark_source import SparkSource, check_unit, open_spark, place_of, quietly, silenced
 from dpxplain.errors import SourceError
-from dpxplain.model.cancellation import check_stop, interruptible
+from dpxplain.model.cancellation import Stopped, check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import AnyGrouped
@@ -27,37 +26,64 @@ from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
 
+TIME_LIMIT = 1800.0
+"""Seconds that a statement may take, unless the caller says otherwise."""
+
+T = TypeVar("T")
+
+_SPENT = "What was reserved stays spent."
+
 
 class SparkEngine:
-    """One data set in Spark."""
+    """One data set in Spark. Connects when data are first needed, or at `open`."""
 
-    def __init__(self, source: object, schema: Schema, *, time_limit: float | None = None) -> None:
-        """`time_limit` in seconds ends each statement; Spark itself has no such limit."""
+    def __init__(self, source: object, schema: Schema, *, time_limit: float = TIME_LIMIT) -> None:
         self.schema = schema
+        self.source = LiveTable(schema, place_of(source, schema.table.name), self.open)
+        self._open_source = lambda: open_spark(source, schema.table.name)  # a DataFrame's text may show rows
         self._time_limit = time_limit
-        self._opened = open_spark(source, schema.table.name)
+        self._opened: SparkSource | None = None
         self._materialised: _Materialised | None = None
-        try:
-            check_columns(schema, self._opened.kinds)
-            self._columns = self._encoding(Parameters()).all_rows().columns
-            if schema.table.storage in ("memory", "file"):
-                self._materialised = self._materialise()
-        except BaseException:
-            self.close()
-            raise
+        self._lock = threading.Lock()  # of the two above
 
     def __repr__(self) -> str:
         return f"<SparkEngine {self.schema.table.name}>"
 
+    def open(self) -> None:
+        """Connects and checks the declarations against the catalog. Reads no rows, unless it stores them."""
+        with self._lock:
+            if self._opened is not None:
+                return
+            self._opened = self._open_source()
+            try:
+                check_columns(self.schema, self._opened.kinds)
+                check_unit(self.schema, self._opened.kinds)
+                if self.schema.table.storage in ("memory", "file"):
+                    self._materialised = self._materialise()
+            except BaseException:
+                self._opened.close()
+                self._opened = None
+                raise
+
     def close(self) -> None:
-        if self._materialised is not None:
-            self._materialised.drop()
-        self._opened.close()
+        with self._lock:
+            materialised, self._materialised = self._materialised, None
+            opened, self._opened = self._opened, None
+        if materialised is not None:
+            materialised.drop()
+        if opened is not None:
+            opened.close()
 
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
-        return Confidential(self._scan(query, subsets))
+        self.open()
+        return Confidential(self._measured(lambda: self._scan(query, subsets)))
 
-    @sealed
+    def fit(self) -> Confidential[FitCounts]:
+        self.open()
+        return Confidential(self._measured(self._fit))
+
+    # -- One pass ------------------------------------------------------------------------------------------
+
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
         parameters = Parameters()
         rendered = grouped_select(query, self.schema, subsets, parameters=parameters)
@@ -74,89 +100,135 @@ class SparkEngine:
         columns = {name: cells[name].fill_null(0).to_numpy() for name in cells.column_names}
         return grouped_of(columns, query, self.schema, subsets)
 
-    def fit(self) -> Confidential[FitCounts]:
-        return Confidential(self._fit())
-
-    @sealed
     def _fit(self) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
 
         def execute(sql: str, values: list[Any]) -> list[int]:
-            row = self._run(sql, Parameters(values))
-            return [int(column[0].as_py()) for column in row.columns]
+            return [int(column[0].as_py()) for column in self._run(sql, Parameters(values)).columns]
 
         return fit_counts(self._encoding(Parameters()), execute)
 
     def _encoding(self, parameters: Parameters) -> Encoding:
-        opened = self._opened
+        opened = self._source
         return Encoding(self.schema, opened.kinds, opened.dialect(), opened.view, parameters)
 
     def _encoded(self, encoding: Encoding) -> Rows:
-        if self._materialised is not None:
-            return Rows(f"SELECT * FROM {self._materialised.table}", self._columns)
-        return encoding.all_rows()
+        if self._materialised is None:
+            return encoding.all_rows()
+        return Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
+
+    @property
+    def _source(self) -> SparkSource:
+        assert self._opened is not None
+        return self._opened
+
+    def _run(self, sql: str, parameters: Parameters) -> Any:
+        """The result as an Arrow table: cells, never rows."""
+        with self._statement():
+            return self._frame(sql, parameters).toArrow()
+
+    def _frame(self, sql: str, parameters: Parameters) -> Any:
+        arguments = {f"p{number}": value for number, value in enumerate(parameters.values, 1)}
+        return self._source.session.sql(sql, args=arguments)
+
+    # -- What can go wrong ---------------------------------------------------------------------------------
+
+    def _measured(self, work: Callable[[], T]) -> T:
+        """The result of a pass. Its error, if it has one, carries nothing of the data or of Spark."""
+        results: list[T] = []
+        problem = self._attempt(work, results)
+        if problem is not None:
+            raise problem
+        return results[0]
+
+    @sealed
+    def _attempt(self, work: Callable[[], T], results: list[T]) -> SourceError | None:
+        try:
+            results.append(work())
+            return None
+        except Stopped:
+            raise
+        except _TookTooLong:
+            return SourceError(
+                f"Spark took longer than {self._time_limit:g} s. {_SPENT}",
+                remedy='Ask the curator: a larger cluster, or storage = "memory", may help.',
+            )
+        except Exception as error:
+            if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
+                raise
+        return SourceError(
+            f"Spark could not answer. {_SPENT}", remedy="Ask the curator; Spark's log may tell."
+        )
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """A block whose jobs have a tag, by which they are cancelled when the caller goes or time is up."""
+        session, tag = self._source.session, f"dpxplain-{token_hex(8)}"
+        is_late = threading.Event()
+
+        def interrupt() -> None:
+            with suppress(SourceError):
+                quietly(lambda: session.interruptTag(tag), SourceError("Spark could not cancel a statement."))
+
+        def end() -> None:
+            is_late.set()
+            interrupt()
+
+        limit = threading.Timer(self._time_limit, end)
+        session.addTag(tag)
+        try:
+            with silenced(), interruptible(interrupt):
+                limit.start()
+                yield
+        except Exception:
+            check_stop()
+            if is_late.is_set():
+                raise _TookTooLong from None
+            raise
+        finally:
+            limit.cancel()
+            session.removeTag(tag)
+
+    # -- A table of encoded rows ---------------------------------------------------------------------------
 
     def _materialise(self) -> _Materialised:
         """The encoded table, kept in Spark as the schema says; dropped when the engine is closed."""
         parameters = Parameters()
         rows = self._encoding(parameters).all_rows()
-        table = f"dpxplain_{token_hex(8)}"
+        kept = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
         failed = SourceError(
             f"Spark could not keep the encoded table of {self.schema.table.name}.",
-            remedy='Is there room, and for storage = "file" the right to create a table? "stream" keeps none.',
+            remedy='Is there room, and for "file" the right to create a table? "stream" needs neither.',
         )
 
-        def keep() -> _Materialised:
+        def keep() -> None:
             with self._statement():
-                frame = self._frame(rows.sql, parameters)
-                if self.schema.table.storage == "file":
-                    frame.write.saveAsTable(table)
-                    return _Materialised(self._opened.session, table)
-                frame = frame.persist()
-                frame.createOrReplaceTempView(table)
-                frame.count()  # reads every row, so that all passes are of the same
-                return _Materialised(self._opened.session, table, frame)
+                kept.fill(self._frame(rows.sql, parameters), self.schema.table.storage == "file")
 
-        return quietly(keep, failed)
+        quietly(keep, failed)
+        return kept
 
-    def _run(self, sql: str, parameters: Parameters) -> pa.Table:
-        with self._statement():
-            return self._frame(sql, parameters).toArrow()
 
-    def _frame(self, sql: str, parameters: Parameters) -> Any:
-        return self._opened.session.sql(sql, args=_arguments(parameters))
-
-    @contextmanager
-    def _statement(self) -> Iterator[None]:
-        """Spark's jobs of the block can be told by their tag, and are cancelled when the caller goes."""
-        session, tag = self._opened.session, f"dpxplain-{token_hex(8)}"
-
-        def interrupt() -> None:
-            session.interruptTag(tag)
-
-        limit = None if self._time_limit is None else threading.Timer(self._time_limit, interrupt)
-        session.addTag(tag)
-        try:
-            with silenced(), interruptible(interrupt):
-                if limit is not None:
-                    limit.start()
-                yield
-        except Exception:
-            check_stop()
-            raise
-        finally:
-            if limit is not None:
-                limit.cancel()
-            session.removeTag(tag)
+class _TookTooLong(Exception):
+    pass
 
 
 class _Materialised:
     """An encoded table that is kept in Spark: cached, or saved under a name of its own."""
 
-    def __init__(self, session: Any, table: str, cached: Any = None) -> None:
+    def __init__(self, session: Any, table: str, columns: tuple[str, ...]) -> None:
         self.table = table
+        self.columns = columns
         self._session = session
-        self._cached = cached
+        self._cached: Any = None
+
+    def fill(self, frame: Any, is_saved: bool) -> None:
+        if is_saved:
+            frame.write.saveAsTable(self.table)
+            return
+        self._cached = frame.persist()
+        self._cached.createOrReplaceTempView(self.table)
+        self._cached.count()  # reads every row, so that all passes are of the same
 
     def drop(self) -> None:
         def take_back() -> None:
@@ -168,7 +240,3 @@ class _Materialised:
 
         with suppress(SourceError):  # the session may be gone already
             quietly(take_back, SourceError("Spark could not drop an encoded table."))
-
-
-def _arguments(parameters: Parameters) -> dict[str, Any]:
-    return {f"p{number}": value for number, value in enumerate(parameters.values, 1)}

@@ -1,7 +1,7 @@
 """Spark's SQL, written so that no setting of a session changes a value: not ANSI mode, not its time zone.
 
-Timestamps are TIMESTAMP_NTZ, which has no zone, and are counted from 1970; functions that would convert them to
-the session's zone on the way (date_trunc, timestampdiff) are not used. docs/engines.md lists what was tried.
+Timestamps are TIMESTAMP_NTZ, which has no zone, and are counted from 1970; functions that would convert them
+to the session's zone on the way (date_trunc, timestampdiff) are not used. docs/engines.md has the pitfalls.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class SparkDialect(Dialect):
         is_long = f"{number} < {self.number_literal(_NO_LONG)}"
         return f"CASE WHEN {is_long} THEN try_cast(rint({number}) AS BIGINT) END"
 
-    def cast(self, value: str, target: str) -> str:
+    def cast(self, value: str, target: str, kind: str) -> str:
         types = {"TIMESTAMP": self.moment, "VARCHAR": self.text}
         return f"try_cast({value} AS {types.get(target, target)})"
 
@@ -196,7 +196,10 @@ def kind_of(type_name: str) -> Kind:
         **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "whole"),
         **dict.fromkeys(("float", "double"), "float"),
         **dict.fromkeys(("string", "char", "varchar"), "text"),
-        **{"boolean": "boolean", "date": "date", "timestamp": "zoned", "timestamp_ntz": "timestamp"},
+        "boolean": "boolean",
+        "date": "date",
+        "timestamp": "zoned",
+        "timestamp_ntz": "timestamp",
         "void": "nothing",
     }
     return kinds.get(head, "other")

@@ -1,4 +1,4 @@
-"""What Spark reads: a DataFrame, a table of a session, or a table at spark:// or sc://; and who ends the session.
+"""What Spark reads: a DataFrame, a session's table, or one at spark:// or sc://; and who ends the session.
 
 Only the catalog is asked here, no row is read. PySpark's errors quote plans and values, so none is passed on.
 """
@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.spark_dialect import SparkDialect, kind_of
-from dpxplain.errors import SourceError
+from dpxplain.errors import SchemaError, SourceError
+from dpxplain.model.schema import Schema
+
+T = TypeVar("T")
 
 _OLDEST = 4  # the first version with try_cast of everything, tags in every kind of session, and toArrow
 # A driver that this process starts shows nothing: Spark's page and event log have plans and true row counts.
@@ -30,6 +33,7 @@ _DRIVER = {
 }
 # Settings under which Spark reads statements in another way.
 _ODD_SETTINGS = ("spark.sql.parser.quotedRegexColumnNames", "spark.sql.ansi.doubleQuotedIdentifiers")
+_UNITS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "text", "boolean", "date")
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps that a column of texts is padded
 
 
@@ -79,6 +83,21 @@ class SparkSource:
 
         with suppress(SourceError):  # the session may be gone already
             quietly(take_back, SourceError("Spark could not close the source."))
+
+
+def place_of(source: object, table: str) -> str:
+    """What names the source for good, whichever address leads to it."""
+    return "spark DataFrame" if _is_frame(source) else f"spark {_named_table(source) or table}"
+
+
+def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
+    """Refuses a privacy unit by which other engines might choose other rows of a person."""
+    unit = schema.privacy.unit
+    if unit != "row" and kinds.get(unit) not in _UNITS:
+        raise SchemaError(
+            f"privacy.unit names the column {unit!r}, whose type has no text that is the same everywhere.",
+            remedy="Use a column of whole numbers, decimals, texts or dates.",
+        )
 
 
 def open_spark(source: object, table: str) -> SparkSource:
@@ -135,7 +154,7 @@ class _Drivers:
     def start(self, address: str) -> tuple[Any, Callable[[], None]]:
         with self._lock:
             builder = _builder()
-            if self._users == 0 and builder_has_session():
+            if self._users == 0 and _has_session():
                 raise SourceError(
                     "This process has a Spark session of its own already.",
                     remedy="Pass that session, or a DataFrame of it, instead of the address.",
@@ -161,7 +180,7 @@ class _Drivers:
 _drivers = _Drivers()
 
 
-def builder_has_session() -> bool:
+def _has_session() -> bool:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() is not None
@@ -230,7 +249,7 @@ def _check_session(session: Any) -> None:
         )
 
 
-def quietly(call: Callable[[], Any], replacement: SourceError) -> Any:
+def quietly(call: Callable[[], T], replacement: SourceError) -> T:
     """The call's result; an error of it is replaced, and none of its text, causes and frames are kept."""
     try:
         with silenced():

@@ -90,6 +90,8 @@ class Rendered:
         def placed(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Placeholder):
                 return exp.Var(this=placeholder(int(node.name)))
+            if isinstance(node, exp.IntDiv) and dialect == "postgres":
+                return exp.Div(this=node.this, expression=node.expression, typed=True)  # not of numerics
             return for_spark(node) if dialect == "spark" else node
 
         return self.tree.transform(placed).sql(dialect=dialect)
