@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import psycopg
 
+from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts
 from dpxplain.engines.grouped_rows import grouped_of
@@ -32,7 +33,7 @@ from dpxplain.engines.postgres_source import (
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.fit import FitCounts
+from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
@@ -63,15 +64,15 @@ class PostgresEngine:
     """One data set in a PostgreSQL database. Connects when data are first needed, or at `open`."""
 
     def __init__(self, source: str, schema: Schema, *, time_limit: float = TIME_LIMIT) -> None:
-        self.schema = schema
-        self._address = PostgresAddress.of(source, schema)
-        self.source = LiveTable(schema, self._address.place, self.open)
-        self._time_limit = time_limit
         self._table: PostgresTable | None = None
         self._idle: list[Connection] = []
         self._is_closed = False
         self._lock = threading.Lock()  # of the three above
         self._turn = threading.Lock()  # of passes over stored rows, which one connection has
+        self.schema = schema
+        self._address = PostgresAddress.of(source, schema)
+        self.source = LiveTable(schema, self._address.place, self.open)
+        self._time_limit = time_limit
 
     def __repr__(self) -> str:
         return f"<PostgresEngine {self.schema.table.name}>"
@@ -99,6 +100,9 @@ class PostgresEngine:
         for connection in connections:
             disconnect(connection)
 
+    def __del__(self) -> None:
+        self.close()  # a server drops the engine of an edited schema while passes may still run on it
+
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
         self.open()
         return Confidential(self._measured(lambda run: self._scan(run, query, subsets)))
@@ -110,6 +114,14 @@ class PostgresEngine:
                 lambda run: fit_counts(self._encoding(), lambda sql, values: run(sql, values)[1][0])
             )
         )
+
+    def figures(self) -> SourceFigures:
+        """How the rows fit the declarations, exactly: for the curator, NOT private."""
+        self.open()
+        encoding = self._encoding()
+        rows = f"WITH checked AS NOT MATERIALIZED ({checked_rows(encoding).sql}) "
+        values = encoding.parameters.values
+        return self._measured(lambda run: fit_figures(encoding, lambda select: run(rows + select, values)[1]))
 
     def _checked_table(self, connection: Connection) -> PostgresTable:
         unreadable = SourceError(

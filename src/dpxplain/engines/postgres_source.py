@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, LiteralString, cast
+from typing import Any
 
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.postgres_dialect import PostgresDialect, kind_of
@@ -180,7 +180,7 @@ def check_kinds(schema: Schema, kinds: dict[str, Kind]) -> None:
 def execute(connection: Connection, sql: str, values: list[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
     """Runs one statement, its values sent apart from its text."""
     sent = [Jsonb(value) if isinstance(value, dict) else value for value in values]
-    return connection.execute(cast("LiteralString", sql), sent)
+    return connection.execute(sql, sent)
 
 
 @contextmanager

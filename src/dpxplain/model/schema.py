@@ -68,6 +68,18 @@ class Columns(dict[str, Column]):
 _SECRET = re.compile(r"://[^/?#]*:[^/?#]*@|(password|passwd|pwd)\s*=", re.IGNORECASE)
 
 
+_DATABASE = re.compile(r"postgres(ql)?://", re.IGNORECASE)
+
+
+def is_database(source: object) -> bool:
+    """Whether a source is the address of a database.
+
+    >>> is_database("postgresql://host/db"), is_database("data/adult.parquet")
+    (True, False)
+    """
+    return isinstance(source, str) and _DATABASE.match(source) is not None
+
+
 def holds_password(address: str) -> bool:
     """Whether an address of a database may hold a password.
 
@@ -94,8 +106,10 @@ class Table(Declared):
             raise ValueError("must hold no password; set PGPASSWORD or PGPASSFILE, or use a service file")
         return source
 
-    def paths(self, folder: Path) -> Path | list[Path] | None:
-        """The source's path or paths, relative to the folder of the schema."""
+    def paths(self, folder: Path) -> str | Path | list[Path] | None:
+        """The source's path or paths, relative to the folder of the schema; or a database's address."""
+        if isinstance(self.source, str) and is_database(self.source):
+            return self.source
         if self.source is None or isinstance(self.source, str):
             return None if self.source is None else folder / self.source
         return [folder / path for path in self.source]
