@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import Any, TypeVar
 
+from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts
 from dpxplain.engines.grouped_rows import grouped_of
@@ -20,7 +21,7 @@ from dpxplain.engines.spark_source import SparkSource, check_unit, open_spark, p
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import Stopped, check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.fit import FitCounts
+from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
@@ -37,14 +38,15 @@ _SPENT = "What was reserved stays spent."
 class SparkEngine:
     """One data set in Spark. Connects when data are first needed, or at `open`."""
 
-    def __init__(self, source: object, schema: Schema, *, time_limit: float = TIME_LIMIT) -> None:
-        self.schema = schema
-        self.source = LiveTable(schema, place_of(source, schema.table.name), self.open)
-        self._open_source = lambda: open_spark(source, schema.table.name)  # a DataFrame's text may show rows
-        self._time_limit = time_limit
+    def __init__(self, source: object, schema: Schema, *, time_limit: float | None = None) -> None:
         self._opened: SparkSource | None = None
         self._materialised: _Materialised | None = None
         self._lock = threading.Lock()  # of the two above
+        # Not kept as it is: a DataFrame's own text may show rows.
+        self._open_source: Callable[[], SparkSource] = lambda: open_spark(source, schema.table.name)
+        self._time_limit = time_limit or TIME_LIMIT
+        self.schema = schema
+        self.source = LiveTable(schema, place_of(source, schema.table.name), self.open)
 
     def __repr__(self) -> str:
         return f"<SparkEngine {self.schema.table.name}>"
@@ -81,6 +83,19 @@ class SparkEngine:
     def fit(self) -> Confidential[FitCounts]:
         self.open()
         return Confidential(self._measured(self._fit))
+
+    def figures(self) -> SourceFigures:
+        """How the rows fit the declarations, exactly: for the curator, NOT private."""
+        self.open()
+        parameters = Parameters()
+        encoding = self._encoding(parameters)
+        rows = f"WITH checked AS ({checked_rows(encoding).sql}) "
+
+        def fetch(select: str) -> list[tuple[Any, ...]]:
+            columns = [column.to_pylist() for column in self._run(rows + select, parameters).columns]
+            return list(zip(*columns, strict=True))
+
+        return self._measured(lambda: fit_figures(encoding, fetch))
 
     # -- One pass ------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from secrets import token_hex
 from typing import Any, TypeVar
 
 from dpxplain.engines.dialect import Kind
+from dpxplain.engines.source_kinds import is_spark_frame
 from dpxplain.engines.spark_dialect import SparkDialect, kind_of
 from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.schema import Schema
@@ -35,29 +36,6 @@ _DRIVER = {
 _ODD_SETTINGS = ("spark.sql.parser.quotedRegexColumnNames", "spark.sql.ansi.doubleQuotedIdentifiers")
 _UNITS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "text", "boolean", "date")
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps that a column of texts is padded
-
-
-def is_spark(source: object) -> bool:
-    """Whether a source is for Spark: its address, a DataFrame, a session, or a session with a table's name.
-
-    >>> is_spark("sc://host:15002"), is_spark("spark://host:7077::db.flights"), is_spark("flights.parquet")
-    (True, True, False)
-    """
-    if isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], str):
-        source = source[0]
-    if isinstance(source, str):
-        return source.lower().startswith(("spark://", "sc://"))
-    return _is_session(source) or _is_frame(source)
-
-
-def _is_frame(source: object) -> bool:
-    kind = type(source)
-    return kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
-
-
-def _is_session(source: object) -> bool:
-    kind = type(source)
-    return kind.__module__.startswith("pyspark.sql") and kind.__name__ == "SparkSession"
 
 
 @dataclass(frozen=True)
@@ -87,7 +65,7 @@ class SparkSource:
 
 def place_of(source: object, table: str) -> str:
     """What names the source for good, whichever address leads to it."""
-    return "spark DataFrame" if _is_frame(source) else f"spark {_named_table(source) or table}"
+    return "spark DataFrame" if is_spark_frame(source) else f"spark {_named_table(source) or table}"
 
 
 def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
@@ -105,7 +83,7 @@ def open_spark(source: object, table: str) -> SparkSource:
     table = _named_table(source) or table
     frame, release = None, _nothing
     try:
-        if _is_frame(source):
+        if is_spark_frame(source):
             frame = source
         else:
             session, release = _session_of(source)
