@@ -107,7 +107,7 @@ def spark_session() -> Iterator[SparkSession]:
 
 
 class SparkCluster:
-    """A master, two workers of one core each, and a Connect server that is the cluster's one application."""
+    """A master, two workers with room for two applications, and a Connect server, which is one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -132,7 +132,7 @@ class SparkCluster:
         for number in (1, 2):
             folder = self._folder / f"worker-{number}"
             self._start(
-                *("spark-class", f"{package}.worker.Worker", *where, "--cores", "1", "--memory", "1g"),
+                *("spark-class", f"{package}.worker.Worker", *where, "--cores", "2", "--memory", "2g"),
                 *("--work-dir", str(folder), self.master),
             )
         settings = SETTINGS | {

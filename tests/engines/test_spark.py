@@ -269,7 +269,7 @@ def test_a_statement_beyond_its_time_limit_is_ended(endless: SparkEngine, spark_
     with pytest.raises(SourceError, match="longer than 3 s"):
         endless.grouped(COUNT, ((),))
     assert not spark_session.sparkContext.statusTracker().getActiveStageIds()
-    assert not spark_session.getTags()
+    assert not spark_session.sparkContext.getJobTags()
 
 
 def test_a_statement_ends_when_its_caller_goes(endless: SparkEngine, spark_session: Any) -> None:
@@ -308,12 +308,6 @@ def test_what_cannot_be_opened_is_refused_without_spark_s_words(spark_session: A
     for source, schema, kind, words in refusals:
         with pytest.raises(kind, match=words), closing(SparkEngine(source, schema)) as engine:
             engine.open()
-    with (
-        settings(spark_session, spark_sql_parser_quotedRegexColumnNames="true"),
-        pytest.raises(SourceError, match="changes what statements mean"),
-        closing(SparkEngine(frame, versioned(declare({"x": {"values": ["a"]}})))) as engine,
-    ):
-        engine.open()
 
 
 def test_a_session_on_a_spark_dataframe_answers_explains_and_checks_as_on_an_arrow_table(

@@ -178,21 +178,16 @@ class SparkEngine:
     @contextmanager
     def _statement(self) -> Iterator[None]:
         """A block whose jobs have a tag, by which they are cancelled when the caller goes or time is up."""
-        session, tag = self._source.session, f"dpxplain-{token_hex(8)}"
+        source, tag = self._source, f"dpxplain-{token_hex(8)}"
         is_late = threading.Event()
-
-        def interrupt() -> None:
-            with suppress(SourceError):
-                quietly(lambda: session.interruptTag(tag), SourceError("Spark could not cancel a statement."))
 
         def end() -> None:
             is_late.set()
-            interrupt()
+            source.cancel(tag)
 
         limit = threading.Timer(self._time_limit, end)
-        session.addTag(tag)
         try:
-            with silenced(), interruptible(interrupt):
+            with silenced(), source.tagged(tag), interruptible(lambda: source.cancel(tag)):
                 limit.start()
                 yield
         except Exception:
@@ -202,7 +197,6 @@ class SparkEngine:
             raise
         finally:
             limit.cancel()
-            session.removeTag(tag)
 
     # -- A table of encoded rows ---------------------------------------------------------------------------
 

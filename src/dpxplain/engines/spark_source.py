@@ -32,8 +32,6 @@ _DRIVER = {
     "spark.eventLog.enabled": "false",
     "spark.log.level": "OFF",
 }
-# Settings under which Spark reads statements in another way.
-_ODD_SETTINGS = ("spark.sql.parser.quotedRegexColumnNames", "spark.sql.ansi.doubleQuotedIdentifiers")
 _UNITS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "text", "boolean", "date")
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps that a column of texts is padded
 
@@ -51,6 +49,32 @@ class SparkSource:
 
     def dialect(self) -> SparkDialect:
         return SparkDialect(self.names, self.padded)
+
+    @contextmanager
+    def tagged(self, tag: str) -> Iterator[None]:
+        """A block of this thread whose jobs have the tag, so that they can be cancelled by it."""
+        # In a classic session its own tags do not reach the thread that Spark fetches results in.
+        session = self.session
+        add, remove = (
+            (session.addTag, session.removeTag)
+            if self._is_remote
+            else (session.sparkContext.addJobTag, session.sparkContext.removeJobTag)
+        )
+        add(tag)
+        try:
+            yield
+        finally:
+            remove(tag)
+
+    def cancel(self, tag: str) -> None:
+        """Ends the jobs that have the tag; called from any thread."""
+        cancel = self.session.interruptTag if self._is_remote else self.session.sparkContext.cancelJobsWithTag
+        with suppress(SourceError):
+            quietly(lambda: cancel(tag), SourceError("Spark could not cancel a statement."))
+
+    @property
+    def _is_remote(self) -> bool:
+        return type(self.session).__module__.startswith("pyspark.sql.connect")
 
     def close(self) -> None:
         """Takes back what opening has made: the view, and the session if it is not the caller's."""
@@ -219,12 +243,6 @@ def _check_session(session: Any) -> None:
     version = str(session.version)
     if int(version.partition(".")[0]) < _OLDEST:
         raise SourceError(f"Spark {version} is too old.", remedy="Use Spark 4.0 or newer.")
-    odd = [name for name in _ODD_SETTINGS if str(session.conf.get(name, "false")).lower() == "true"]
-    if odd:
-        raise SourceError(
-            f"The Spark session has {odd[0]} switched on, which changes what statements mean.",
-            remedy="Switch it off, or pass another session.",
-        )
 
 
 def quietly(call: Callable[[], T], replacement: SourceError) -> T:
