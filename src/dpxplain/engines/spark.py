@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts
-from dpxplain.engines.grouped_rows import grouped_of
+from dpxplain.engines.grouped_rows import grouped_of, joined
 from dpxplain.engines.live_table import LiveTable
 from dpxplain.engines.spark_source import SparkSource, check_unit, open_spark, place_of, quietly, silenced
 from dpxplain.errors import SourceError
-from dpxplain.model.cancellation import Stopped, check_stop, interruptible
+from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.fit import FitCounts, SourceFigures
-from dpxplain.model.grouped import AnyGrouped
+from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
@@ -33,6 +33,7 @@ TIME_LIMIT = 1800.0
 T = TypeVar("T")
 
 _SPENT = "What was reserved stays spent."
+_MOST_COLUMNS = 64  # of GROUPING SETS in one statement
 
 
 class SparkEngine:
@@ -100,6 +101,11 @@ class SparkEngine:
     # -- One pass ------------------------------------------------------------------------------------------
 
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+        parts = _groupable(query, subsets)
+        cells = [self._cells(query, part) for part in parts]
+        return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
+
+    def _cells(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
         parameters = Parameters()
         rendered = grouped_select(query, self.schema, subsets, parameters=parameters)
         encoding = self._encoding(parameters)
@@ -161,19 +167,15 @@ class SparkEngine:
         try:
             results.append(work())
             return None
-        except Stopped:
-            raise
         except _TookTooLong:
             return SourceError(
                 f"Spark took longer than {self._time_limit:g} s. {_SPENT}",
                 remedy='Ask the curator: a larger cluster, or storage = "memory", may help.',
             )
-        except Exception as error:
-            if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
-                raise
-        return SourceError(
-            f"Spark could not answer. {_SPENT}", remedy="Ask the curator; Spark's log may tell."
-        )
+        except _Failed:
+            return SourceError(
+                f"Spark could not answer. {_SPENT}", remedy="Ask the curator; Spark's log may tell."
+            )
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
@@ -192,9 +194,7 @@ class SparkEngine:
                 yield
         except Exception:
             check_stop()
-            if is_late.is_set():
-                raise _TookTooLong from None
-            raise
+            raise (_TookTooLong if is_late.is_set() else _Failed) from None
         finally:
             limit.cancel()
 
@@ -219,6 +219,10 @@ class SparkEngine:
 
 
 class _TookTooLong(Exception):
+    pass
+
+
+class _Failed(Exception):
     pass
 
 
@@ -249,3 +253,16 @@ class _Materialised:
 
         with suppress(SourceError):  # the session may be gone already
             quietly(take_back, SourceError("Spark could not drop an encoded table."))
+
+
+def _groupable(query: Query, subsets: tuple[tuple[str, ...], ...]) -> list[tuple[tuple[str, ...], ...]]:
+    """The subsets in parts, each of which one statement can group by."""
+    parts: list[list[tuple[str, ...]]] = [[]]
+    columns = set(query.group_by)
+    for subset in subsets:
+        if parts[-1] and len(columns | set(subset)) > _MOST_COLUMNS:
+            parts.append([])
+            columns = set(query.group_by)
+        parts[-1].append(subset)
+        columns |= set(subset)
+    return [tuple(part) for part in parts]
