@@ -136,7 +136,7 @@ class Encoding:
     def derived_number(self, column: Column) -> str:
         """The value that is called `derived`, as a number."""
         if column.is_temporal:
-            micros = self.dialect.micros("CAST(derived AS TIMESTAMP)", "timestamp", "UTC")
+            micros = self.dialect.micros(f"CAST(derived AS {self.dialect.moment})", "timestamp", "UTC")
             return f"CAST({micros} AS {self.dialect.double})"
         if isinstance(next(iter(column.values or ()), None), bool):
             return self.dialect.number("derived", "boolean")
