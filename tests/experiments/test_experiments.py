@@ -61,8 +61,9 @@ def test_the_full_form_varies_the_papers_three_budgets_one_by_one_at_its_default
 
 
 def test_a_run_that_had_no_time_names_what_is_missing_and_a_later_one_resumes(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("DPXPLAIN_EXPERIMENT_CACHE", str(tmp_path))
     other = Cell(JUDGED.work, JUDGED.settings | {"rho": 1.0})
     assert harness.run([JUDGED, other], workers=1, minutes=0) == [JUDGED, other]
     assert harness.run([JUDGED], workers=1, minutes=1) == []
@@ -98,7 +99,8 @@ def test_the_same_seeds_give_the_same_tables() -> None:
 
 
 @pytest.mark.process
-def test_cells_are_computed_by_several_processes() -> None:
+def test_cells_are_computed_by_several_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DPXPLAIN_EXPERIMENT_CACHE", str(tmp_path))
     cells = [Cell(JUDGED.work, JUDGED.settings | {"runs": 20 + number}) for number in range(3)]
     done: list[int] = []
     assert harness.run(cells, workers=2, minutes=5, done=lambda: done.append(1)) == []
