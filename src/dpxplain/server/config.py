@@ -130,6 +130,7 @@ class Limits(_Strict):
     sign_ins_per_minute: int = Field(default=20, ge=1)
     body_bytes: int = Field(default=1_000_000, ge=1_000)
     seconds_per_request: float = Field(default=60.0, gt=0)
+    ledger_seconds: float = Field(default=5.0, gt=0, le=600)
     memory: str | None = None
     running: int = Field(default=2, ge=1, le=256)
     waiting: int = Field(default=16, ge=0)
