@@ -37,7 +37,9 @@ def schema_root(context: typer.Context) -> None:
 
 @schema_app.command("init")
 def init(
-    data: Annotated[str, typer.Argument(metavar="FILE", help="File or glob; or file.duckdb::table.")],
+    data: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files or globs; or file.duckdb::table.")
+    ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE.toml", help="Where to write; - for stdout.")
     ] = DEFAULT_SCHEMA,
@@ -56,6 +58,7 @@ def init(
     \b
     Example:
       [cyan]dpxplain schema init people.parquet --rho 1.0[/cyan]
+      [cyan]dpxplain schema init 2024.csv 2025.csv --output people.toml[/cyan]
     """
     from dpxplain.cli.codebook import read_codebook
     from dpxplain.cli.schema_draft import WARNING, draft_schema, source_for
@@ -68,7 +71,9 @@ def init(
         raise BadRequest(f"{target} exists.", remedy="Choose another --output, or add --force.")
     book = None if codebook is None else read_codebook(codebook)
     with Progress().running("Reading the data for a draft"):
-        draft = draft_schema(profile(data), source_for(data, target), rho, book)
+        named = [source_for(path, target) for path in data]
+        source, names = (data, named) if len(data) > 1 else (data[0], named[0])
+        draft = draft_schema(profile(source), names, rho, book)
     if target is not None:
         _write(target, draft.text, force)
     warn(WARNING)

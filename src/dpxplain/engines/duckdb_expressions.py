@@ -31,11 +31,12 @@ from dpxplain.model.expression import (
     Missing,
     Opposite,
     Reference,
+    Shifted,
     Some,
     SpanUnit,
 )
 from dpxplain.model.schema import Schema
-from dpxplain.model.value_domain import SPANS, SUBDAY_UNITS
+from dpxplain.model.temporal_domain import SPANS, SUBDAY_UNITS, shifted_kind
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 
 
@@ -84,7 +85,9 @@ class ExpressionSQL:
             case DateTrunc(unit, part):
                 kind = "TIMESTAMP" if unit in SUBDAY_UNITS else "DATE"
                 return f"CAST(date_trunc('{unit}', {self.render(part)}) AS {kind})"
-
+            case Shifted(part, amount, unit):
+                kind = shifted_kind(infer(part, self.schema.columns), unit).upper()
+                return f"CAST({self.render(part)} + INTERVAL '{amount}' {unit} AS {kind})"
             case DateDiff(unit, start, end):
                 last, first = self._beginning(unit, end), self._beginning(unit, start)
                 return f"CAST({last} - {first} AS DOUBLE)"

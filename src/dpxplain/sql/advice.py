@@ -76,7 +76,11 @@ WORDS: dict[str, tuple[str, str]] = {
     "REPLACE": ("* REPLACE", "Name the columns."),
     "SYMMETRIC": ("BETWEEN SYMMETRIC", "Write BETWEEN with the smaller number first."),
     "XOR": ("XOR", "Write it with AND, OR and NOT."),
-    "INTERVAL": ("INTERVAL", "Compare with a DATE or TIMESTAMP, or use DATE_DIFF('day', a, b)."),
+    "INTERVAL": (
+        "INTERVAL in this form",
+        "Write day + INTERVAL '7' DAY, with a whole number of years, months, weeks, days, hours, minutes or "
+        "seconds; for the time between two columns, DATE_DIFF('day', a, b).",
+    ),
     "TOP": ("TOP", "Write LIMIT n at the end."),
     "#": ("A column by position (#)", "Name the column."),
     "||": ("Joining text with ||", "Write the whole text in one pair of quotation marks."),
