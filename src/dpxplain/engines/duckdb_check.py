@@ -130,10 +130,12 @@ def _counts(number: int, column: Column) -> dict[str, str]:
     counts |= {"low": f"min({finite})", "high": f"max({finite})", "mean": f"avg({finite})"}
     if column.bounds is not None:
         low, high = (_double(_place(bound)) for bound in column.bounds)
+        # NULL is kept apart: least and greatest would ignore it.
+        clamped = f"CASE WHEN NOT isnan({value}) THEN least(greatest({value}, {low}), {high}) END"
         counts |= {
             "below": f"count_if({value} < {low})",
             "above": f"count_if({value} > {high})",
-            "clamped_mean": f"avg(least(greatest({value}, {low}), {high}))",
+            "clamped_mean": f"avg({clamped})",
         }
     if column.edges is not None:
         first, last = (_double(_place(edge)) for edge in (column.edges[0], column.edges[-1]))

@@ -55,9 +55,14 @@ def check_columns(schema: Schema, types: dict[str, str], untyped: frozenset[str]
             continue
         is_dated = declared == _DATES and types[name].startswith(("DATE", "TIMESTAMP", "VARCHAR", "ENUM"))
         if not is_dated and not {declared, actual} <= {"numbers", "true or false"}:
+            mend = (
+                'Declare its texts, such as values = ["true", "false"]'
+                if actual == "text"
+                else "Mend the schema"
+            )
             raise SchemaError(
                 f"columns.{name} is declared with {declared}, but the source holds {actual} there.",
-                remedy="Mend the schema, or convert the column in the source.",
+                remedy=f"{mend}, or convert the column in the source.",
             )
 
 
