@@ -121,10 +121,8 @@ class _Inference:
 
     def _domain(self, node: Expression) -> ValueDomain:
         match node:
-            case Constant(None):
-                return ValueDomain("null", ())
             case Constant(value):
-                return listed(kind_of(value), [value])
+                return ValueDomain("null", ()) if value is None else listed(kind_of(value), [value])
             case Reference(column):
                 return self.columns[column]
             case Arithmetic():

@@ -96,7 +96,6 @@ def difference_domain(start: ValueDomain, end: ValueDomain, unit: SpanUnit) -> V
 
 MONTHS: dict[IntervalUnit, int] = {"year": 12, "month": 1}
 """Units that are as long as the calendar says."""
-_LENGTHS: dict[IntervalUnit, timedelta] = {**SPANS, "week": timedelta(weeks=1)}
 
 
 def shifted_kind(domain: ValueDomain, unit: IntervalUnit) -> Kind:
@@ -143,7 +142,7 @@ def shifted(moment: datetime, amount: int, unit: IntervalUnit) -> datetime:
     datetime.datetime(2025, 2, 28, 7, 0)
     """
     if unit not in MONTHS:
-        return moment + amount * _LENGTHS[unit]
+        return moment + timedelta(**{f"{unit}s": amount})
     years, month = divmod(moment.month - 1 + amount * MONTHS[unit], 12)
     year = moment.year + years
     return moment.replace(year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1]))
