@@ -62,7 +62,8 @@ def connect(
     """Open a data set: files, a DataFrame, an Arrow table, a DuckDB relation or connection; or a server's.
 
     Files are Parquet, CSV, JSON lines, Feather or Arrow IPC, by path, glob or list of paths; or a DuckDB
-    file, as "flights.duckdb::table" where it has several tables.
+    file, as "flights.duckdb::table" where it has several tables. "postgresql://user@host/database" leaves the
+    table where it is (docs/engines.md).
 
     `connect("https://host/data-set", token=...)` needs nothing else: schema, budget and history are the
     server's. The token may also stand in the environment as DPXPLAIN_TOKEN. `ca` is a PEM file with the
@@ -113,7 +114,7 @@ def check_schema(source: object = None, schema: SchemaSource | None = None) -> S
 
     What is left out, clamped or misspelt comes as warnings with remedies. Arguments are those of `connect`.
     """
-    from dpxplain.engines.duckdb_check import source_figures
+    from dpxplain.engines.opening import source_figures
     from dpxplain.results.schema_check import SchemaCheck
 
     _refuse_swapped(source, schema)
@@ -297,14 +298,14 @@ def _open(
     cache: Path | None = None,
 ) -> Session:
     from dpxplain.curator import CuratorDataset
-    from dpxplain.engines.duckdb import DuckDBEngine
+    from dpxplain.engines.opening import open_engine
 
     name, version = schema.table.name, schema.table.version
     try:
         ledger.open_dataset(name, schema.privacy.rho, schema.privacy.delta)
         progress(f"Opening {name}")
         recognised = recognised_by(ledger.versions, name, version)
-        engine = DuckDBEngine(source, schema, cache=cache, recognised=recognised)
+        engine = open_engine(source, schema, cache=cache, recognised=recognised)
         guard = DataGuard(ledger.versions, name, version, engine.source)
         guard.take_old_charges()
     except BaseException:
@@ -316,7 +317,7 @@ def _open(
     return Session(kind(schema, engine, ledger, releaser, noise, progress, trusted_code, guard))
 
 
-def _declared_source(schema: Schema, given: SchemaSource) -> Path | list[Path]:
+def _declared_source(schema: Schema, given: SchemaSource) -> str | Path | list[Path]:
     """table.source, relative to the schema file."""
     source = schema.table.paths(Path(given).parent if isinstance(given, str | Path) else Path())
     if source is None:

@@ -116,8 +116,8 @@ def test_a_draft_of_several_files_is_named_after_what_their_names_share(
     assert dpxplain("schema", "init", *names, "-o", "-", "--json").json["table"] == table
 
 
-def test_a_missing_file_among_several_is_named(dpxplain: Any, folder: Path, halves: list[str]) -> None:
+def test_a_missing_file_among_several_is_told(dpxplain: Any, folder: Path, halves: list[str]) -> None:
     outcome = dpxplain("schema", "init", halves[0], "missing.csv", "-o", "new.toml")
     assert outcome.code == 2
-    assert "missing.csv" in outcome.err
+    assert "A path of the list names no file" in outcome.err
     assert not (folder / "new.toml").exists()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.duckdb_expressions import ExpressionSQL
+from dpxplain.engines.duckdb_dialect import DuckDBDialect
+from dpxplain.engines.expression_sql import ExpressionSQL
 from dpxplain.model.dates import midnight
 from dpxplain.model.derivation import infer
 from dpxplain.model.expression import read_expression, sql_of
@@ -49,9 +50,9 @@ def schema_of(expression: str) -> Schema:
 
 
 def values(engine: DuckDBEngine, expressions: list[str]) -> list[tuple[Any, ...]]:
-    sql = ExpressionSQL(engine.schema)
+    sql = ExpressionSQL(engine.schema, DuckDBDialect())
     texts = [sql.render(read_expression(text, engine.schema.columns)) for text in expressions]
-    rows = engine._connection.execute(f"SELECT {', '.join(texts)} FROM encoded", sql.parameters)
+    rows = engine._connection.execute(f"SELECT {', '.join(texts)} FROM encoded", sql.parameters.values)
     return rows.fetchall()
 
 
@@ -202,6 +203,7 @@ def test_an_average_of_days_is_answered_and_says_its_bounds(session: dpx.Session
         ("a + INTERVAL '4' DAY < b", 0),
         ("a - INTERVAL '1' MONTH < DATE '2024-12-15'", 1),
         ("a >= DATE '2025-01-29' + INTERVAL '1' MONTH", 1),
+        ("CASE WHEN n >= 2 THEN CASE WHEN 1 / n > 0.1 THEN a END + INTERVAL '1' DAY END > '2025-03-01'", 1),
         ("a BETWEEN DATE '2025-03-02' - INTERVAL '1' DAY AND b + INTERVAL '1' YEAR OR n = 1", 1),
     ],
 )

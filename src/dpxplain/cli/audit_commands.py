@@ -103,13 +103,14 @@ def verify_audit(
     """
     from dpxplain.ledger.anchor import read_anchor, read_key
     from dpxplain.ledger.anchor_file import is_anchor_file
+    from dpxplain.ledger.later_audit import last_verified
 
     own = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
     signed = anchor if own is None else None
     place_of_key = key.expanduser()
     anchored = None if signed is None else read_anchor(signed, read_key(place_of_key))
     with ledger_at(place, anchor=own, is_recovery=True) as ledger:
-        since = None if full else _last_verified(ledger, place_of_key)
+        since = None if full else last_verified(ledger, place_of_key)
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)
     if as_json:
@@ -132,31 +133,13 @@ def verify_audit(
         raise typer.Exit(BROKEN)
 
 
-def _last_verified(ledger: SQLLedger, key: Path) -> Anchor | None:
-    """Where the log stood when this curator last found it intact."""
-    from dpxplain.ledger.anchor import read_anchor, read_key
-    from dpxplain.ledger.later_audit import LONG_LOG
-
-    file = _verified_file(ledger, key)
-    return read_anchor(file, read_key(key)) if ledger.head()[0] > LONG_LOG and file.exists() else None
-
-
 def _remember_verified(ledger: SQLLedger, key: Path) -> None:
-    from dpxplain.ledger.anchor import make_key, read_key, write_anchor
-    from dpxplain.ledger.later_audit import LONG_LOG
+    from dpxplain.ledger.later_audit import remember_verified
 
-    if ledger.verified is None or ledger.verified.records < LONG_LOG:
-        return
     try:
-        make_key(key)
-        write_anchor(_verified_file(ledger, key), ledger.verified, read_key(key))
+        remember_verified(ledger, key)
     except BadRequest as problem:
         note(f"Not remembered, so the next verification begins at the start again. {problem}")
-
-
-def _verified_file(ledger: SQLLedger, key: Path) -> Path:
-    """Beside the key, not beside the ledger; named by the first record, which no two ledgers share."""
-    return key.with_name(f"{key.name}.verified-{ledger.anchor().first[:16]}")
 
 
 @audit_app.command("anchor")

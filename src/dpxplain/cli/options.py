@@ -227,6 +227,13 @@ Sensitivity = Annotated[
         "--sensitivity", help="tight, or paper for the published noise.", rich_help_panel=_WHAT
     ),
 ]  # fmt: skip
+Distinct = Annotated[
+    bool | None,
+    typer.Option(
+        "--distinct/--all-conditions", show_default=False, rich_help_panel=_WHAT,
+        help="Fold conditions that say nearly the same; default: with several conditions per explanation.",
+    ),
+]  # fmt: skip
 
 Curator = Annotated[
     bool,

@@ -116,7 +116,7 @@ def check(
 
 
 def _review(source: object, declared: Schema) -> SchemaCheck:
-    from dpxplain.engines.duckdb_check import source_figures
+    from dpxplain.engines.opening import source_figures
     from dpxplain.results.schema_check import SchemaCheck
 
     return SchemaCheck.of(declared, source, source_figures(source, declared))

@@ -25,6 +25,10 @@ Recognised = Callable[[str], bool]
 class Source(Protocol):
     """The source of one open data set."""
 
+    def check_readable(self) -> None:
+        """Refuses, before anything is charged, a source that a first pass could not read."""
+        ...
+
     def state(self) -> str | None:
         """Path, size and times of its files; None if a change could go unnoticed, or if it has no files."""
         ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from operator import add, mul, sub
@@ -39,6 +39,7 @@ from dpxplain.model.expression import (
 )
 from dpxplain.model.temporal_domain import difference_domain, part_domain, shifted_domain, truncated_domain
 from dpxplain.model.value_domain import (
+    TEXT_FUNCTIONS,
     ValueDomain,
     between,
     cast_domain,
@@ -58,7 +59,6 @@ from dpxplain.model.value_domain import (
 _BOOLEANS = ValueDomain("boolean", (False, True))
 _OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
-_TEXT_FUNCTIONS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "trim": str.strip}
 
 
 class UnknownDomain(Exception):
@@ -221,7 +221,7 @@ class _Inference:
                     self._number(argument)
                 return self._united(node, arguments)
             case "lower" | "upper" | "trim":
-                return mapped(self._text(arguments[0]), "text", _TEXT_FUNCTIONS[function])
+                return mapped(self._text(arguments[0]), "text", TEXT_FUNCTIONS[function])
             case "length":
                 return mapped(self._text(arguments[0]), "number", len)
         number = self._number(arguments[0])

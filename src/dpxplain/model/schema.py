@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
+from urllib.parse import unquote
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -63,14 +65,51 @@ class Columns(dict[str, Column]):
         return Columns, (dict(self),)
 
 
+_SECRET = re.compile(r"://[^/?#]*:[^/?#]*@|(password|passwd|pwd)\s*=", re.IGNORECASE)
+
+
+_DATABASE = re.compile(r"postgres(ql)?://", re.IGNORECASE)
+
+
+def is_database(source: object) -> bool:
+    """Whether a source is the address of a database.
+
+    >>> is_database("postgresql://host/db"), is_database("data/adult.parquet")
+    (True, False)
+    """
+    return isinstance(source, str) and _DATABASE.match(source) is not None
+
+
+def holds_password(address: str) -> bool:
+    """Whether an address of a database may hold a password.
+
+    >>> holds_password("postgresql://ann:x@host/db"), holds_password("postgresql://ann@host/db")
+    (True, False)
+    """
+    return "://" in address and _SECRET.search(unquote(address)) is not None
+
+
+Storage = Literal["auto", "memory", "stream", "file"]
+
+
 class Table(Declared):
     name: str = Field(min_length=1)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     version: str = ""  # change it when the data change: stored releases belong to one version
     cache: bool = False  # whether a file's encoded rows may be kept in the workspace, to open faster
+    storage: Storage = "auto"  # where the encoded rows are while a session is open; changes no answer
 
-    def paths(self, folder: Path) -> Path | list[Path] | None:
-        """The source's path or paths, relative to the folder of the schema."""
+    @field_validator("source")
+    @classmethod
+    def _no_secret(cls, source: Any) -> Any:
+        if any(holds_password(part) for part in ([source] if isinstance(source, str) else source or ())):
+            raise ValueError("must hold no password; set PGPASSWORD or PGPASSFILE, or use a service file")
+        return source
+
+    def paths(self, folder: Path) -> str | Path | list[Path] | None:
+        """The source's path or paths, relative to the folder of the schema; or a database's address."""
+        if isinstance(self.source, str) and is_database(self.source):
+            return self.source
         if self.source is None or isinstance(self.source, str):
             return None if self.source is None else folder / self.source
         return [folder / path for path in self.source]

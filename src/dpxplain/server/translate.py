@@ -95,6 +95,7 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         body.explain_confidence,
         split,
         body.sensitivity,
+        body.distinct,
     )
 
 

@@ -19,7 +19,7 @@ from dpxplain.results import formats
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
-from dpxplain.results.explanation import Explanation
+from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
@@ -35,6 +35,7 @@ from dpxplain.wire.shapes import (
     AnswerPayload,
     ExplanationLine,
     ExplanationPayload,
+    FoldedPayload,
     GroupPayload,
     PreparedPayload,
     PreviewPayload,
@@ -146,6 +147,18 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
     return payload
 
 
+def _folded(row: ExplanationRow) -> list[FoldedPayload]:
+    return [
+        FoldedPayload(
+            predicate=str(condition.predicate),
+            label=condition.predicate.label,
+            same_low=condition.same_rows and condition.same_rows[0],
+            same_high=condition.same_rows and condition.same_rows[1],
+        )
+        for condition in row.folded
+    ]
+
+
 def explanation_payload(
     table: Explanation, budget: Budget, truth: Truth | None = None, place: Place | None = None
 ) -> ExplanationPayload:
@@ -153,7 +166,8 @@ def explanation_payload(
     narrowed = narrowing(answer.sql, answer.schema)
     lines = [
         ExplanationLine(
-            **_finite(record),  # type: ignore[typeddict-item]
+            **_finite(record | {"folded": _folded(row)}),  # type: ignore[typeddict-item]
+            folded_text=words.also(row),
             label=row.predicate.label,
             unclear=words.is_unclear(row),
             sentence=words.row_sentence(table, row),
