@@ -59,7 +59,7 @@ class Encoding:
         say is the person's own too.
         """
         encoded, privacy = self.columns(), self.schema.privacy
-        listed = ", ".join(f"{sql} AS {name}" for name, sql in {**encoded, **fit}.items())
+        listed = _listed({**encoded, **fit})
         names = (*encoded, *fit)
         if privacy.unit == "row":
             return Rows(f"SELECT {listed} FROM {self.source}", names)
@@ -133,15 +133,18 @@ class Encoding:
             value = expression.looked_up(node.column, column.lookup)
         else:
             value = expression.render(expression_of(column, self.schema.columns))
-        added = self._derived_columns(name, column) | dict(figures or {})
-        wanted = ", ".join([*rows.columns, *(f"{sql} AS {column}" for column, sql in added.items())])
-        inner = f"SELECT {', '.join([*rows.columns, f'{value} AS derived'])} FROM ({rows.sql}) AS rows_before"
-        return Rows(f"SELECT {wanted} FROM ({inner}) AS with_value", (*rows.columns, *added))
+        added = self._derived_columns(name, column)
+        kept, further = ", ".join(rows.columns), figures or {}
+        sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
+        sql = f"SELECT {kept}, {_listed(added)}{', derived' if further else ''} FROM ({sql}) AS with_value"
+        if further:  # they may use the columns just added
+            sql = f"SELECT {kept}, {', '.join(added)}, {_listed(further)} FROM ({sql}) AS with_derived"
+        return Rows(sql, (*rows.columns, *added, *further))
 
     def derived_number(self, column: Column) -> str:
         """The value that is called `derived`, as a number."""
         if column.is_temporal:
-            micros = self.dialect.micros("CAST(derived AS TIMESTAMP)", "timestamp", "UTC")
+            micros = self.dialect.micros(f"CAST(derived AS {self.dialect.moment})", "timestamp", "UTC")
             return f"CAST({micros} AS {self.dialect.double})"
         if isinstance(next(iter(column.values or ()), None), bool):
             return self.dialect.number("derived", "boolean")
@@ -289,6 +292,11 @@ def _declared_kind(column: Column) -> str:
     if isinstance(sample, bool):
         return "true or false"
     return "numbers" if isinstance(sample, int) else "text"
+
+
+def _listed(columns: Mapping[str, str]) -> str:
+    """The columns of a SELECT, from their names and expressions."""
+    return ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
 
 
 def members_of(column: Column) -> list[Any]:

@@ -88,7 +88,7 @@ class ExpressionSQL:
             case DatePart(name, part):
                 return self.dialect.date_part(name, self.render(part))
             case DateTrunc(unit, part):
-                kind = "TIMESTAMP" if unit in SUBDAY_UNITS else "DATE"
+                kind = self.dialect.moment if unit in SUBDAY_UNITS else "DATE"
                 return f"CAST({self.dialect.date_trunc(unit, self.render(part))} AS {kind})"
             case DateDiff(unit, start, end):
                 last, first = self._beginning(unit, end), self._beginning(unit, start)
@@ -164,7 +164,7 @@ class ExpressionSQL:
     def _call(self, node: Call) -> str:
         if node.function == "round":
             return self._round(node)
-        call = f"{node.function}({', '.join(map(self.render, node.arguments))})"
+        call = self.dialect.function(node.function, [*map(self.render, node.arguments)])
         is_number = node.function in ("length", "sign", "floor", "ceil")
         return f"CAST({call} AS {self.dialect.double})" if is_number else call
 

@@ -67,17 +67,17 @@ class Columns(dict[str, Column]):
         return Columns, (dict(self),)
 
 
-_SECRET = re.compile(r"://[^/?#]*:[^/?#]*@|(password|passwd|pwd)\s*=", re.IGNORECASE)
+_SECRET = re.compile(r"://[^/?#]*:[^/?#]*@|(password|passwd|pwd|token)\s*=", re.IGNORECASE)
 
 
-_DATABASE = re.compile(r"postgres(ql)?://", re.IGNORECASE)
+_DATABASE = re.compile(r"(postgres(ql)?|spark|sc)://", re.IGNORECASE)
 
 
 def is_database(source: object) -> bool:
     """Whether a source is the address of a database.
 
-    >>> is_database("postgresql://host/db"), is_database("data/adult.parquet")
-    (True, False)
+    >>> is_database("postgresql://host/db"), is_database("sc://host:15002"), is_database("adult.parquet")
+    (True, True, False)
     """
     return isinstance(source, str) and _DATABASE.match(source) is not None
 
@@ -105,7 +105,10 @@ class Table(Declared):
     @classmethod
     def _no_secret(cls, source: Any) -> Any:
         if any(holds_password(part) for part in ([source] if isinstance(source, str) else source or ())):
-            raise ValueError("must hold no password; set PGPASSWORD or PGPASSFILE, or use a service file")
+            raise ValueError(
+                "must hold no password or token; set PGPASSWORD or PGPASSFILE, use a service file, or pass "
+                "Spark's address by --data or DPXPLAIN_DATA"
+            )
         return source
 
     def paths(self, folder: Path) -> str | Path | list[Path] | None:

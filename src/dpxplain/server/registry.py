@@ -193,6 +193,11 @@ class Registry:
                 self._schema_files[file] = after
             return dataset
 
+    @property
+    def can_add(self) -> bool:
+        """Whether data sets can be added."""
+        return self.editable and any(place.is_dir() for place in self._places)
+
     def _new_file(self, name: str) -> Path:
         """Where a new data set's schema belongs."""
         folder = next((place for place in self._places if place.is_dir()), None)
@@ -269,10 +274,13 @@ class Registry:
                 f"server.data_folder: there is no folder {str(self._data_folder)!r}.",
                 remedy=f"Make it, or mend the path; {path}",
             )
-        if not list(self._files()):
+        # A new server begins without one, and gets it through the page; one that had some has lost them.
+        if not list(self._files()) and self._ledger.has_datasets:
             raise SchemaError(
-                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}.",
-                remedy="Put a schema there; draft one with: dpxplain schema init DATA_FILE",
+                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}, but the "
+                "ledger knows data sets.",
+                remedy="Mend the path or bring the files back; draft a new one with: dpxplain schema init "
+                "DATA_FILE",
             )
 
     def _scan(self, *, at_once: bool) -> None:
@@ -345,7 +353,7 @@ class Registry:
         for file, other in self._schema_files.items():
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
-                    f"table.source: the data set {other.name} has the same data, and a budget for them.",
+                    f"table.source: the data set {other.name} has the same file or table, and a budget.",
                     remedy="Ask both of that data set. If the two budgets may add up, copy the data.",
                 )
 

@@ -11,11 +11,13 @@ from typing import Any
 from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
+from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
+from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code, query_code
 from dpxplain.render.views_results import true_texts
-from dpxplain.results import formats
+from dpxplain.results import formats, titles
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
@@ -68,14 +70,18 @@ def answer_payload(
     payload = AnswerPayload(
         kind="answer" if isinstance(answer, Answer) else "answers",
         id=answer.id,
+        title=titles.answer_title(answer.statement, answer.schema),
+        caption=titles.caption(answer.schema, answer.entry, answer.confidence),
         sql=answer.sql,
         rho=answer.rho,
         free=answer.free,
         private=answer.private,
         confidence=answer.confidence,
         columns=list(answer.groups.columns),
+        headings=[titles.column_words(name, answer.schema) for name in answer.groups.columns],
+        ordered=_is_ordered(answer),
         rows=list(map(_finite, answer.records())),
-        parts=[_part(part) for part in parts],
+        parts=[_part(part, answer.statement) for part in parts],
         shaped_by=list(answer.shaped_by),
         notes=answer.notes,
         spends=spend_payloads(answer.spends),
@@ -91,12 +97,20 @@ def answer_payload(
     return payload
 
 
-def _part(answer: Answer) -> AnswerPart:
+def _is_ordered(answer: Answer | Answers) -> bool:
+    columns = [answer.schema.column(name) for name in answer.groups.columns]
+    in_line = any(column.edges is not None or column.is_temporal for column in columns)
+    return in_line or bool(answer.statement.presentation.order)
+
+
+def _part(answer: Answer, whole: Statement) -> AnswerPart:
     aggregate = answer.statement.query.aggregate
     is_computed = isinstance(answer, FormulaAnswer)
     columns = [answer.schema.column(name) for name in answer.groups.columns]
     return AnswerPart(
         name=answer.value_name,
+        title=titles.value_title(answer.statement, whole, answer.schema),
+        heading=titles.value_words(answer.statement.presentation.values[0], answer.statement, answer.schema),
         expression=answer.expression,
         aggregate="formula" if is_computed else aggregate.kind,
         column=None if is_computed else aggregate.column,
@@ -194,6 +208,9 @@ def explanation_payload(
     payload = ExplanationPayload(
         kind="explanation",
         id=table.id,
+        title=titles.question_title(table.question.text, answer.statement, answer.schema),
+        headline=headline(table),
+        caption=titles.caption(answer.schema, table.entry, table.confidence),
         question=question_payload(table.question),
         mechanism=table.mechanism,
         reason=table.plan.reason,
