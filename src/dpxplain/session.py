@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.public_tables import with_public_tables
@@ -38,8 +38,10 @@ from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDisco
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
-from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.sql.parse import parse
+
+if TYPE_CHECKING:
+    from dpxplain.results.schema_check import SchemaCheck
 
 LOG = logging.getLogger("dpxplain.session")
 
@@ -118,6 +120,7 @@ def check_schema(source: object = None, schema: SchemaSource | None = None) -> S
     What is left out, clamped or misspelt comes as warnings with remedies. Arguments are those of `connect`.
     """
     from dpxplain.engines.opening import source_figures
+    from dpxplain.results.schema_check import SchemaCheck
 
     _refuse_swapped(source, schema)
     if schema is None:

@@ -270,9 +270,11 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
         is_dated = declared == _DATES and kinds[name] in (*MOMENTS, "text")
         is_same = declared == actual or {declared, actual} <= {"numbers", "true or false"}
         if not is_dated and not is_same:
+            texts = 'Declare its texts, such as values = ["true", "false"]'
+            mend = texts if actual == "text" else "Mend the schema"
             raise SchemaError(
                 f"columns.{name} is declared with {declared}, but the source holds {actual} there.",
-                remedy="Mend the schema, or convert the column in the source.",
+                remedy=f"{mend}, or convert the column in the source.",
             )
 
 

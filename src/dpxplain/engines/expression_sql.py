@@ -33,12 +33,14 @@ from dpxplain.model.expression import (
     Missing,
     Opposite,
     Reference,
+    Shifted,
     Some,
     SpanUnit,
     Value,
 )
 from dpxplain.model.schema import Schema
-from dpxplain.model.value_domain import SPANS, SUBDAY_UNITS, TEXT_FUNCTIONS, ValueDomain, cast_domain
+from dpxplain.model.temporal_domain import SPANS, SUBDAY_UNITS, shifted_kind
+from dpxplain.model.value_domain import TEXT_FUNCTIONS, ValueDomain, cast_domain
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 from dpxplain.sql.render import Parameters
 
@@ -90,6 +92,8 @@ class ExpressionSQL:
             case DateTrunc(unit, part):
                 kind = self.dialect.moment if unit in SUBDAY_UNITS else "DATE"
                 return f"CAST({self.dialect.date_trunc(unit, self.render(part))} AS {kind})"
+            case Shifted():
+                return self._shifted(node)
             case DateDiff(unit, start, end):
                 last, first = self._beginning(unit, end), self._beginning(unit, start)
                 return f"CAST({last} - {first} AS {self.dialect.double})"
@@ -113,6 +117,13 @@ class ExpressionSQL:
         except UnknownDomain:  # of a part that is bounded only where some condition holds
             return False
         return all(side.is_whole and max(map(abs, side.ends)) < LARGEST_WHOLE for side in sides)
+
+    def _shifted(self, node: Shifted) -> str:
+        try:
+            kind = shifted_kind(infer(node.part, self.schema.columns), node.unit)
+        except UnknownDomain:  # of a part that is bounded only where some condition holds
+            kind = "timestamp"
+        return f"CAST({self.render(node.part)} + INTERVAL '{node.amount} {node.unit}' AS {kind.upper()})"
 
     def _beginning(self, unit: SpanUnit, node: Expression) -> str:
         """The number of the unit that a moment lies in, from 1970. Of whole units, so that it is exact."""
