@@ -6,24 +6,23 @@ DuckDB can quote values, so none of their text is passed on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
-from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, unit_identity, with_derived
-from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
+from dpxplain.engines.duckdb_dialect import DuckDBDialect
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file, discard
+from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
+from dpxplain.engines.fit_sql import fit_counts, value_counts
+from dpxplain.engines.grouped_rows import grouped_of
 from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import is_path
 from dpxplain.engines.source_table import TableSource, table_digest
@@ -31,23 +30,25 @@ from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.fit import FitCounts
-from dpxplain.model.grouped import BIN, AnyGrouped, DenseGrouped, Grouped
+from dpxplain.model.grouped import AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 from dpxplain.sql.render import (
     CONDENSED,
     DERIVED,
     ENCODED,
-    PERSON,
+    Parameters,
     Rendered,
     condensed_columns,
     expressions,
     fits_condensed,
     grouped_select,
-    grouping_parts,
     row_select,
 )
+
+T = TypeVar("T")
 
 
 class DuckDBEngine:
@@ -85,6 +86,7 @@ class DuckDBEngine:
         )
         self._connection = open_connection(memory)
         self._condensed = False
+        self._columns: tuple[str, ...] = ()
         try:
             self._encode(source, cache, recognised)
         except BaseException:
@@ -101,15 +103,22 @@ class DuckDBEngine:
         return Confidential(self._scan(query, subsets))
 
     def fit(self) -> Confidential[FitCounts]:
+        return self._read_again(self._fit)
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        return self._read_again(lambda source: self._value_counts(source, column, longest))
+
+    def _read_again(self, count: Callable[[object], T]) -> Confidential[T]:
+        """What is counted in the source itself, if it still holds what was encoded."""
         is_same = False
 
-        def fit_and_compare(source: object) -> FitCounts:
+        def count_and_compare(source: object) -> T:
             nonlocal is_same
-            counts = self._fit(source)
+            counts = count(source)
             is_same = self.source.holds_same(source, self._digest)
             return counts
 
-        counts = self._source.map(fit_and_compare)
+        counts = self._source.map(count_and_compare)
         if not is_same:
             raise DataChanged.of(self.schema.table.name, charged=True)
         return counts
@@ -125,9 +134,20 @@ class DuckDBEngine:
             opened = open_source(connection, source, self.schema.table.name)
             opened.check_rows()
             opened.relation.create_view("source")
-            columns = encoding(self.schema, connection)
-            rows = self._encoded_rows(columns, fit_columns(self.schema, columns))
-            return fit_counts(connection, self.schema, rows)
+            encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
+            return fit_counts(encoding, lambda sql, values: connection.execute(sql, values).fetchall()[0])
+
+    @sealed
+    def _value_counts(self, source: object, column: str, longest: int) -> ValueCounts:
+        connection = open_connection(self._memory)
+        with closing(connection), interruptible(connection.interrupt):
+            opened = open_source(connection, source, self.schema.table.name)
+            opened.check_rows()
+            opened.relation.create_view("source")
+            encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
+            return value_counts(
+                encoding, column, longest, lambda sql, values: connection.execute(sql, values).fetchall()
+            )
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
@@ -141,14 +161,15 @@ class DuckDBEngine:
     ) -> DenseGrouped:
         """Reads the rows and counts them here."""
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-        rendered = row_select(query, self.schema, attributes, condensed=condensed)
+        parameters = Parameters()
+        rendered = row_select(query, self.schema, attributes, condensed=condensed, parameters=parameters)
         names = (*query.group_by, *attributes)
         sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
         counts = DenseCounts(query.group_by, subsets, sizes, has_total=query.aggregate.kind != "count")
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):
-            sql, parameters = self._statement(rendered, query)
-            reader = cursor.sql(sql, params=parameters).to_arrow_reader(ROWS_AT_ONCE)
+            sql = self._statement(rendered, query)
+            reader = cursor.sql(sql, params=parameters.values).to_arrow_reader(ROWS_AT_ONCE)
             # No row is counted like one: otherwise the time would tell whether a filter admits any.
             nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
             for batch in checking(chain([next(reader, nothing)], reader)):
@@ -162,41 +183,23 @@ class DuckDBEngine:
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
         cursor = self._connection.cursor()  # a connection serves one thread at a time
         with closing(cursor), interruptible(cursor.interrupt):
-            rows = cursor.execute(*self._statement(rendered, query)).fetchnumpy()
+            rows = cursor.execute(self._statement(rendered, query), rendered.parameters.values).fetchnumpy()
+        return grouped_of(rows, query, self.schema, subsets)
 
-        def numbers(name: str) -> NDArray[np.int64]:
-            column: Any = rows[name]
-            is_masked = hasattr(column, "filled")  # asked so, because numpy.ma is slow to import
-            return np.asarray(column.filled(0) if is_masked else column, dtype=np.int64)
-
-        attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-        codes = {name: numbers(code_column(self.schema, name)) for name in (*query.group_by, *attributes)}
-        if "bin" in rows:
-            codes[BIN] = numbers("bin")
-        count = numbers("count")
-        total = numbers("total") if "total" in rows else np.zeros_like(count)
-        subset = np.zeros_like(count)
-        if len(subsets) > 1:
-            masks = [numbers(f"missing_{i}") for i in range(len(grouping_parts(attributes)))]
-            subset = _subset_numbers(masks, attributes, subsets)
-        return Grouped(codes, subset, count, total)
-
-    def _statement(self, rendered: Rendered, query: Query) -> tuple[str, list[Any]]:
-        """SQL and parameters, with the columns of the query's own expressions added to the table's rows."""
-        sql, parameters = rendered.sql("duckdb"), rendered.parameters
-        names = expressions(query, self.schema)
-        if not names:
-            return sql, parameters
-        rows, further = with_derived(self.schema, names, f"SELECT * FROM {ENCODED}")
-        return f"WITH {DERIVED} AS NOT MATERIALIZED ({rows}) {sql}", [*further, *parameters]
+    def _statement(self, rendered: Rendered, query: Query) -> str:
+        """SQL with the columns of the query's own expressions added to the table's rows."""
+        dialect, names = DuckDBDialect(), expressions(query, self.schema)
+        encoding = Encoding(self.schema, {}, dialect, parameters=rendered.parameters)
+        rows = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", self._columns))
+        sql = rendered.sql(dialect.name, dialect.placeholder)
+        return f"WITH {DERIVED} AS NOT MATERIALIZED ({rows.sql}) {sql}" if names else sql
 
     def _encode(self, source: object, cache_folder: Path | None, recognised: Recognised) -> None:
         opened = open_source(self._connection, source, self.schema.table.name)
-        check_columns(self.schema, opened.types, opened.untyped)
-        derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
-        rows, parameters = with_derived(
-            self.schema, derived, self._encoded_rows(encoding(self.schema, self._connection))
-        )
+        check_columns(self.schema, opened.kinds, opened.untyped)
+        encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(self._connection))
+        encoded = encoding.all_rows()
+        rows, parameters, self._columns = encoded.sql, encoding.parameters.values, encoded.columns
         unreadable = SourceError(
             f"The source of {self.schema.table.name} could not be read to its end.",
             remedy="Is it damaged, or does a line of it have too few or too many values?",
@@ -250,48 +253,3 @@ class DuckDBEngine:
             f"CREATE TABLE {CONDENSED} AS SELECT {keys}, {further} FROM {ENCODED} GROUP BY {keys}"
         )
         return True
-
-    def _encoded_rows(self, columns: dict[str, str], fit: Mapping[str, str] = MappingProxyType({})) -> str:
-        """SQL of all rows, or of at most max_rows per person, chosen by that person's rows alone (SPEC 7).
-
-        The choice hashes encoded columns, cast to fixed types: a hash of the source's own columns depends on
-        their physical type, which one person's odd value can change for everybody. `fit` adds columns that
-        have no part in the choice but break its ties, so that what they say is the person's own too.
-        """
-        privacy = self.schema.privacy
-        encoded = ", ".join(f"{expression} AS {name}" for name, expression in {**columns, **fit}.items())
-        if privacy.unit == "row":
-            return f"SELECT {encoded} FROM source"
-        content = ", ".join(
-            f"CAST({name} AS {'DOUBLE' if name.startswith('value_') else 'BIGINT'})" for name in columns
-        )
-        # The hash spreads the choice and the content settles its ties; rows of equal content are equal.
-        place = (
-            f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {', '.join([content, *fit])})"
-        )
-        person = unit_identity(privacy.unit)
-        rows = f"SELECT {encoded}, {person} AS person FROM source WHERE {known_unit(privacy.unit)}"
-        # COUNT(DISTINCT unit) needs no more of a person than a hash.
-        selected = f"* EXCLUDE (person), hash(person) AS {PERSON}"
-        return f"SELECT {selected} FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
-
-
-def _subset_numbers(
-    missing: list[NDArray[np.int64]], attributes: list[str], subsets: tuple[tuple[str, ...], ...]
-) -> NDArray[np.int64]:
-    """The subset of each row, from GROUPING(), which sets the bit of every attribute not in the subset."""
-    parts = grouping_parts(attributes)
-    number_of = {
-        tuple(_missing_bits(part, subset) for part in parts): number for number, subset in enumerate(subsets)
-    }
-    masks, positions = np.unique(missing[0], return_inverse=True)
-    patterns: list[tuple[int, ...]] = [(int(mask),) for mask in masks]
-    for part in missing[1:]:  # only with more attributes than one part holds
-        masks, inner = np.unique(part, return_inverse=True)
-        pairs, positions = np.unique(positions * len(masks) + inner, return_inverse=True)
-        patterns = [(*patterns[pair // len(masks)], int(masks[pair % len(masks)])) for pair in pairs.tolist()]
-    return np.array([number_of[bits] for bits in patterns], dtype=np.int64)[positions]
-
-
-def _missing_bits(part: Sequence[str], subset: tuple[str, ...]) -> int:
-    return sum(1 << place for place, name in enumerate(reversed(part)) if name not in subset)

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.engines.duckdb_encoding import kind_of, quote
+from dpxplain.engines.duckdb_dialect import DuckDBDialect, words_of
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.errors import SourceError
 
@@ -23,6 +23,8 @@ _SAMPLED = 20_000  # rows from which columns with too many different values to c
 _QUANTILES = 1_000
 _LEADING_ZERO = r"^\s*[+-]?0[0-9]"  # marks a code, as in 02139
 _ISO_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?$"
+
+quote = DuckDBDialect().quote
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def profile(source: object) -> list[ColumnProfile]:
                 _repetition(
                     connection,
                     i,
-                    _column(connection, i, name, kind_of(type_name), name in opened.untyped, name in wide),
+                    _column(connection, i, name, words_of(type_name), name in opened.untyped, name in wide),
                 )
                 for i, (name, type_name) in enumerate(opened.types.items())
             ]
@@ -121,7 +123,10 @@ def _column(
         f"FROM {view}",
     )
     rows, filled = int(rows or 0), int(filled or 0)
-    kind = _kind_of_text(connection, view) if untyped and filled else kind
+    if filled and (untyped or kind == "text"):
+        read_as = _kind_of_text(connection, view)
+        if untyped or read_as == "dates":  # digits that a source stores as text are codes
+            kind = read_as
     if kind == "numbers":
         return _numbers(connection, view, name, rows, distinct)
     if kind == "dates" or _type(connection, view).startswith(("DATE", "TIMESTAMP")):
@@ -189,7 +194,7 @@ def _dates(
 
 
 def _kind_of_text(connection: duckdb.DuckDBPyConnection, view: str) -> str:
-    """What the texts of a CSV file are, if all of them agree."""
+    """What texts are, if all of them agree."""
     text = "CAST(value AS VARCHAR)"
     filled, numbers, booleans, dates = _row(
         connection,

@@ -174,6 +174,10 @@ class Explain(Why):
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
     split: Annotated[list[float], Field(min_length=3, max_length=3)] | Literal["best"] | None = None
     sensitivity: Literal["tight", "paper"] = "tight"
+    distinct: bool | None = Field(
+        default=None,
+        description="Fold conditions that say nearly the same; null: where they have several columns.",
+    )
     family: Family = Family()
     expected_key: ExpectedKey | None = None
 

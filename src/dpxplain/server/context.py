@@ -58,7 +58,9 @@ class Server:
             serving.datasets,
             ledger,
             data_folder=serving.data_folder,
+            databases=serving.databases,
             memory=limits.memory,
+            time_limit=limits.seconds_per_request,
             editable=not config.single_user,
         )
         self.authenticator = Authenticator(

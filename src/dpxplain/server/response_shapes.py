@@ -61,11 +61,15 @@ class Me(TypedDict):
 
 
 class Summary(TypedDict):
-    """`available` is false where the data cannot be opened at the moment; then requests get 503."""
+    """`available` is false where the data cannot be opened at the moment; then requests get 503.
+
+    `engine` says what holds the data, such as "PostgreSQL" or "files".
+    """
 
     name: str
     available: bool
     description: str
+    engine: str
     columns: int
     budget: BudgetFigures
 
@@ -98,6 +102,7 @@ class DatasetPayload(TypedDict):
     name: str
     sql_name: str
     description: str
+    engine: str  # what holds the data, such as "PostgreSQL"
     schema: dict[str, Any]
     columns: list[ColumnPayload]
     examples: list[Example]

@@ -102,6 +102,7 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         body.explain_confidence,
         split,
         body.sensitivity,
+        body.distinct,
     )
 
 

@@ -21,7 +21,8 @@ from dpxplain.results import formats, titles
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
-from dpxplain.results.explanation import Explanation
+from dpxplain.results.discovery import Discovery, DiscoveryPreview
+from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
@@ -37,6 +38,7 @@ from dpxplain.wire.shapes import (
     AnswerPayload,
     ExplanationLine,
     ExplanationPayload,
+    FoldedPayload,
     GroupPayload,
     PreparedPayload,
     PreviewPayload,
@@ -51,7 +53,13 @@ from dpxplain.wire.shapes import (
 )
 
 Preview = (
-    QueryPreview | QueriesPreview | ExplanationPreview | CustomPreview | PreparationPreview | QualityPreview
+    QueryPreview
+    | QueriesPreview
+    | ExplanationPreview
+    | CustomPreview
+    | PreparationPreview
+    | QualityPreview
+    | DiscoveryPreview
 )
 
 
@@ -160,6 +168,18 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
     return payload
 
 
+def _folded(row: ExplanationRow) -> list[FoldedPayload]:
+    return [
+        FoldedPayload(
+            predicate=str(condition.predicate),
+            label=condition.predicate.label,
+            same_low=condition.same_rows and condition.same_rows[0],
+            same_high=condition.same_rows and condition.same_rows[1],
+        )
+        for condition in row.folded
+    ]
+
+
 def explanation_payload(
     table: Explanation, budget: Budget, truth: Truth | None = None, place: Place | None = None
 ) -> ExplanationPayload:
@@ -167,7 +187,8 @@ def explanation_payload(
     narrowed = narrowing(answer.sql, answer.schema)
     lines = [
         ExplanationLine(
-            **_finite(record),  # type: ignore[typeddict-item]
+            **_finite(record | {"folded": _folded(row)}),  # type: ignore[typeddict-item]
+            folded_text=words.also(row),
             label=row.predicate.label,
             unclear=words.is_unclear(row),
             sentence=words.row_sentence(table, row),
@@ -254,6 +275,8 @@ def preview_payload(
 
 
 def _expected(preview: Preview) -> list[str]:
+    if isinstance(preview, DiscoveryPreview):
+        return [words.threshold(preview.threshold, preview.delta)]
     if isinstance(preview, QualityPreview):
         return [words.expected_count(preview.margin, preview.confidence)]
     if isinstance(preview, QueryPreview):
@@ -301,6 +324,23 @@ def _number(value: float) -> float | None:
 
 def _finite(record: dict[str, Any]) -> Record:
     return {name: _number(value) if isinstance(value, float) else value for name, value in record.items()}
+
+
+def discovery_payload(discovery: Discovery, budget: Budget) -> dict[str, Any]:
+    """For the command line; values are not discovered through a server."""
+    return {
+        "kind": "discovery",
+        "id": discovery.id,
+        "column": discovery.column,
+        "rho": discovery.rho,
+        "delta": discovery.delta,
+        "free": discovery.free,
+        "private": discovery.private,
+        "threshold": discovery.threshold,
+        "values": discovery.records(),
+        "spends": spend_payloads(discovery.spends),
+        "budget": budget_figures(budget),
+    }
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:

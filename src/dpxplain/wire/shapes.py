@@ -163,6 +163,15 @@ class QuestionPayload(EstimateTexts):
     truth: NotRequired[TruthPayload]
 
 
+class FoldedPayload(TypedDict):
+    """A condition that says nearly the same; the share of common rows, where that is known."""
+
+    predicate: str
+    label: str
+    same_low: float | None
+    same_high: float | None
+
+
 class ExplanationLine(TypedDict):
     """One predicate: as SQL, as people read it, and in a sentence."""
 
@@ -175,6 +184,8 @@ class ExplanationLine(TypedDict):
     rank_high: int
     gap_without_low: float | None
     gap_without_high: float | None
+    folded: list[FoldedPayload]
+    folded_text: str
     label: str
     unclear: bool
     sentence: str

@@ -1287,6 +1287,11 @@ export interface components {
              */
             sensitivity?: "tight" | "paper";
             /**
+             * Distinct
+             * @description Fold conditions that say nearly the same; null: where they have several columns.
+             */
+            distinct?: boolean | null;
+            /**
              * @default {
              *       "exclude": []
              *     }
@@ -1318,6 +1323,10 @@ export interface components {
             gap_without_low: number | null;
             /** Gap Without High */
             gap_without_high: number | null;
+            /** Folded */
+            folded: components["schemas"]["FoldedPayload"][];
+            /** Folded Text */
+            folded_text: string;
             /** Label */
             label: string;
             /** Unclear */
@@ -1448,6 +1457,20 @@ export interface components {
             exclude?: string[];
             /** Predicates */
             predicates?: string[] | null;
+        };
+        /**
+         * FoldedPayload
+         * @description A condition that says nearly the same; the share of common rows, where that is known.
+         */
+        FoldedPayload: {
+            /** Predicate */
+            predicate: string;
+            /** Label */
+            label: string;
+            /** Same Low */
+            same_low: number | null;
+            /** Same High */
+            same_high: number | null;
         };
         /** Forgive */
         Forgive: {
