@@ -17,7 +17,7 @@ import dpxplain as dpx
 from dpxplain.engines import duckdb as engine_module
 from dpxplain.engines import source_files
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.encoded_cache import cache_file
+from dpxplain.engines.encoded_file import _stem
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 

@@ -1,13 +1,14 @@
 """The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
 
-Opening encodes the declared columns once, so that every later pass groups small integers. Errors of
-DuckDB can quote values, so none of their text is passed on.
+Opening encodes the declared columns once, so that every later pass groups small integers; a source that is
+larger than memory is encoded while it is read, in every pass (engines/storage.py). Errors of DuckDB can quote
+values, so none of their text is passed on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -21,12 +22,14 @@ from numpy.typing import NDArray
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, unit_identity, with_derived
 from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
-from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
-from dpxplain.engines.encoded_cache import EncodedCache, cache_file, discard
+from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet
+from dpxplain.engines.encoded_file import EncodedFile, discard, spill_folder, temporary_folder
+from dpxplain.engines.encoded_tables import create_tables, is_condensed, load_tables
 from dpxplain.engines.engine import Recognised
 from dpxplain.engines.source_files import FileSource
-from dpxplain.engines.source_kinds import is_path
+from dpxplain.engines.source_kinds import local_files
 from dpxplain.engines.source_table import TableSource, table_digest
+from dpxplain.engines.storage import storage_place
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
@@ -36,12 +39,10 @@ from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.encoded_names import code_column
 from dpxplain.sql.render import (
-    CONDENSED,
     DERIVED,
     ENCODED,
     PERSON,
     Rendered,
-    condensed_columns,
     expressions,
     fits_condensed,
     grouped_select,
@@ -51,7 +52,7 @@ from dpxplain.sql.render import (
 
 
 class DuckDBEngine:
-    """One data set, encoded in memory.
+    """One data set, encoded in memory, in a file, or in every pass.
 
     >>> import pyarrow as pa
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
@@ -71,7 +72,7 @@ class DuckDBEngine:
     ) -> None:
         """`memory` bounds what the encoded table and all passes take together, such as "2GB".
 
-        `cache` is the folder for encoded tables of files, where the schema allows that they are kept.
+        `cache` is the folder for encoded rows of files, where the schema allows that they are written.
         Files that are `recognised` by their state are not digested.
         """
         if isinstance(source, pa.RecordBatchReader):  # could be read only once
@@ -80,25 +81,47 @@ class DuckDBEngine:
             source = source.to_arrow_table()
         self.schema = schema
         self._source, self._memory = Confidential(source), memory
-        self.source: FileSource | TableSource = (
-            FileSource(source) if is_path(source) else TableSource(source)  # type: ignore[arg-type]
-        )
-        self._connection = open_connection(memory)
+        files = local_files(source)
+        self.source: FileSource | TableSource = TableSource(source) if files is None else FileSource(files)
+        self._folder = cache or temporary_folder()
+        self._place = storage_place(schema, self.source, memory)
         self._condensed = False
+        self._streamed: tuple[str, list[Any]] | None = (
+            None  # SQL of the rows, for passes over the source itself
+        )
+        self._given: Any = None
+        self._closing = ExitStack()
         try:
-            self._encode(source, cache, recognised)
+            self._connection = self._closing.enter_context(self._connect())
+            self._open(source, cache, recognised)
         except BaseException:
-            self._connection.close()
+            self._closing.close()
             raise
 
     def __repr__(self) -> str:
         return f"<DuckDBEngine {self.schema.table.name}>"
 
     def close(self) -> None:
-        self._connection.close()
+        self._closing.close()
 
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
-        return Confidential(self._scan(query, subsets))
+        if self._streamed is None or not isinstance(self.source, FileSource):
+            return Confidential(self._scan(query, subsets))
+        # The files may be changed between two passes and during one. States before and after tell, because
+        # before they are those of the content that was digested, and every change shows in them.
+        before = self.source.verified()
+        cells = failure = None
+        if before is not None:
+            try:
+                cells = Confidential(self._scan(query, subsets))
+            except Exception as error:  # sealed: it says nothing about the data
+                failure = error
+        if before is None or self.source.verified() != before:
+            raise DataChanged.of(self.schema.table.name, charged=True)
+        if cells is None:
+            assert failure is not None
+            raise failure
+        return cells
 
     def fit(self) -> Confidential[FitCounts]:
         is_same = False
@@ -120,8 +143,7 @@ class DuckDBEngine:
 
     def _fit(self, source: object) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
-        connection = open_connection(self._memory)
-        with closing(connection), interruptible(connection.interrupt):
+        with self._connect() as connection, interruptible(connection.interrupt):
             opened = open_source(connection, source, self.schema.table.name)
             opened.check_rows()
             opened.relation.create_view("source")
@@ -145,8 +167,7 @@ class DuckDBEngine:
         names = (*query.group_by, *attributes)
         sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
         counts = DenseCounts(query.group_by, subsets, sizes, has_total=query.aggregate.kind != "count")
-        cursor = self._connection.cursor()  # a connection serves one thread at a time
-        with closing(cursor), interruptible(cursor.interrupt):
+        with self._cursor() as cursor:
             sql, parameters = self._statement(rendered, query)
             reader = cursor.sql(sql, params=parameters).to_arrow_reader(ROWS_AT_ONCE)
             # No row is counted like one: otherwise the time would tell whether a filter admits any.
@@ -160,8 +181,7 @@ class DuckDBEngine:
     def _grouping_sets(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
         """Lets the database count."""
         rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
-        cursor = self._connection.cursor()  # a connection serves one thread at a time
-        with closing(cursor), interruptible(cursor.interrupt):
+        with self._cursor() as cursor:
             rows = cursor.execute(*self._statement(rendered, query)).fetchnumpy()
 
         def numbers(name: str) -> NDArray[np.int64]:
@@ -182,15 +202,38 @@ class DuckDBEngine:
         return Grouped(codes, subset, count, total)
 
     def _statement(self, rendered: Rendered, query: Query) -> tuple[str, list[Any]]:
-        """SQL and parameters, with the columns of the query's own expressions added to the table's rows."""
-        sql, parameters = rendered.sql("duckdb"), rendered.parameters
+        """SQL and parameters, with the rows that it reads where those are not in a table."""
+        tables, parameters = [], list(rendered.parameters)
         names = expressions(query, self.schema)
-        if not names:
-            return sql, parameters
-        rows, further = with_derived(self.schema, names, f"SELECT * FROM {ENCODED}")
-        return f"WITH {DERIVED} AS NOT MATERIALIZED ({rows}) {sql}", [*further, *parameters]
+        if names:
+            rows, further = with_derived(self.schema, names, f"SELECT * FROM {ENCODED}")
+            tables, parameters = [f"{DERIVED} AS NOT MATERIALIZED ({rows})"], [*further, *parameters]
+        if self._streamed is not None:
+            rows, further = self._streamed
+            tables = [f"{ENCODED} AS NOT MATERIALIZED ({rows})", *tables]
+            parameters = [*further, *parameters]
+        sql = rendered.sql("duckdb")
+        return f"WITH {', '.join(tables)} {sql}" if tables else sql, parameters
 
-    def _encode(self, source: object, cache_folder: Path | None, recognised: Recognised) -> None:
+    @contextmanager
+    def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A database of its own; rows that do not fit into memory are written to disk only where allowed."""
+        with ExitStack() as stack:
+            spill = None
+            if self._place == "file":
+                spill = stack.enter_context(spill_folder(self._folder, self.schema))
+            yield stack.enter_context(closing(open_connection(self._memory, spill)))
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """For one pass: a connection serves one thread at a time."""
+        cursor = self._connection.cursor()
+        with closing(cursor), interruptible(cursor.interrupt):
+            if self._given is not None:
+                cursor.register("given", self._given)
+            yield cursor
+
+    def _open(self, source: object, cache: Path | None, recognised: Recognised) -> None:
         opened = open_source(self._connection, source, self.schema.table.name)
         check_columns(self.schema, opened.types, opened.untyped)
         derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
@@ -201,18 +244,11 @@ class DuckDBEngine:
             f"The source of {self.schema.table.name} could not be read to its end.",
             remedy="Is it damaged, or does a line of it have too few or too many values?",
         )
-        with quiet(unreadable), self._reading(opened.relation, recognised):
-            cache = self._cache(source, f"{rows} {parameters}", cache_folder)
-            if cache is None or not cache.load(self._connection):
-                identity = None if cache is None else cache.identity()
-                opened.check_rows()
-                opened.relation.create_view("source")
-                self._connection.execute(f"CREATE TABLE {ENCODED} AS {rows}", parameters)
-                self._connection.execute("DROP VIEW source")
-                if cache is not None:
-                    cache.store(self._connection, identity)
-            opened.release()
-            self._condensed = self._condense()
+        with quiet(unreadable), self._reading(opened.relation, recognised), self._within_memory():
+            if self._place == "stream":
+                self._stream(opened, rows, parameters)
+            else:
+                self._encode(opened, (rows, parameters), self._file(source, f"{rows} {parameters}", cache))
             self._connection.execute("SET enable_external_access = false")
 
     def _reading(
@@ -223,33 +259,51 @@ class DuckDBEngine:
             return self.source.reading(recognised)
         return self.source.reading(lambda: table_digest(relation.to_arrow_reader()))
 
-    def _cache(self, source: object, rows: str, folder: Path | None) -> EncodedCache | None:
-        """The cache of a file's encoded table; what an earlier declaration allowed to be kept is deleted."""
-        if folder is None:
-            return None
-        file = cache_file(folder, self.schema)
-        if not self.schema.table.cache:
-            discard(file)
-            return None
-        is_file = isinstance(source, str | Path)
-        return EncodedCache(file, str(source), self.schema, rows) if is_file else None
+    @contextmanager
+    def _within_memory(self) -> Iterator[None]:
+        try:
+            yield
+        except duckdb.OutOfMemoryException:
+            is_full = True
+        else:
+            is_full = False
+        if is_full:
+            name = self.schema.table.name
+            allowed = '"file"' if self.schema.privacy.unit != "row" else '"stream" or "file"'
+            raise SourceError(
+                f"The encoded rows of {name} need more memory than the limit allows.",
+                remedy=f"Raise the limit, or say storage = {allowed} in the schema's [table].",
+            )
 
-    def _condense(self) -> bool:
-        """Adds a table of distinct code combinations if that makes passes much shorter; changes no result."""
-        codes, counts = condensed_columns(self.schema)
-        if not codes:
-            return False
-        keys = ", ".join(codes)
-        rows, distinct = self._connection.execute(
-            f"SELECT COUNT(*), approx_count_distinct(hash({keys})) FROM {ENCODED}"
-        ).fetchall()[0]
-        if distinct * 3 > rows:
-            return False
-        further = ", ".join(f"{expression} AS {name}" for name, expression in counts.items())
-        self._connection.execute(
-            f"CREATE TABLE {CONDENSED} AS SELECT {keys}, {further} FROM {ENCODED} GROUP BY {keys}"
-        )
-        return True
+    def _stream(self, opened: OpenedSource, rows: str, parameters: list[Any]) -> None:
+        """Leaves the rows where they are. Reads them once: what cannot be read is refused before any charge."""
+        opened.check_rows()
+        opened.relation.create_view("source")
+        self._given = opened.given
+        self._streamed = rows, parameters
+        names = [name for name, *_ in self._connection.execute(f"DESCRIBE {rows}", parameters).fetchall()]
+        counted = ", ".join(f"COUNT({name})" for name in names)
+        self._connection.execute(f"SELECT {counted} FROM ({rows})", parameters).fetchall()
+        self._connection.execute("SET allowed_paths = ?", [list(opened.files)])
+
+    def _encode(self, opened: OpenedSource, rows: tuple[str, list[Any]], file: EncodedFile | None) -> None:
+        """Encodes the rows once, or takes them from the file that an earlier session kept."""
+        if file is None or not load_tables(self._connection, file, self._place):
+            opened.check_rows()
+            opened.relation.create_view("source")
+            create_tables(self._connection, self.schema, rows, file, self._place)
+            self._connection.execute("DROP VIEW source")
+        self._condensed = is_condensed(self._connection)
+        opened.release()
+
+    def _file(self, source: object, encoding: str, cache: Path | None) -> EncodedFile | None:
+        """The file of the encoded rows, if there is to be one; one that is allowed no more is deleted."""
+        if cache is not None and not self.schema.table.cache:
+            discard(cache, self.schema)
+        is_kept = self.schema.table.cache and cache is not None and isinstance(source, str | Path)
+        if not is_kept and self._place != "file":
+            return None
+        return EncodedFile(self._folder, self.schema, encoding, str(source) if is_kept else None)
 
     def _encoded_rows(self, columns: dict[str, str], fit: Mapping[str, str] = MappingProxyType({})) -> str:
         """SQL of all rows, or of at most max_rows per person, chosen by that person's rows alone (SPEC 7).

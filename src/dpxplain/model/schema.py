@@ -63,11 +63,15 @@ class Columns(dict[str, Column]):
         return Columns, (dict(self),)
 
 
+Storage = Literal["auto", "memory", "stream", "file"]
+
+
 class Table(Declared):
     name: str = Field(min_length=1)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     version: str = ""  # change it when the data change: stored releases belong to one version
     cache: bool = False  # whether a file's encoded rows may be kept in the workspace, to open faster
+    storage: Storage = "auto"  # where the encoded rows are while a session is open; changes no answer
 
     def paths(self, folder: Path) -> Path | list[Path] | None:
         """The source's path or paths, relative to the folder of the schema."""
@@ -112,6 +116,15 @@ class Schema(Displayed, Declared):
     @classmethod
     def _immutable(cls, columns: dict[str, Column]) -> Columns:
         return Columns(with_derived(columns))
+
+    @model_validator(mode="after")
+    def _streamable(self) -> Schema:
+        if self.table.storage == "stream" and self.privacy.unit != "row":
+            raise ValueError(
+                'table.storage = "stream" needs unit = "row": the rows of a person are chosen once, so they '
+                'have to be kept; say "file" or "memory"'
+            )
+        return self
 
     @classmethod
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:

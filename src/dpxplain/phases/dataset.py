@@ -237,7 +237,7 @@ class OpenDataset:
             }
             left_out: dict[str, Any] = {
                 "privacy": {"rho", "delta", "noise"},
-                "table": {"source", "cache"},
+                "table": {"source", "cache", "storage"},
                 "columns": unused,
             }
             declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)

@@ -41,7 +41,7 @@ def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"])
         sql_name=sql_name(schema.table.name),
         description=description(schema),
         schema=schema.model_dump(
-            mode="json", exclude={"table": {"source", "cache"}}, exclude_defaults=True
+            mode="json", exclude={"table": {"source", "cache", "storage"}}, exclude_defaults=True
         ),  # where the data lie is nobody's business
         columns=columns(schema),
         examples=examples(schema),
