@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.duckdb_expressions import ExpressionSQL
+from dpxplain.engines.duckdb_dialect import DuckDBDialect
+from dpxplain.engines.expression_sql import ExpressionSQL
 from dpxplain.model.derivation import infer
 from dpxplain.model.expression import read_expression, sql_of
 from dpxplain.model.schema import Schema
@@ -39,9 +40,9 @@ def schema_of(expression: str) -> Schema:
 
 
 def values(engine: DuckDBEngine, expressions: list[str]) -> list[tuple[Any, ...]]:
-    sql = ExpressionSQL(engine.schema)
+    sql = ExpressionSQL(engine.schema, DuckDBDialect())
     texts = [sql.render(read_expression(text, engine.schema.columns)) for text in expressions]
-    rows = engine._connection.execute(f"SELECT {', '.join(texts)} FROM encoded", sql.parameters)
+    rows = engine._connection.execute(f"SELECT {', '.join(texts)} FROM encoded", sql.parameters.values)
     return rows.fetchall()
 
 

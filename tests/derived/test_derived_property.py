@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.duckdb_expressions import ExpressionSQL
+from dpxplain.engines.duckdb_dialect import DuckDBDialect
+from dpxplain.engines.expression_sql import ExpressionSQL
 from dpxplain.errors import BadRequest
 from dpxplain.model.derivation import infer
 from dpxplain.model.expression import columns_of, read_expression, sql_of
@@ -104,9 +105,9 @@ def _schema(**further: Any) -> Schema:
 
 def _column(engine: DuckDBEngine, schema: Schema, expression: str) -> list[Any]:
     """The values of an expression, before they are clamped or listed."""
-    sql = ExpressionSQL(schema)
+    sql = ExpressionSQL(schema, DuckDBDialect())
     text = sql.render(read_expression(expression, schema.columns))
-    rows = engine._connection.execute(f"SELECT {text} FROM encoded", sql.parameters).fetchall()
+    rows = engine._connection.execute(f"SELECT {text} FROM encoded", sql.parameters.values).fetchall()
     return [value for (value,) in rows]
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from engine_oracle import Row, answered, expected
 from hypothesis import HealthCheck, given, settings
@@ -30,7 +33,28 @@ from dpxplain.model.query import (
 from dpxplain.model.schema import Schema
 
 Opener = Callable[[pa.Table, Schema], Engine]
-ENGINES: dict[str, Opener] = {"duckdb": DuckDBEngine}
+_FILES = TemporaryDirectory()
+_NUMBERS = itertools.count()
+
+
+def _stored(storage: str) -> Opener:
+    """DuckDB over a Parquet file of the table; who streams keeps nothing, so persons' rows need a file."""
+
+    def opener(table: pa.Table, schema: Schema) -> Engine:
+        path = Path(_FILES.name) / f"{next(_NUMBERS)}.parquet"
+        parquet.write_table(table, path)
+        place = storage if schema.privacy.unit == "row" else "file"
+        declared = schema.model_dump() | {"table": schema.table.model_dump() | {"storage": place}}
+        return DuckDBEngine(path, Schema.load(declared), cache=Path(_FILES.name) / "encoded")
+
+    return opener
+
+
+ENGINES: dict[str, Opener] = {
+    "duckdb": DuckDBEngine,
+    "duckdb, streamed": _stored("stream"),
+    "duckdb, in a file": _stored("file"),
+}
 
 every_engine = pytest.mark.parametrize("opener", ENGINES.values(), ids=list(ENGINES))
 

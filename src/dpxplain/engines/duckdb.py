@@ -7,25 +7,25 @@ values, so none of their text is passed on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
-from dpxplain.engines.duckdb_encoding import check_columns, encoding, known_unit, unit_identity, with_derived
-from dpxplain.engines.duckdb_fit import fit_columns, fit_counts
+from dpxplain.engines.duckdb_dialect import DuckDBDialect
 from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet
 from dpxplain.engines.encoded_file import EncodedFile, discard, spill_folder, temporary_folder
 from dpxplain.engines.encoded_tables import create_tables, is_condensed, load_tables
+from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
+from dpxplain.engines.fit_sql import fit_counts
+from dpxplain.engines.grouped_rows import grouped_of
 from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import local_files
 from dpxplain.engines.source_table import TableSource, table_digest
@@ -34,19 +34,18 @@ from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.fit import FitCounts
-from dpxplain.model.grouped import BIN, AnyGrouped, DenseGrouped, Grouped
+from dpxplain.model.grouped import AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.encoded_names import code_column
 from dpxplain.sql.render import (
     DERIVED,
     ENCODED,
-    PERSON,
+    Parameters,
     Rendered,
     expressions,
     fits_condensed,
     grouped_select,
-    grouping_parts,
     row_select,
 )
 
@@ -86,9 +85,9 @@ class DuckDBEngine:
         self._folder = cache or temporary_folder()
         self._place = storage_place(schema, self.source, memory)
         self._condensed = False
-        self._streamed: tuple[str, list[Any]] | None = (
-            None  # SQL of the rows, for passes over the source itself
-        )
+        self._columns: tuple[str, ...] = ()
+        self._streamed: str | None = None  # SQL of the rows, for passes over the source itself
+        self._values: list[Any] = []  # the parameters of that SQL
         self._given: Any = None
         self._closing = ExitStack()
         try:
@@ -147,9 +146,8 @@ class DuckDBEngine:
             opened = open_source(connection, source, self.schema.table.name)
             opened.check_rows()
             opened.relation.create_view("source")
-            columns = encoding(self.schema, connection)
-            rows = self._encoded_rows(columns, fit_columns(self.schema, columns))
-            return fit_counts(connection, self.schema, rows)
+            encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
+            return fit_counts(encoding, lambda sql, values: connection.execute(sql, values).fetchall()[0])
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
@@ -163,57 +161,40 @@ class DuckDBEngine:
     ) -> DenseGrouped:
         """Reads the rows and counts them here."""
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-        rendered = row_select(query, self.schema, attributes, condensed=condensed)
+        parameters = Parameters(list(self._values))
+        rendered = row_select(query, self.schema, attributes, condensed=condensed, parameters=parameters)
         names = (*query.group_by, *attributes)
         sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
         counts = DenseCounts(query.group_by, subsets, sizes, has_total=query.aggregate.kind != "count")
         with self._cursor() as cursor:
-            sql, parameters = self._statement(rendered, query)
-            reader = cursor.sql(sql, params=parameters).to_arrow_reader(ROWS_AT_ONCE)
+            sql = self._statement(rendered, query)
+            reader = cursor.sql(sql, params=parameters.values).to_arrow_reader(ROWS_AT_ONCE)
             # No row is counted like one: otherwise the time would tell whether a filter admits any.
             nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
             for batch in checking(chain([next(reader, nothing)], reader)):
-                columns = {name: batch[name].to_numpy() for name in batch.schema.names}
+                columns = {name: _numbers(batch[name]) for name in batch.schema.names}
                 codes = {name: columns[code_column(self.schema, name)] for name in names}
                 counts.add(codes, columns["count"], columns.get("total"))
         return counts.grouped()
 
     def _grouping_sets(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
         """Lets the database count."""
-        rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
+        parameters = Parameters(list(self._values))
+        rendered = grouped_select(query, self.schema, subsets, condensed=condensed, parameters=parameters)
         with self._cursor() as cursor:
-            rows = cursor.execute(*self._statement(rendered, query)).fetchnumpy()
+            rows = cursor.execute(self._statement(rendered, query), parameters.values).fetchnumpy()
+        return grouped_of(rows, query, self.schema, subsets)
 
-        def numbers(name: str) -> NDArray[np.int64]:
-            column: Any = rows[name]
-            is_masked = hasattr(column, "filled")  # asked so, because numpy.ma is slow to import
-            return np.asarray(column.filled(0) if is_masked else column, dtype=np.int64)
-
-        attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-        codes = {name: numbers(code_column(self.schema, name)) for name in (*query.group_by, *attributes)}
-        if "bin" in rows:
-            codes[BIN] = numbers("bin")
-        count = numbers("count")
-        total = numbers("total") if "total" in rows else np.zeros_like(count)
-        subset = np.zeros_like(count)
-        if len(subsets) > 1:
-            masks = [numbers(f"missing_{i}") for i in range(len(grouping_parts(attributes)))]
-            subset = _subset_numbers(masks, attributes, subsets)
-        return Grouped(codes, subset, count, total)
-
-    def _statement(self, rendered: Rendered, query: Query) -> tuple[str, list[Any]]:
-        """SQL and parameters, with the rows that it reads where those are not in a table."""
-        tables, parameters = [], list(rendered.parameters)
-        names = expressions(query, self.schema)
+    def _statement(self, rendered: Rendered, query: Query) -> str:
+        """SQL with the rows that it reads, where those are not in a table."""
+        dialect, names = DuckDBDialect(), expressions(query, self.schema)
+        tables = [] if self._streamed is None else [f"{ENCODED} AS NOT MATERIALIZED ({self._streamed})"]
         if names:
-            rows, further = with_derived(self.schema, names, f"SELECT * FROM {ENCODED}")
-            tables, parameters = [f"{DERIVED} AS NOT MATERIALIZED ({rows})"], [*further, *parameters]
-        if self._streamed is not None:
-            rows, further = self._streamed
-            tables = [f"{ENCODED} AS NOT MATERIALIZED ({rows})", *tables]
-            parameters = [*further, *parameters]
-        sql = rendered.sql("duckdb")
-        return f"WITH {', '.join(tables)} {sql}" if tables else sql, parameters
+            encoding = Encoding(self.schema, {}, dialect, parameters=rendered.parameters)
+            rows = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", self._columns))
+            tables.append(f"{DERIVED} AS NOT MATERIALIZED ({rows.sql})")
+        sql = rendered.sql(dialect.name, dialect.placeholder)
+        return f"WITH {', '.join(tables)} {sql}" if tables else sql
 
     @contextmanager
     def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -235,20 +216,21 @@ class DuckDBEngine:
 
     def _open(self, source: object, cache: Path | None, recognised: Recognised) -> None:
         opened = open_source(self._connection, source, self.schema.table.name)
-        check_columns(self.schema, opened.types, opened.untyped)
-        derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
-        rows, parameters = with_derived(
-            self.schema, derived, self._encoded_rows(encoding(self.schema, self._connection))
-        )
+        check_columns(self.schema, opened.kinds, opened.untyped)
+        dialect = DuckDBDialect(self._connection)
+        encoding = Encoding(self.schema, opened.kinds, dialect, undeclared_is_null=self._place == "stream")
+        rows = encoding.all_rows()
+        self._columns, values = rows.columns, encoding.parameters.values
         unreadable = SourceError(
             f"The source of {self.schema.table.name} could not be read to its end.",
             remedy="Is it damaged, or does a line of it have too few or too many values?",
         )
         with quiet(unreadable), self._reading(opened.relation, recognised), self._within_memory():
             if self._place == "stream":
-                self._stream(opened, rows, parameters)
+                self._stream(opened, rows, values)
             else:
-                self._encode(opened, (rows, parameters), self._file(source, f"{rows} {parameters}", cache))
+                file = self._file(source, f"{rows.sql} {values}", cache)
+                self._encode(opened, (rows.sql, values), file)
             self._connection.execute("SET enable_external_access = false")
 
     def _reading(
@@ -275,15 +257,13 @@ class DuckDBEngine:
                 remedy=f"Raise the limit, or say storage = {allowed} in the schema's [table].",
             )
 
-    def _stream(self, opened: OpenedSource, rows: str, parameters: list[Any]) -> None:
-        """Leaves the rows where they are. Reads them once: what cannot be read is refused before any charge."""
+    def _stream(self, opened: OpenedSource, rows: Rows, values: list[Any]) -> None:
+        """Leaves the rows where they are; reads them once, to refuse what is unreadable before any charge."""
         opened.check_rows()
         opened.relation.create_view("source")
-        self._given = opened.given
-        self._streamed = rows, parameters
-        names = [name for name, *_ in self._connection.execute(f"DESCRIBE {rows}", parameters).fetchall()]
-        counted = ", ".join(f"COUNT({name})" for name in names)
-        self._connection.execute(f"SELECT {counted} FROM ({rows})", parameters).fetchall()
+        self._given, self._streamed, self._values = opened.given, rows.sql, values
+        counted = ", ".join(f"COUNT({name})" for name in rows.columns)
+        self._connection.execute(f"SELECT {counted} FROM ({rows.sql})", values).fetchall()
         self._connection.execute("SET allowed_paths = ?", [list(opened.files)])
 
     def _encode(self, opened: OpenedSource, rows: tuple[str, list[Any]], file: EncodedFile | None) -> None:
@@ -305,47 +285,9 @@ class DuckDBEngine:
             return None
         return EncodedFile(self._folder, self.schema, encoding, str(source) if is_kept else None)
 
-    def _encoded_rows(self, columns: dict[str, str], fit: Mapping[str, str] = MappingProxyType({})) -> str:
-        """SQL of all rows, or of at most max_rows per person, chosen by that person's rows alone (SPEC 7).
 
-        The choice hashes encoded columns, cast to fixed types: a hash of the source's own columns depends on
-        their physical type, which one person's odd value can change for everybody. `fit` adds columns that
-        have no part in the choice but break its ties, so that what they say is the person's own too.
-        """
-        privacy = self.schema.privacy
-        encoded = ", ".join(f"{expression} AS {name}" for name, expression in {**columns, **fit}.items())
-        if privacy.unit == "row":
-            return f"SELECT {encoded} FROM source"
-        content = ", ".join(
-            f"CAST({name} AS {'DOUBLE' if name.startswith('value_') else 'BIGINT'})" for name in columns
-        )
-        # The hash spreads the choice and the content settles its ties; rows of equal content are equal.
-        place = (
-            f"row_number() OVER (PARTITION BY person ORDER BY hash({content}), {', '.join([content, *fit])})"
-        )
-        person = unit_identity(privacy.unit)
-        rows = f"SELECT {encoded}, {person} AS person FROM source WHERE {known_unit(privacy.unit)}"
-        # COUNT(DISTINCT unit) needs no more of a person than a hash.
-        selected = f"* EXCLUDE (person), hash(person) AS {PERSON}"
-        return f"SELECT {selected} FROM ({rows}) QUALIFY {place} <= {privacy.max_rows}"
-
-
-def _subset_numbers(
-    missing: list[NDArray[np.int64]], attributes: list[str], subsets: tuple[tuple[str, ...], ...]
-) -> NDArray[np.int64]:
-    """The subset of each row, from GROUPING(), which sets the bit of every attribute not in the subset."""
-    parts = grouping_parts(attributes)
-    number_of = {
-        tuple(_missing_bits(part, subset) for part in parts): number for number, subset in enumerate(subsets)
-    }
-    masks, positions = np.unique(missing[0], return_inverse=True)
-    patterns: list[tuple[int, ...]] = [(int(mask),) for mask in masks]
-    for part in missing[1:]:  # only with more attributes than one part holds
-        masks, inner = np.unique(part, return_inverse=True)
-        pairs, positions = np.unique(positions * len(masks) + inner, return_inverse=True)
-        patterns = [(*patterns[pair // len(masks)], int(masks[pair % len(masks)])) for pair in pairs.tolist()]
-    return np.array([number_of[bits] for bits in patterns], dtype=np.int64)[positions]
-
-
-def _missing_bits(part: Sequence[str], subset: tuple[str, ...]) -> int:
-    return sum(1 << place for place, name in enumerate(reversed(part)) if name not in subset)
+def _numbers(column: pa.Array[Any]) -> NDArray[Any]:
+    """The codes of a batch; what a streamed pass has as NULL is 0."""
+    filled = column.fill_null(0) if column.null_count else column
+    numbers: NDArray[Any] = filled.to_numpy()
+    return numbers

@@ -11,17 +11,9 @@ from typing import Any
 
 import duckdb
 
-from dpxplain.engines.duckdb_encoding import (
-    check_columns,
-    encoding,
-    known_unit,
-    moment_of,
-    position_of,
-    quote,
-    raw_number,
-    with_one_derived,
-)
+from dpxplain.engines.duckdb_dialect import DuckDBDialect
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
+from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import interruptible
 from dpxplain.model.dates import position
@@ -37,7 +29,7 @@ def source_figures(source: object, schema: Schema, *, memory: str | None = None)
     connection = open_connection(memory)
     try:
         opened = open_source(connection, source, schema.table.name)
-        check_columns(schema, opened.types, opened.untyped)
+        check_columns(schema, opened.kinds, opened.untyped)
         unreadable = SourceError(
             f"The source of {schema.table.name} could not be read to its end.",
             remedy="Is it damaged, or does a line of it have too few or too many values?",
@@ -45,52 +37,52 @@ def source_figures(source: object, schema: Schema, *, memory: str | None = None)
         with quiet(unreadable), interruptible(connection.interrupt):
             opened.check_rows()
             opened.relation.create_view("source")
-            rows, parameters = _rows(schema, connection)
-            connection.execute(f"CREATE TABLE checked AS {rows}", parameters)
+            encoding = Encoding(schema, opened.kinds, DuckDBDialect(connection))
+            connection.execute(f"CREATE TABLE checked AS {_rows(encoding).sql}", encoding.parameters.values)
             return _figures(connection, schema)
     finally:
         connection.close()
 
 
-def _rows(schema: Schema, connection: duckdb.DuckDBPyConnection) -> tuple[str, list[Any]]:
-    """SQL of what is counted, and its parameters: codes, numbers, and the texts that do not fit.
+def _rows(encoding: Encoding) -> Rows:
+    """What is counted: codes, numbers, and the texts that do not fit.
 
     The names of what is counted end in the column's place in the schema, as those of encoded columns do.
     """
-    encoded = encoding(schema, connection)
+    schema, encoded = encoding.schema, encoding.columns()
     derived = [name for name, column in schema.columns.items() if column.expression is not None]
-    kept = encoded if derived else {name: sql for name, sql in encoded.items() if name.startswith("code_")}
-    parts = [f"{sql} AS {name}" for name, sql in kept.items()]
+    parts = encoded if derived else {name: sql for name, sql in encoded.items() if name.startswith("code_")}
     for number, (name, column) in enumerate(schema.columns.items()):
         if column.expression is None:
-            value = position_of(moment_of(name, column)) if column.is_temporal else raw_number(name)
             # The code is repeated, not named: the source may have a column of that name.
-            parts += _fit_of(number, column, quote(name), value, encoded.get(code_column(schema, name), ""))
+            code, source = encoded.get(code_column(schema, name), ""), encoding.dialect.quote(name)
+            value = encoding.number(name) if column.is_numeric else ""
+            parts = parts | _fit_of(number, column, source, value, code)
     if schema.privacy.unit != "row":
-        unit = quote(schema.privacy.unit)
-        parts.append(f"CASE WHEN {known_unit(schema.privacy.unit)} THEN {unit} END AS person")
-    rows = f"SELECT {', '.join(parts)} FROM source"
-    parameters: list[Any] = []
+        unit = encoding.unit()
+        parts["person"] = f"CASE WHEN {encoding.dialect.known_text(unit)} THEN {unit} END"
+    listed = ", ".join(f"{sql} AS {name}" for name, sql in parts.items())
+    rows = Rows(f"SELECT {listed} FROM source", tuple(parts))
     for name in derived:
         column, number = schema.columns[name], list(schema.columns).index(name)
-        value = position_of("CAST(derived AS TIMESTAMP)") if column.is_temporal else "CAST(derived AS DOUBLE)"
-        figures = _fit_of(number, column, "derived", value, code_column(schema, name))
-        rows, further = with_one_derived(schema, name, rows, *figures)
-        parameters = [*further, *parameters]
-    return rows, parameters
+        value, code = encoding.derived_number(column), f"code_{number}"
+        figures = _fit_of(number, column, "derived", value, code)
+        rows = encoding.with_one_derived(name, rows, figures)
+    return rows
 
 
-def _fit_of(number: int, column: Column, source: str, value: str, code: str) -> list[str]:
+def _fit_of(number: int, column: Column, source: str, value: str, code: str) -> dict[str, str]:
     """Whether a value is NULL, its number if it has one, and its text if it does not fit."""
-    parts = []
     if column.is_numeric:
-        parts.append(f"CASE WHEN NOT isnan({value}) THEN {value} END AS number_{number}")
         odd = f"{source} IS NOT NULL AND {value} IS NULL"
-        parts.append(f"{source} IS NULL OR COALESCE(isnan({value}), FALSE) AS null_{number}")
+        parts = {
+            f"number_{number}": f"CASE WHEN NOT isnan({value}) THEN {value} END",
+            f"null_{number}": f"{source} IS NULL OR COALESCE(isnan({value}), FALSE)",
+        }
     else:
         odd = f"{source} IS NOT NULL AND {code} = 0"
-        parts.append(f"{source} IS NULL AS null_{number}")
-    return [*parts, f"CASE WHEN {odd} THEN CAST({source} AS VARCHAR) END AS odd_{number}"]
+        parts = {f"null_{number}": f"{source} IS NULL"}
+    return parts | {f"odd_{number}": f"CASE WHEN {odd} THEN CAST({source} AS VARCHAR) END"}
 
 
 def _figures(connection: duckdb.DuckDBPyConnection, schema: Schema) -> SourceFigures:

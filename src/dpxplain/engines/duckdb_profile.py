@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.engines.duckdb_encoding import kind_of, quote
+from dpxplain.engines.duckdb_dialect import DuckDBDialect, words_of
 from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.errors import SourceError
 
@@ -23,6 +23,8 @@ _SAMPLED = 20_000  # rows from which columns with too many different values to c
 _QUANTILES = 1_000
 _LEADING_ZERO = r"^\s*[+-]?0[0-9]"  # marks a code, as in 02139
 _ISO_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?$"
+
+quote = DuckDBDialect().quote
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def profile(source: object) -> list[ColumnProfile]:
                 _repetition(
                     connection,
                     i,
-                    _column(connection, i, name, kind_of(type_name), name in opened.untyped, name in wide),
+                    _column(connection, i, name, words_of(type_name), name in opened.untyped, name in wide),
                 )
                 for i, (name, type_name) in enumerate(opened.types.items())
             ]

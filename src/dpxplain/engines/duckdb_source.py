@@ -13,6 +13,8 @@ from typing import Any
 
 import duckdb
 
+from dpxplain.engines.dialect import Kind
+from dpxplain.engines.duckdb_dialect import kind_of
 from dpxplain.engines.file_formats import check_csv, open_arrow, open_csv, open_json_lines
 from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
 from dpxplain.errors import DPXPlainError, InternalError, SourceError
@@ -43,6 +45,10 @@ class OpenedSource:
         return {
             name: str(kind) for name, kind in zip(self.relation.columns, self.relation.types, strict=True)
         }
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        return {name: kind_of(type_name) for name, type_name in self.types.items()}
 
 
 def open_connection(memory: str | None = None, spill: Path | None = None) -> duckdb.DuckDBPyConnection:

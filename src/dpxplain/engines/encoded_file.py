@@ -50,7 +50,7 @@ class EncodedFile:
         delete_abandoned(self.folder, self.schema)
         for file in _kept_files(self.folder, self.schema):
             with contextlib.suppress(OSError):
-                if self.source is not None and file.name == self._name(file, self._identity()):
+                if self.source is not None and file.name == self._name(file, self.identity()):
                     _attach(connection, file, "READ_ONLY")
                     return True
         return False
@@ -62,7 +62,7 @@ class EncodedFile:
         Without `source`, or if that changed meanwhile, the file loses its name at once where the system
         allows it: its rows are gone with the process, however that ends.
         """
-        before = self._identity()
+        before = self.identity()
         private_folder(self.folder)
         part = self.folder / f"{_stem(self.schema)}.{_unique()}{_PART}"
         try:
@@ -82,7 +82,7 @@ class EncodedFile:
                     left.unlink(missing_ok=True)
 
     def _keep(self, part: Path, before: str | None) -> Path:
-        identity = self._identity()
+        identity = self.identity()
         if before is None or identity != before:
             return part
         kept = self.folder / self._name(part, identity)
@@ -91,7 +91,7 @@ class EncodedFile:
         os.replace(part, kept)
         return kept
 
-    def _identity(self) -> str | None:
+    def identity(self) -> str | None:
         """What the source's files are like now; None if one changed just now, or if nothing is to be kept."""
         return None if self.source is None else settled_state(file_states([self.source]))
 

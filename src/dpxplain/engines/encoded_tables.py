@@ -42,7 +42,7 @@ def create_tables(
         _take_over(connection, place)
         return
     _encode(connection, schema, rows, _MEMORY)
-    if file is not None:
+    if file is not None and file.identity() is not None:
         # Without a kept file the next session only opens more slowly.
         with contextlib.suppress(OSError, SourceError, duckdb.Error):
             with file.written(connection):

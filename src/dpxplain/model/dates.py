@@ -31,8 +31,13 @@ def midnight(day: date) -> datetime:
 
 
 def position(moment: date) -> float:
-    """Microseconds since 1970, exact for some 285 years on either side."""
-    return float((midnight(moment) - _EPOCH) // timedelta(microseconds=1))
+    """Microseconds since 1970 on the number line, exact for some 285 years on either side."""
+    return float(micros(moment))
+
+
+def micros(moment: date) -> int:
+    """Microseconds since 1970."""
+    return (midnight(moment) - _EPOCH) // timedelta(microseconds=1)
 
 
 def at_position(place: float) -> date:

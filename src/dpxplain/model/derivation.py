@@ -60,7 +60,9 @@ from dpxplain.model.value_domain import (
 _BOOLEANS = ValueDomain("boolean", (False, True))
 _OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
-_TEXT_FUNCTIONS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "trim": str.strip}
+TEXT_FUNCTIONS: dict[str, Callable[[str], str | int]] = {
+    "lower": str.lower, "upper": str.upper, "trim": str.strip, "length": len
+}  # fmt: skip
 
 
 class UnknownDomain(Exception):
@@ -231,7 +233,7 @@ class _Inference:
                     self._number(argument)
                 return self._united(node, arguments)
             case "lower" | "upper" | "trim":
-                return mapped(self._text(arguments[0]), "text", _TEXT_FUNCTIONS[function])
+                return mapped(self._text(arguments[0]), "text", TEXT_FUNCTIONS[function])
             case "length":
                 return mapped(self._text(arguments[0]), "number", len)
         number = self._number(arguments[0])

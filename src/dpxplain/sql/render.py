@@ -66,14 +66,31 @@ def expressions(query: Query, schema: Schema) -> list[str]:
 
 
 @dataclass
+class Parameters:
+    """The values of one statement, each referred to by its number from 1, as often as needed."""
+
+    values: list[Any] = field(default_factory=list)
+
+    def bind(self, value: Any) -> int:
+        self.values.append(value)
+        return len(self.values)
+
+
+@dataclass
 class Rendered:
-    """SQL text of one dialect and its parameters, in order."""
+    """A statement over the encoded table, for any dialect, and its parameters."""
 
     tree: exp.Select
-    parameters: list[int | float | bool] = field(default_factory=list)
+    parameters: Parameters
 
-    def sql(self, dialect: str) -> str:
-        return self.tree.sql(dialect=dialect)
+    def sql(self, dialect: str, placeholder: Callable[[int], str]) -> str:
+        """SQL text of one dialect, which says how a parameter is referred to by its number."""
+
+        def placed(node: exp.Expr) -> exp.Expr:
+            is_parameter = isinstance(node, exp.Placeholder)
+            return exp.Var(this=placeholder(int(node.name))) if is_parameter else node
+
+        return self.tree.transform(placed).sql(dialect=dialect)
 
 
 def grouping_parts(attributes: Sequence[T]) -> list[Sequence[T]]:
@@ -107,10 +124,15 @@ def condensed_columns(schema: Schema) -> tuple[list[str], dict[str, str]]:
 
 
 def grouped_select(
-    query: Query, schema: Schema, subsets: Sequence[tuple[str, ...]], *, condensed: bool = False
+    query: Query,
+    schema: Schema,
+    subsets: Sequence[tuple[str, ...]],
+    *,
+    condensed: bool = False,
+    parameters: Parameters | None = None,
 ) -> Rendered:
     """One pass of GROUPING SETS: (group-by columns + subset) for every subset."""
-    parameters: list[int | float | bool] = []
+    parameters = parameters or Parameters()
     attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
     outputs: list[exp.Expr] = [
         exp.column(code_column(schema, name)) for name in (*query.group_by, *attributes)
@@ -151,10 +173,15 @@ def grouped_select(
 
 
 def row_select(
-    query: Query, schema: Schema, attributes: Sequence[str], *, condensed: bool = False
+    query: Query,
+    schema: Schema,
+    attributes: Sequence[str],
+    *,
+    condensed: bool = False,
+    parameters: Parameters | None = None,
 ) -> Rendered:
     """The rows themselves, as codes and as what each adds to its cells' count and total; never NULL."""
-    parameters: list[int | float | bool] = []
+    parameters = parameters or Parameters()
     measured = query.aggregate.column
     number = None if measured is None else column_number(schema, measured)
     if condensed:
@@ -193,10 +220,9 @@ def _added(query: Query, schema: Schema, condensed: bool) -> exp.Expr:
     if query.aggregate.kind not in VARIANCES:
         return exp.column(f"{'sum' if condensed else 'units'}_{number}")
     grid = schema.column(query.aggregate.column).grid
-    coarse = (
-        f"CAST(ROUND((2.0 * CAST(units_{number} AS DOUBLE) - ({grid.low + grid.high})) / {grid.coarseness}.0)"
-        " AS BIGINT)"
-    )
+    twice = f"ABS(2 * CAST(units_{number} AS BIGINT) - ({grid.low + grid.high}))"
+    # Half away from zero, in whole numbers only, which every engine divides alike.
+    coarse = f"((2 * {twice} + {grid.coarseness}) // {2 * grid.coarseness})"
     return exp.maybe_parse(f"{coarse} * {coarse}", dialect=DIALECT)
 
 
@@ -204,7 +230,7 @@ def _select(
     outputs: list[exp.Expr],
     query: Query,
     schema: Schema,
-    parameters: list[int | float | bool],
+    parameters: Parameters,
     *,
     condensed: bool,
 ) -> exp.Select:
@@ -246,7 +272,7 @@ def _declared_or_null(schema: Schema, name: str) -> exp.Condition:
 class _Conditions:
     """Renders a filter; values become parameters."""
 
-    def __init__(self, schema: Schema, parameters: list[int | float | bool]) -> None:
+    def __init__(self, schema: Schema, parameters: Parameters) -> None:
         self.schema = schema
         self.parameters = parameters
 
@@ -266,8 +292,7 @@ class _Conditions:
                 return exp.paren(exp.or_(*(self._compare(column, "=", v) for v in values)))
 
     def _bind(self, value: int | float) -> exp.Condition:
-        self.parameters.append(value)
-        return exp.Placeholder()
+        return exp.Placeholder(this=str(self.parameters.bind(value)))
 
     def _is_null(self, name: str) -> exp.Condition:
         column = self.schema.column(name)

@@ -1,0 +1,315 @@
+"""The rules by which every engine encodes declared columns as small integers, as SQL of its dialect.
+
+They never fail on a value: one of the wrong type, outside the domain, NaN or infinite is encoded as
+undeclared or clamped (SPEC section 2, item 6). All engines have the same encoded rows, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from types import MappingProxyType
+from typing import Any
+
+from dpxplain.engines.dialect import MOMENTS, WORDS, Dialect, Kind, nearest
+from dpxplain.engines.expression_sql import ExpressionSQL
+from dpxplain.errors import SchemaError
+from dpxplain.model.dates import micros, position
+from dpxplain.model.derived_column import expression_of
+from dpxplain.model.schema import Column, DomainValue, Schema
+from dpxplain.sql.encoded_names import code_column, units_column, value_column
+from dpxplain.sql.render import PERSON, Parameters
+
+_DATES = "dates or timestamps"
+_SPREAD = 2**20  # how finely the choice of rows tells numbers without a grid apart, before ties are broken
+
+
+@dataclass(frozen=True)
+class Rows:
+    """SQL of rows, and the names of their columns."""
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+@dataclass
+class Encoding:
+    """Encodes the columns of `source`, a table or subselect; `kinds` are those of its columns."""
+
+    schema: Schema
+    kinds: Mapping[str, Kind]
+    dialect: Dialect
+    source: str = "source"
+    parameters: Parameters = field(default_factory=Parameters)
+    undeclared_is_null: bool = False
+    """Whether codes of undeclared values may be NULL instead of 0, which some databases compute faster."""
+
+    def all_rows(self) -> Rows:
+        """The encoded table: the rows with the columns of declared expressions."""
+        derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
+        return self.with_derived(derived, self.rows())
+
+    def rows(self, fit: Mapping[str, str] = MappingProxyType({})) -> Rows:
+        """All rows, or at most max_rows per person, chosen by that person's rows alone (SPEC 7).
+
+        The choice hashes the unit and the encoded columns: a hash of the source's own columns would depend on
+        their physical type, which one person's odd value can change for everybody. MD5 because every engine
+        computes it alike. The hash spreads the choice and the content settles its ties; rows of equal content
+        are equal. `fit` adds columns that have no part in the choice but break its ties, so that what they
+        say is the person's own too.
+        """
+        encoded, privacy = self.columns(), self.schema.privacy
+        listed = ", ".join(f"{sql} AS {name}" for name, sql in {**encoded, **fit}.items())
+        names = (*encoded, *fit)
+        if privacy.unit == "row":
+            return Rows(f"SELECT {listed} FROM {self.source}", names)
+        unit = self.unit()
+        known = self.dialect.known_text(unit)
+        rows = f"SELECT {listed}, {unit} AS person FROM {self.source} WHERE {known}"
+        parts = ["person", *map(self._spread_text, encoded)]
+        ties = ", ".join(f"{name} NULLS FIRST" for name in names)
+        order = f"{self.dialect.md5(' || '.join(parts))}, {ties}"
+        place = f"row_number() OVER (PARTITION BY person ORDER BY {order}) AS place"
+        kept = f"SELECT {', '.join(names)}, person, {place} FROM ({rows}) AS known"
+        wanted = ", ".join([*names, f"{self.dialect.person('person')} AS {PERSON}"])
+        return Rows(
+            f"SELECT {wanted} FROM ({kept}) AS placed WHERE place <= {privacy.max_rows}", (*names, PERSON)
+        )
+
+    def _spread_text(self, name: str) -> str:
+        """An encoded column as a text that is the same on every engine; NULL is nothing."""
+        whole = name
+        if name.startswith("value_"):  # a double, whose text each engine writes in its own way
+            d = self.dialect
+            inside = f"least(greatest({name}, {d.number_literal(-1e12)}), {d.number_literal(1e12)})"
+            whole = f"CAST(CASE WHEN {name} IS NOT NULL THEN floor({inside} * {_SPREAD}) END AS BIGINT)"
+        return f"',' || COALESCE(CAST({whole} AS {self.dialect.text}), '')"
+
+    def unit(self) -> str:
+        """What makes two rows those of one person: the bytes of the unit's text.
+
+        Equality of the column's own type would be another notion than that of the count of persons: texts may
+        have a collation, and 0.0 equals -0.0.
+        """
+        name = self.schema.privacy.unit
+        return self.dialect.text_of(self.dialect.quote(name), self.kinds[name])
+
+    def columns(self) -> dict[str, str]:
+        """The encoded columns of the source's own columns, and the SQL expression of each."""
+        columns = {}
+        for name, column in self.schema.columns.items():
+            if column.expression is not None:
+                continue
+            if column.values is not None:
+                columns[code_column(self.schema, name)] = self._category_code(name, column)
+            else:
+                columns |= self._number_columns(name, column, self.number(name))
+        return columns
+
+    def number(self, name: str) -> str:
+        """A source's number, or its date's place on the number line, as a double; NULL where it is none."""
+        column, kind, source = self.schema.columns[name], self.kinds[name], self.dialect.quote(name)
+        if column.is_temporal:
+            zone = column.time_zone or "UTC"
+            return f"CAST({self.dialect.micros(source, kind, zone)} AS {self.dialect.double})"
+        return self.dialect.number(source, kind)
+
+    def with_derived(self, names: Iterable[str], rows: Rows) -> Rows:
+        """The rows with the encoded columns of expressions added.
+
+        Expressions are evaluated over encoded columns, so they see declared values only; their own values are
+        clamped or listed like those of any column, whatever was inferred of them.
+        """
+        for name in names:
+            rows = self.with_one_derived(name, rows)
+        return rows
+
+    def with_one_derived(self, name: str, rows: Rows, figures: Mapping[str, str] | None = None) -> Rows:
+        """The rows with one expression's encoded columns, and with `figures` of its value `derived`."""
+        column = self.schema.column(name)
+        expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
+        value = expression.render(expression_of(column, self.schema.columns))
+        added = self._derived_columns(name, column) | dict(figures or {})
+        wanted = ", ".join([*rows.columns, *(f"{sql} AS {column}" for column, sql in added.items())])
+        inner = f"SELECT {', '.join([*rows.columns, f'{value} AS derived'])} FROM ({rows.sql}) AS rows_before"
+        return Rows(f"SELECT {wanted} FROM ({inner}) AS with_value", (*rows.columns, *added))
+
+    def derived_number(self, column: Column) -> str:
+        """The value that is called `derived`, as a number."""
+        if column.is_temporal:
+            micros = self.dialect.micros("CAST(derived AS TIMESTAMP)", "timestamp", "UTC")
+            return f"CAST({micros} AS {self.dialect.double})"
+        if isinstance(next(iter(column.values or ()), None), bool):
+            return self.dialect.number("derived", "boolean")
+        return f"CAST(derived AS {self.dialect.double})"
+
+    def _derived_columns(self, name: str, column: Column) -> dict[str, str]:
+        if column.values is None:
+            return self._number_columns(name, column, self.derived_number(column))
+        columns = {}
+        listed = [value for value in self.schema.domain(name) if value is not None]
+        value = f"CAST(derived AS {self.dialect.type_of(listed[0] if listed else '')})"
+        key = self._key(value, _expression_kind(listed), column)
+        codes = {_key_of(value): code for code, value in enumerate(listed, 1)}
+        columns[code_column(self.schema, name)] = self._code("derived", key, codes, self.schema.domain(name))
+        if column.is_summable:
+            columns[units_column(self.schema, name)] = self._units(column, self.derived_number(column))
+        return columns
+
+    def _number_columns(self, name: str, column: Column, number: str) -> dict[str, str]:
+        """The encoded columns of a number, or of a date's place on the number line."""
+        columns = {}
+        if column.edges is not None:
+            columns[code_column(self.schema, name)] = self._bin_code(column, number)
+        if column.is_summable:
+            columns[units_column(self.schema, name)] = self._units(column, number)
+        else:
+            # Of zeros there are two, equal but not alike; dates have one.
+            clamped = f"CASE WHEN {number} = 0 THEN {self.dialect.number_literal(0)} ELSE {number} END"
+            if column.is_temporal:
+                clamped = number
+            if column.bounds is not None:
+                low, high = (self.dialect.number_literal(position(bound)) for bound in column.bounds)
+                clamped = f"least(greatest({number}, {low}), {high})"
+            zero = self.dialect.number_literal(0)  # of which there are two, equal but told apart by texts
+            value = (
+                f"CASE WHEN {self.missing(number)} THEN NULL WHEN {number} = 0 THEN {zero} ELSE {clamped} END"
+            )
+            columns[value_column(self.schema, name)] = value
+        return columns
+
+    def missing(self, number: str) -> str:
+        return f"({number} IS NULL OR {self.dialect.is_nan(number)})"
+
+    def _category_code(self, name: str, column: Column) -> str:
+        """Position among the declared values, from 1; 0 for anything else."""
+        domain, source = self.schema.domain(name), self.dialect.quote(name)
+        key = self._key(source, self.kinds[name], column)
+        if column.groups is not None:
+            groups = enumerate(column.groups.values(), 1)
+            codes = {_key_of(member): code for code, members in groups for member in members}
+        else:
+            codes = {_key_of(value): code for code, value in enumerate(members_of(column), 1)}
+        return self._code(source, key, codes, domain)
+
+    def _key(self, source: str, kind: Kind, column: Column) -> str:
+        """A text or a whole number that tells the values of a category apart."""
+        sample = next(iter(members_of(column)), "")
+        if isinstance(sample, bool):
+            truth = self.dialect.truth(source, kind)
+            return f"CASE WHEN {truth} THEN 1 WHEN NOT {truth} THEN 0 END"
+        if isinstance(sample, int):
+            return self.dialect.whole(source, kind)  # 3.7 is not the category 4: only whole numbers count
+        if isinstance(sample, date):
+            return self.dialect.micros(source, kind, column.time_zone or "UTC")
+        return self.dialect.text_of(source, kind)
+
+    def _code(self, source: str, key: str, codes: Mapping[Any, int], domain: tuple[DomainValue, ...]) -> str:
+        if self.undeclared_is_null and codes and None not in domain:
+            return self.dialect.code(key, codes, self.parameters)
+        code = f"COALESCE({self.dialect.code(key, codes, self.parameters)}, 0)" if codes else "0"
+        if None in domain:
+            code = f"CASE WHEN {source} IS NULL THEN {len(domain)} ELSE {code} END"
+        return f"CAST({code} AS {self.dialect.code_type(len(domain))})"
+
+    def _bin_code(self, column: Column, number: str) -> str:
+        """Bins are open below and closed above; 0 outside the edges."""
+        assert column.edges is not None
+        assert column.domain is not None
+        places = [position(edge) if column.is_temporal else edge for edge in column.edges]
+        literal = self.dialect.number_literal
+        steps = " ".join(f"WHEN {number} <= {literal(edge)} THEN {i}" for i, edge in enumerate(places))
+        # NaN is above every number, and NULL compares with none.
+        null = f"WHEN {self.missing(number)} THEN {len(column.domain)}" if column.null else ""
+        code = f"CASE {steps} {null} ELSE 0 END"
+        return f"CAST({code} AS {self.dialect.code_type(len(column.domain))})"
+
+    def _units(self, column: Column, number: str) -> str:
+        """Clamp, then round to the grid. Most rows lie inside of the bounds, so that is asked first."""
+        assert column.bounds is not None
+        grid, literal = column.grid, self.dialect.number_literal
+        low, high = column.bounds
+        rounded = self.dialect.nearest(f"({number} / {literal(grid.unit)})", low, high)
+        # The same function of the bounds themselves; it rises, so what lies between them is rounded between.
+        lowest, highest = (nearest(bound / grid.unit, low, high) for bound in (low, high))
+        if lowest < grid.low or highest > grid.high:
+            rounded = f"least(greatest({rounded}, {literal(grid.low)}), {literal(grid.high)})"
+        inside = self.dialect.integer(rounded)
+        ends = (max(min(end, grid.high), grid.low) for end in (lowest, highest))
+        below, above = (f"CAST({end} AS INTEGER)" for end in ends)
+        return (
+            f"CASE WHEN {number} >= {literal(low)} AND {number} <= {literal(high)} THEN {inside} "
+            f"WHEN {self.missing(number)} THEN NULL WHEN {number} < {literal(low)} THEN {below} "
+            f"ELSE {above} END"
+        )
+
+
+def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[str] = frozenset()) -> None:
+    """Refuses a schema that contradicts the source's column names and types. Reads no values.
+
+    Columns without a type of their own (`untyped`) and all-NULL columns are not checked: otherwise one row
+    could decide whether the data set opens.
+    """
+    unit = schema.privacy.unit
+    if unit != "row" and unit not in kinds:
+        raise SchemaError(
+            f"privacy.unit names the column {unit!r}, which the source does not have.",
+            remedy=_columns_of(kinds, untyped),
+        )
+    for name, column in schema.columns.items():
+        if column.expression is not None:
+            continue
+        if name not in kinds:
+            raise SchemaError(
+                f"columns.{name} is declared, but the source has no such column.",
+                remedy=_columns_of(kinds, untyped),
+            )
+        if name in untyped or kinds[name] == "nothing":
+            continue
+        declared, actual = _declared_kind(column), WORDS[kinds[name]]
+        is_dated = declared == _DATES and kinds[name] in (*MOMENTS, "text")
+        is_same = declared == actual or {declared, actual} <= {"numbers", "true or false"}
+        if not is_dated and not is_same:
+            raise SchemaError(
+                f"columns.{name} is declared with {declared}, but the source holds {actual} there.",
+                remedy="Mend the schema, or convert the column in the source.",
+            )
+
+
+def _columns_of(kinds: Mapping[str, Kind], untyped: frozenset[str]) -> str:
+    if kinds.keys() == untyped:
+        # The first line of a CSV file without a header line holds values, so it is not repeated here.
+        return "Mend the schema; a CSV file must name its columns in its first line."
+    return f"The source has: {', '.join(kinds)}."
+
+
+def _declared_kind(column: Column) -> str:
+    if column.is_temporal:
+        return _DATES
+    if column.is_numeric:
+        return "numbers"
+    sample = next(iter(members_of(column)), "")
+    if isinstance(sample, bool):
+        return "true or false"
+    return "numbers" if isinstance(sample, int) else "text"
+
+
+def members_of(column: Column) -> list[Any]:
+    """The values of the source that are declared: those of all groups, if there are groups."""
+    if column.groups is not None and column.expression is None:
+        return [member for members in column.groups.values() for member in members]
+    return [value for value in column.values or () if value is not None]
+
+
+def _key_of(value: DomainValue) -> str | int:
+    """A declared value as what a row's value is compared with."""
+    if isinstance(value, date):
+        return micros(value)
+    return int(value) if isinstance(value, int) else str(value)
+
+
+def _expression_kind(values: list[Any]) -> Kind:
+    """The kind of value that an expression with these values has."""
+    kinds: dict[type, Kind] = {bool: "boolean", int: "float", date: "date", datetime: "timestamp"}
+    return kinds.get(type(values[0]), "text") if values else "text"

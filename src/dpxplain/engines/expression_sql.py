@@ -1,0 +1,221 @@
+"""Derived columns as SQL over the encoded table; no value can raise an error.
+
+An expression sees the declared values of its columns, numbers as doubles and everything else undeclared as
+NULL. Values travel as parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from dpxplain.engines.dialect import Dialect
+from dpxplain.model.column import Column
+from dpxplain.model.dates import position
+from dpxplain.model.derivation import TEXT_FUNCTIONS, UnknownDomain, infer
+from dpxplain.model.expression import (
+    Among,
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Compared,
+    Constant,
+    DateDiff,
+    DatePart,
+    DateTrunc,
+    Every,
+    Expression,
+    Like,
+    Missing,
+    Opposite,
+    Reference,
+    Some,
+    SpanUnit,
+    Value,
+)
+from dpxplain.model.schema import Schema
+from dpxplain.model.value_domain import SPANS, SUBDAY_UNITS, ValueDomain, cast_domain
+from dpxplain.sql.encoded_names import code_column, units_column, value_column
+from dpxplain.sql.render import Parameters
+
+LARGEST_WHOLE = 2.0**53  # every whole number up to here is a double
+
+
+@dataclass
+class ExpressionSQL:
+    """Renders expressions in a dialect."""
+
+    schema: Schema
+    dialect: Dialect
+    parameters: Parameters = field(default_factory=Parameters)
+
+    def render(self, node: Expression) -> str:
+        if self.dialect.tabulates_text and (table := tabulated(node, self.schema.columns)) is not None:
+            return self._looked_up(*table)
+        match node:
+            case Reference(column):
+                return self._declared(column, self.schema.columns[column])
+            case Constant(value):
+                return self._constant(value)
+            case Arithmetic():
+                return self._arithmetic(node)
+            case Compared(operator, left, right):
+                return f"({self.render(left)} {operator} {self.render(right)})"
+            case Among(part, values):
+                return f"({self.render(part)} IN ({', '.join(map(self.render, values))}))"
+            case Like(part, pattern, ignores_case):
+                return self.dialect.like(self.render(part), self._bind(pattern), ignores_case)
+            case Missing(part):
+                return f"({self.render(part)} IS NULL)"
+            case Opposite(part):
+                return f"(NOT {self.render(part)})"
+            case Every(parts):
+                return f"({' AND '.join(map(self.render, parts))})"
+            case Some(parts):
+                return f"({' OR '.join(map(self.render, parts))})"
+            case Case(branches, otherwise):
+                steps = " ".join(f"WHEN {self.render(a)} THEN {self.render(b)}" for a, b in branches)
+                end = "" if otherwise is None else f" ELSE {self.render(otherwise)}"
+                return f"CASE {steps}{end} END"
+            case Call():
+                return self._call(node)
+            case Cast():
+                return self._cast(node)
+            case DatePart(name, part):
+                return self.dialect.date_part(name, self.render(part))
+            case DateTrunc(unit, part):
+                kind = "TIMESTAMP" if unit in SUBDAY_UNITS else "DATE"
+                return f"CAST({self.dialect.date_trunc(unit, self.render(part))} AS {kind})"
+            case DateDiff(unit, start, end):
+                last, first = self._beginning(unit, end), self._beginning(unit, start)
+                return f"CAST({last} - {first} AS {self.dialect.double})"
+
+    def _arithmetic(self, node: Arithmetic) -> str:
+        left, right = self.render(node.left), self.render(node.right)
+        match node.operator:
+            case "+" | "-":
+                return f"({left} {node.operator} {right})"
+            case "*":
+                return f"({self.dialect.factor(left)} * {self.dialect.factor(right)})"
+            case "/":
+                return f"({self.dialect.factor(left)} / NULLIF({self.dialect.factor(right)}, 0))"
+            case "%":
+                return self.dialect.remainder(left, f"NULLIF({right}, 0)", self._is_whole(node))
+
+    def _is_whole(self, node: Arithmetic) -> bool:
+        """Whether both sides are whole numbers that 64 bits hold."""
+        try:
+            sides = [infer(side, self.schema.columns) for side in (node.left, node.right)]
+        except UnknownDomain:  # of a part that is bounded only where some condition holds
+            return False
+        return all(side.is_whole and max(map(abs, side.ends)) < LARGEST_WHOLE for side in sides)
+
+    def _beginning(self, unit: SpanUnit, node: Expression) -> str:
+        """The number of the unit that a moment lies in, from 1970. Of whole units, so that it is exact."""
+        moment = self.dialect.date_trunc(unit, self.render(node))
+        return self.dialect.span_number(moment, SPANS[unit] // timedelta(microseconds=1))
+
+    def _bind(self, value: Any) -> str:
+        return self.dialect.placeholder(self.parameters.bind(value))
+
+    def _constant(self, value: Any) -> str:
+        if value is None:
+            return "NULL"
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if isinstance(value, int | float):
+            return self.dialect.number_literal(value)
+        if isinstance(value, str):
+            return f"CAST({self._bind(value)} AS {self.dialect.text})"
+        return f"CAST('{value.isoformat()}' AS {self.dialect.type_of(value)})"
+
+    def _declared(self, name: str, column: Column) -> str:
+        """The declared value of a column, from its encoded form."""
+        literal = self.dialect.number_literal
+        if column.values is not None:
+            values = [value for value in column.values if value is not None]
+            code = code_column(self.schema, name)
+            return self.dialect.element(self.dialect.array(values, self.parameters), code)
+        if column.is_summable:
+            step = column.grid.step
+            units = f"CAST({units_column(self.schema, name)} AS {self.dialect.double})"
+            return f"({units} * {literal(step.numerator)} / {literal(step.denominator)})"
+        value = value_column(self.schema, name)
+        typed = self.dialect.timestamp(value) if column.is_temporal else value
+        if column.edges is None or column.bounds is not None:
+            return typed  # clamped to its bounds
+        low, high = (position(e) if column.is_temporal else e for e in (column.edges[0], column.edges[-1]))
+        return f"CASE WHEN {value} > {literal(low)} AND {value} <= {literal(high)} THEN {typed} END"
+
+    def _call(self, node: Call) -> str:
+        if node.function == "round":
+            return self._round(node)
+        call = f"{node.function}({', '.join(map(self.render, node.arguments))})"
+        is_number = node.function in ("length", "sign", "floor", "ceil")
+        return f"CAST({call} AS {self.dialect.double})" if is_number else call
+
+    def _round(self, node: Call) -> str:
+        """Halves away from zero, which not every database's ROUND does."""
+        digits = node.arguments[1] if len(node.arguments) > 1 else Constant(0)
+        assert isinstance(digits, Constant)
+        places = int(str(digits.value))
+        inner = self.render(node.arguments[0])
+        scale = self.dialect.number_literal(10.0 ** abs(places))
+        scaled, back = ("*", "/") if places >= 0 else ("/", "*")
+        nearest = self.dialect.nearest(f"({self.dialect.factor(inner)} {scaled} {scale})", -1, 1)
+        return f"(CAST({nearest} AS {self.dialect.double}) {back} {scale})"
+
+    def _cast(self, node: Cast) -> str:
+        domain = infer(node.part, self.schema.columns)
+        inner = self.render(node.part)
+        match node.target:
+            case "VARCHAR":
+                whole = self.dialect.half_even(inner) if domain.kind == "number" else inner
+                return f"CAST({whole} AS {self.dialect.text})"
+            case "BIGINT":
+                number = inner if domain.kind == "number" else self.dialect.cast(inner, "DOUBLE")
+                return f"CAST({self.dialect.half_even(number)} AS {self.dialect.double})"
+        return self.dialect.cast(inner, node.target)
+
+    def _looked_up(self, part: Expression, images: Mapping[str, Value | None]) -> str:
+        """The image of a text, by a table of all texts that it can be."""
+        found = {text: image for text, image in images.items() if image is not None}
+        values = list(dict.fromkeys(found.values()))
+        if not values:
+            return f"CAST(NULL AS {self.dialect.text})"
+        places = {text: values.index(image) + 1 for text, image in found.items()}
+        code = self.dialect.code(self.render(part), places, self.parameters)
+        return self.dialect.element(self.dialect.array(values, self.parameters), code)
+
+
+def tabulated(
+    node: Expression, columns: Mapping[str, Column]
+) -> tuple[Expression, dict[str, Value | None]] | None:
+    """The text that a function is of, and its images; None if it is no function of a text."""
+    match node:
+        case Call("lower" | "upper" | "trim" | "length", (part,)):
+            function: Callable[[str], Value | None] = TEXT_FUNCTIONS[node.function]
+        case Like(part, pattern, ignores_case):
+            function = _like(pattern, ignores_case)
+        case Cast(part, target) if target != "VARCHAR":
+
+            def function(text: str) -> Value | None:
+                images = cast_domain(ValueDomain("text", (text,)), target)
+                return None if images is None or not images.values else images.values[0]
+        case _:
+            return None
+    domain = infer(part, columns)
+    if domain.kind != "text" or domain.values is None:
+        return None
+    return part, {str(text): function(str(text)) for text in domain.values}
+
+
+def _like(pattern: str, ignores_case: bool) -> Callable[[str], bool]:
+    parts = {"%": ".*", "_": "."}
+    expression = "".join(parts.get(letter, re.escape(letter)) for letter in pattern)
+    matching = re.compile(expression, re.DOTALL | (re.IGNORECASE if ignores_case else 0))
+    return lambda text: matching.fullmatch(text) is not None

@@ -1,0 +1,68 @@
+"""How rows fit the declarations, as SQL of a dialect, by the same choice of rows as every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpxplain.engines.encoding import Encoding
+from dpxplain.model.dates import position
+from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
+from dpxplain.sql.encoded_names import code_column
+
+Execute = Callable[[str, list[Any]], Sequence[int]]
+"""Runs a statement that has one row, and returns it."""
+
+
+def fit_counts(encoding: Encoding, execute: Execute) -> FitCounts:
+    """Counts the rows of each category, and the units by the number of all their rows."""
+    schema = encoding.schema
+    encoded = encoding.columns()
+    # Repeated, not named: a column of the source may have the name of any encoded column.
+    categories = {
+        f"fit_{number}": _category(encoding, part, encoded) for number, part in enumerate(partitions(schema))
+    }
+    counted = [
+        f"count(CASE WHEN fit_{number} = {category} THEN 1 END)"
+        for number, part in enumerate(partitions(schema))
+        for category in range(len(part.categories))
+    ]
+    kept = encoding.rows(categories)
+    rows = execute(f"SELECT {', '.join(counted)} FROM ({kept.sql}) AS kept", encoding.parameters.values)
+    sizes = unit_sizes(schema)
+    units: Sequence[int] = execute(_units(encoding, sizes), []) if sizes else ()
+    return FitCounts(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int64))
+
+
+def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> str:
+    column, source = encoding.schema.column(part.column), encoding.dialect.quote(part.column)
+    if part.domain == "values":
+        code = encoded[code_column(encoding.schema, part.column)]
+        return f"CASE WHEN ({code}) > 0 THEN 0 WHEN {source} IS NULL THEN 2 ELSE 1 END"
+    number = encoding.number(part.column)
+    ends = column.edges if part.domain == "edges" else column.bounds
+    assert ends is not None
+    low, high = (
+        encoding.dialect.number_literal(position(end) if column.is_temporal else end)
+        for end in (ends[0], ends[-1])
+    )
+    below = f"{number} {'<=' if part.domain == 'edges' else '<'} {low}"
+    missing = 0 if part.domain == "edges" and column.null else 3
+    return (
+        f"CASE WHEN {encoding.missing(number)} THEN {missing} WHEN {below} THEN 1 "
+        f"WHEN {number} > {high} THEN 2 ELSE 0 END"
+    )
+
+
+def _units(encoding: Encoding, sizes: tuple[int, ...]) -> str:
+    """Units with at most as many rows as each size and more than the one before; the last bin has no end."""
+    ends = zip((0, *sizes[:-1]), sizes, strict=True)
+    bins = [f"n > {low} AND n <= {high}" for low, high in ends] + [f"n > {sizes[-1]}"]
+    # Not count_if, which is NULL where there is no row at all.
+    counts = ", ".join(f"count(CASE WHEN {condition} THEN 1 END)" for condition in bins)
+    unit = encoding.unit()
+    known = encoding.dialect.known_text(unit)
+    rows = f"SELECT count(*) AS n FROM {encoding.source} WHERE {known} GROUP BY {unit}"
+    return f"SELECT {counts} FROM ({rows}) AS sizes"

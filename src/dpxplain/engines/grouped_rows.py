@@ -1,0 +1,59 @@
+"""The rows of a `grouped_select`, as an engine fetched them, in the form that every engine answers in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpxplain.model.grouped import BIN, Grouped
+from dpxplain.model.query import Query
+from dpxplain.model.schema import Schema
+from dpxplain.sql.encoded_names import code_column
+from dpxplain.sql.render import grouping_parts
+
+
+def grouped_of(
+    columns: Mapping[str, Any], query: Query, schema: Schema, subsets: tuple[tuple[str, ...], ...]
+) -> Grouped:
+    """The cells, from the fetched columns by name; NULL (masked) is 0."""
+
+    def numbers(name: str) -> NDArray[np.int64]:
+        column: Any = columns[name]
+        is_masked = hasattr(column, "filled")  # asked so, because numpy.ma is slow to import
+        return np.asarray(column.filled(0) if is_masked else column, dtype=np.int64)
+
+    attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
+    codes = {name: numbers(code_column(schema, name)) for name in (*query.group_by, *attributes)}
+    if "bin" in columns:
+        codes[BIN] = numbers("bin")
+    count = numbers("count")
+    total = numbers("total") if "total" in columns else np.zeros_like(count)
+    subset = np.zeros_like(count)
+    if len(subsets) > 1:
+        masks = [numbers(f"missing_{i}") for i in range(len(grouping_parts(attributes)))]
+        subset = _subset_numbers(masks, attributes, subsets)
+    return Grouped(codes, subset, count, total)
+
+
+def _subset_numbers(
+    missing: list[NDArray[np.int64]], attributes: list[str], subsets: tuple[tuple[str, ...], ...]
+) -> NDArray[np.int64]:
+    """The subset of each row, from GROUPING(), which sets the bit of every attribute not in the subset."""
+    parts = grouping_parts(attributes)
+    number_of = {
+        tuple(_missing_bits(part, subset) for part in parts): number for number, subset in enumerate(subsets)
+    }
+    masks, positions = np.unique(missing[0], return_inverse=True)
+    patterns: list[tuple[int, ...]] = [(int(mask),) for mask in masks]
+    for part in missing[1:]:  # only with more attributes than one part holds
+        masks, inner = np.unique(part, return_inverse=True)
+        pairs, positions = np.unique(positions * len(masks) + inner, return_inverse=True)
+        patterns = [(*patterns[pair // len(masks)], int(masks[pair % len(masks)])) for pair in pairs.tolist()]
+    return np.array([number_of[bits] for bits in patterns], dtype=np.int64)[positions]
+
+
+def _missing_bits(part: Sequence[str], subset: tuple[str, ...]) -> int:
+    return sum(1 << place for place, name in enumerate(reversed(part)) if name not in subset)
