@@ -241,21 +241,13 @@ class DuckDBEngine:
             return self.source.reading(recognised)
         return self.source.reading(lambda: table_digest(relation.to_arrow_reader()))
 
-    @contextmanager
-    def _within_memory(self) -> Iterator[None]:
-        try:
-            yield
-        except duckdb.OutOfMemoryException:
-            is_full = True
-        else:
-            is_full = False
-        if is_full:
-            name = self.schema.table.name
-            allowed = '"file"' if self.schema.privacy.unit != "row" else '"stream" or "file"'
-            raise SourceError(
-                f"The encoded rows of {name} need more memory than the limit allows.",
-                remedy=f"Raise the limit, or say storage = {allowed} in the schema's [table].",
-            )
+    def _within_memory(self) -> AbstractContextManager[None]:
+        places = '"file"' if self.schema.privacy.unit != "row" else '"stream" or "file"'
+        full = SourceError(
+            f"The encoded rows of {self.schema.table.name} need more memory than the limit allows.",
+            remedy=f"Raise the limit, or say storage = {places} in the schema's [table].",
+        )
+        return quiet(full, duckdb.OutOfMemoryException)
 
     def _stream(self, opened: OpenedSource, rows: Rows, values: list[Any]) -> None:
         """Leaves the rows where they are; reads them once, to refuse what is unreadable before any charge."""

@@ -229,13 +229,13 @@ def _with_text(frame: Any, columns: frozenset[str]) -> Any:
 
 
 @contextlib.contextmanager
-def quiet(replacement: SourceError | InternalError) -> Iterator[None]:
+def quiet(replacement: SourceError | InternalError, only: type[Exception] = Exception) -> Iterator[None]:
     """Replace an error of DuckDB or Arrow, whose text may quote the data, by one that carries none."""
     try:
         yield
     except DPXPlainError:
         raise
-    except Exception:  # the source's own code may raise anything, and quote values
+    except only:  # the source's own code may raise anything, and quote values
         failed = True
     else:
         failed = False
