@@ -38,12 +38,13 @@ serve: setup page
 
 # In memory where there is room: tests write many small ledgers, each synced to disk after every charge.
 SCRATCH := $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 {print $$4}')" -gt 2000000 && echo /dev/shm)
-PYTEST := $(BIN)/pytest -n 2
+# Tests with Spark stay together, in front of one JVM.
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 # Compiled modules are kept even where the environment says otherwise: the tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST_IN_MEMORY := $(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(PYTEST)
 
-# A real database and a real browser, installed when missing. At most 6 minutes on two quiet cores.
+# A real database, Spark and a real browser, installed when missing. At most 6 minutes on two quiet cores.
 test: setup page test-page
 	@tools/machine
 	$(PYTEST_IN_MEMORY) -m "not slow" --ignore=tests/page

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -62,11 +62,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=Sizes.rounds, help="kills on each database")
     parser.add_argument("--seconds", type=float, default=Sizes.seconds, help="of each stream of requests")
+    parser.add_argument(
+        "--growth", type=int, nargs="+", default=Sizes.growth, metavar="LINES", help="lengths of the history"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes; the figures say nothing")
     parser.add_argument("--only", nargs="+", choices=PARTS)
     parser.add_argument("--write", action="store_true", help="rewrite the figures of docs/load.md")
     options = parser.parse_args()
-    sizes = QUICK if options.quick else Sizes(options.rounds, options.seconds)
+    sizes = QUICK if options.quick else Sizes(options.rounds, options.seconds, growth=options.growth)
     if options.write and (options.quick or options.only):
         parser.error("--write is for a whole run")
     results = run(sizes, options.only or PARTS)
@@ -169,17 +172,21 @@ def _throughput(seconds: float) -> list[Line]:
 
 
 def _growth(database: str, sizes: Sequence[int], results: Results) -> list[Line]:
-    with _place(database) as (folder, ledger):
-        measured = load_growth.measure(folder, ledger, sizes)
+    with ExitStack() as stack:
+        places = [stack.enter_context(_place(database)) for _ in sizes]
+        measured = load_growth.measure(places, sizes)
     results.growth[database] = measured
+    print(load_document.growth_table(database, measured), flush=True)
     first, last = measured[0], measured[-1]
-    ratios = {kind: last.ratio(first, kind) for kind in first.milliseconds}
-    worst = max(ratios, key=ratios.__getitem__)
+    ratios = {kind: last.ratio(first, kind) for kind in first.times}
+    cpu_ratios = {kind: last.cpu_ratio(first, kind) for kind in first.times}
+    worst, worst_cpu = (max(of, key=of.__getitem__) for of in (ratios, cpu_ratios))
     return [
         Line(
             f"{last.lines:,} lines of history",
             database,
-            f"at most {ratios[worst]:.2f} times as long as with {first.lines:,} ({worst})",
+            f"at most {ratios[worst]:.2f} times as long as with {first.lines:,} ({worst}), "
+            f"{cpu_ratios[worst_cpu]:.2f} times the server's CPU ({worst_cpu})",
             f"every request at most {_GROWTH_RATIO:g} times",
             ratios[worst] <= _GROWTH_RATIO,
         )

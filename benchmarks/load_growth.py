@@ -1,8 +1,9 @@
 """Response times with a long history: the same requests on a ledger of a hundred and of a million lines.
 
-The lines belong to the analyst who asks, which is the worst case. Requests are sent one after the other over
-one connection each, so that each time is the server's own; of each kind the fastest tenth counts, since what
-else the machine does meanwhile is no part of the figure.
+The lines belong to the analyst who asks, which is the worst case. A server runs on a ledger of each length,
+and each request is sent to all of them in turn, one after the other over one connection each: some minutes
+later the machine may be faster or slower by more than what is measured. Of each kind the fastest tenth
+counts, since what else the machine does is no part of it, and the server's CPU time is told beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ import httpx
 
 from benchmarks.ledger_growth import grow
 from benchmarks.load_latency import questions
-from benchmarks.load_servers import Setting, served, write_adult
+from benchmarks.load_servers import ServerProcess, Setting, served, write_adult
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 
 SIZES = (100, 10_000, 1_000_000)
@@ -38,56 +39,101 @@ _WEIGHTS = [
 
 
 @dataclass(frozen=True)
+class Times:
+    """The fastest tenth of a kind of request, in milliseconds: until the answer, and of the server's CPU."""
+
+    answered: float
+    cpu: float
+
+
+@dataclass(frozen=True)
 class Growth:
-    """At one length of the history: milliseconds by kind of request, and seconds of the rest."""
+    """At one length of the history: times by kind of request, and seconds of the rest."""
 
     lines: int
-    milliseconds: dict[str, float]
+    times: dict[str, Times]
     beside_reader_ms: float
     """The 95th percentile of the budget while another analyst reads their history without a pause."""
     start_seconds: float
+    start_cpu_seconds: float
     verify_seconds: float
     verify_again_seconds: float
 
     def ratio(self, first: Growth, kind: str) -> float:
         """How many times as long as with the first size."""
-        return self.milliseconds[kind] / first.milliseconds[kind]
+        return self.times[kind].answered / first.times[kind].answered
+
+    def cpu_ratio(self, first: Growth, kind: str) -> float:
+        return self.times[kind].cpu / first.times[kind].cpu
 
 
-def measure(folder: Path, ledger: str, sizes: Sequence[int] = SIZES, times: int = 30) -> list[Growth]:
-    """Ascending sizes of one ledger, which grows between them while no server runs."""
-    write_adult(folder / "data", 100_000.0)
-    setting = Setting(folder, ledger)
+@dataclass
+class _Ledger:
+    """One length of the history, with a server on it and what is asked of it."""
+
+    setting: Setting
+    lines: int
+    tokens: dict[str, str]
+    answer: int
+    fresh: Iterator[str]
+    verify_seconds: tuple[float, float]
+
+    def start(self, stack: ExitStack) -> _Served:
+        started = time.perf_counter()
+        [server] = stack.enter_context(served(self.setting))
+        seconds, cpu_seconds = time.perf_counter() - started, _cpu_seconds(server)
+        ann, ben, carol = (
+            stack.enter_context(_client(server.url, self.tokens[name])) for name in ("ann", "ben", "carol")
+        )
+        requests = {
+            **_answering(ann, self.answer, self.fresh),
+            **_looking(ann, ben, carol, self.answer, middle=max(60, self.lines // 2)),
+        }
+        return _Served(self, server, requests, (ann, ben), (seconds, cpu_seconds))
+
+
+@dataclass
+class _Served:
+    ledger: _Ledger
+    server: ServerProcess
+    requests: dict[str, Send]
+    analysts: tuple[httpx.Client, httpx.Client]
+    start_seconds: tuple[float, float]
+
+
+def measure(
+    places: Sequence[tuple[Path, str]], sizes: Sequence[int] = SIZES, times: int = 30
+) -> list[Growth]:
+    """By ascending sizes, each with a folder and the address of a ledger of its own."""
+    ledgers = [_grown(Setting(*place), lines) for place, lines in zip(places, sizes, strict=True)]
+    with ExitStack() as stack:
+        servers = [ledger.start(stack) for ledger in ledgers]
+        kinds = {kind: _fast_tenths(servers, kind, times) for kind in servers[0].requests}
+        return [
+            Growth(
+                one.ledger.lines,
+                {kind: tenths[number] for kind, tenths in kinds.items()},
+                _beside_reader_ms(*one.analysts, times),
+                *one.start_seconds,
+                *one.ledger.verify_seconds,
+            )
+            for number, one in enumerate(servers)
+        ]
+
+
+def _grown(setting: Setting, lines: int) -> _Ledger:
+    """A ledger with an answer, its preparation and so many lines, which a whole verification finds intact."""
+    write_adult(setting.folder / "data", 100_000.0)
     tokens = setting.tokens(["ann", "ben"]) | setting.tokens(["carol"], "curator")
     fresh = questions()
     with served(setting) as [server], _client(server.url, tokens["ann"]) as ann:
         answer = _body(ann.post(f"{_AT}/query", json={"sql": _SQL, "rho": 0.01}))["id"]
         _body(ann.post(f"{_AT}/prepare?wait=60", json={"answer": answer, "rho": 0.01}))
         _body(ann.post(f"{_AT}/query", json={"sql": next(fresh), "rho": 0.01}))
-    return [_at(setting, tokens, lines, answer, fresh, times) for lines in sizes]
-
-
-def _at(
-    setting: Setting, tokens: dict[str, str], lines: int, answer: int, fresh: Iterator[str], times: int
-) -> Growth:
     with closing(open_ledger(setting.ledger)) as book:
         grow(book, _DATASET, lines)
-        verify_seconds, verify_again_seconds = (_verify_seconds(book, full=full) for full in (True, False))
-    started = time.perf_counter()
-    with served(setting) as [server]:
-        start_seconds = time.perf_counter() - started
-        with (
-            _client(server.url, tokens["ann"]) as ann,
-            _client(server.url, tokens["ben"]) as ben,
-            _client(server.url, tokens["carol"]) as carol,
-        ):
-            requests = {
-                **_answering(ann, answer, fresh),
-                **_looking(ann, ben, carol, answer, middle=max(60, lines // 2)),
-            }
-            milliseconds = {kind: _fast_tenth_ms(send, times) for kind, send in requests.items()}
-            beside_reader_ms = _beside_reader_ms(ann, ben, times)
-    return Growth(lines, milliseconds, beside_reader_ms, start_seconds, verify_seconds, verify_again_seconds)
+        verify_seconds = _verify_seconds(book, full=True), _verify_seconds(book, full=False)
+    return _Ledger(setting, lines, tokens, answer, fresh, verify_seconds)
 
 
 def _answering(ann: httpx.Client, answer: int, fresh: Iterator[str]) -> dict[str, Send]:
@@ -137,15 +183,29 @@ def _verify_seconds(book: SQLLedger, *, full: bool) -> float:
     return time.perf_counter() - started
 
 
-def _fast_tenth_ms(send: Send, times: int) -> float:
-    milliseconds = []
+def _fast_tenths(servers: Sequence[_Served], kind: str, times: int) -> list[Times]:
+    answered: list[list[float]] = [[] for _ in servers]
+    cpu: list[list[float]] = [[] for _ in servers]
     for number in range(times + 2):
-        started = time.perf_counter()
-        response = send()
-        if number >= 2:  # the first ones open connections and fill caches
-            milliseconds.append((time.perf_counter() - started) * 1000)
-        assert response.status_code in (200, 404), response.text[:300]  # 404: nobody has measured the quality
-    return statistics.quantiles(milliseconds, n=10, method="inclusive")[0]
+        for place, one in enumerate(servers):
+            cpu_before, started = _cpu_seconds(one.server), time.perf_counter()
+            response = one.requests[kind]()
+            seconds, cpu_seconds = time.perf_counter() - started, _cpu_seconds(one.server) - cpu_before
+            # 404: nobody has measured the quality
+            assert response.status_code in (200, 404), response.text[:300]
+            if number >= 2:  # the first ones open connections and fill caches
+                answered[place].append(seconds)
+                cpu[place].append(cpu_seconds)
+    return [Times(_fast_tenth_ms(answered[n]), _fast_tenth_ms(cpu[n])) for n in range(len(servers))]
+
+
+def _fast_tenth_ms(seconds: Sequence[float]) -> float:
+    return 1000 * statistics.quantiles(seconds, n=10, method="inclusive")[0]
+
+
+def _cpu_seconds(server: ServerProcess) -> float:
+    """By Linux' CPU clock of a process, which counts nanoseconds."""
+    return time.clock_gettime(~server.pid << 3 | 2)
 
 
 def _beside_reader_ms(reader: httpx.Client, other: httpx.Client, times: int) -> float:

@@ -51,7 +51,7 @@ step = 1
 LIMITS = {"requests_per_minute": 1_000_000, "anonymous_per_minute": 1_000_000, "waiting": 64}
 
 _MAIN = "from dpxplain.cli import main; main()"
-_STARTING_SECONDS = 60.0
+_STARTING_SECONDS = 300.0
 
 
 def write_people(folder: Path, rho: float, rows: int = 3_000) -> Path:

@@ -37,7 +37,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path) -> None:
         self.password = secrets.token_urlsafe(12)
-        self._folder = folder
+        self.folder = self._folder = folder
         self._databases = 0
         self._empty: list[str] = []
         # initdb and postgres refuse to run as root, so root lends them another user's name.

@@ -11,13 +11,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # for benchmarks
 
 from benchmarks import load, load_document
 from benchmarks.ledger_growth import grow
-from benchmarks.load_growth import Growth
+from benchmarks.load_growth import Growth, Times
 
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
 
 LINE = load_document.Line("stored answers", "SQLite", "10 a second", "every one answered", True)
-SIZES = [Growth(lines, {"why": 4.0 + lines / 100}, 5.0, 1.0, 2.0, 0.1) for lines in (100, 200)]
+SIZES = [
+    Growth(lines, {"why": Times(4.0 + lines / 100, 3.0)}, 5.0, 1.0, 0.5, 2.0, 0.1) for lines in (100, 200)
+]
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
@@ -54,7 +56,7 @@ def test_the_page_takes_new_figures_and_keeps_what_people_wrote(tmp_path: Path) 
     assert text.endswith("\nA remark.\n")
     assert "| stored answers | SQLite | 10 a second | every one answered | yes |" in text
     assert "| SQLite | 100 lines | 200 lines | last / first |" in text
-    assert "| why | 5.0 ms | 6.0 ms | 1.20 |" in text
+    assert "| why | 5.0 ms (3.0) | 6.0 ms (3.0) | 1.20 (1.00) |" in text
 
 
 def test_the_page_has_a_place_for_its_figures() -> None:

@@ -135,9 +135,9 @@ def test_the_place_follows_from_declarations_sizes_of_files_and_the_memory_limit
     assert storage_place(_schema("stream"), object(), "1KB") == "memory", "a table that is in memory already"
 
 
-def test_the_rows_of_a_person_cannot_be_streamed() -> None:
-    with pytest.raises(SchemaError, match='say "file" or "memory"'):
-        _schema("stream", unit="id")
+def test_the_rows_of_a_person_cannot_be_streamed(source: Path) -> None:
+    with pytest.raises(SchemaError, match='storage = "file" or "memory"'):
+        DuckDBEngine(source, _schema("stream", unit="x"))
 
 
 def _replace(path: Path) -> None:

@@ -1,23 +1,18 @@
-"""What every engine promises, against an oracle in plain Python. Add an engine to ENGINES to check it."""
+"""What every engine promises, against an oracle in plain Python. See engine_openers.py for the engines."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
+from engine_openers import Opener, opener
 from engine_oracle import Row, answered, expected
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.engine import Engine
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.query import (
     Aggregate,
@@ -32,31 +27,7 @@ from dpxplain.model.query import (
 )
 from dpxplain.model.schema import Schema
 
-Opener = Callable[[pa.Table, Schema], Engine]
-_FILES = TemporaryDirectory()
-_NUMBERS = itertools.count()
-
-
-def _stored(storage: str) -> Opener:
-    """DuckDB over a Parquet file of the table; who streams keeps nothing, so persons' rows need a file."""
-
-    def opener(table: pa.Table, schema: Schema) -> Engine:
-        path = Path(_FILES.name) / f"{next(_NUMBERS)}.parquet"
-        parquet.write_table(table, path)
-        place = storage if schema.privacy.unit == "row" else "file"
-        declared = schema.model_dump() | {"table": schema.table.model_dump() | {"storage": place}}
-        return DuckDBEngine(path, Schema.load(declared), cache=Path(_FILES.name) / "encoded")
-
-    return opener
-
-
-ENGINES: dict[str, Opener] = {
-    "duckdb": DuckDBEngine,
-    "duckdb, streamed": _stored("stream"),
-    "duckdb, in a file": _stored("file"),
-}
-
-every_engine = pytest.mark.parametrize("opener", ENGINES.values(), ids=list(ENGINES))
+__all__ = ["opener"]
 
 
 def examples(count: int) -> settings:
@@ -168,7 +139,6 @@ def _queries(draw: st.DrawFn) -> tuple[Query, tuple[tuple[str, ...], ...]]:
     return Query("t", group_by, draw(AGGREGATES), draw(st.none() | FILTERS)), subsets
 
 
-@every_engine
 @examples(40)
 @given(rows=ROWS, asked=st.lists(_queries(), min_size=3, max_size=3))
 def test_counts_and_sums_equal_those_of_an_exact_oracle(opener: Opener, rows: list[Row], asked: Any) -> None:
@@ -181,7 +151,6 @@ def test_counts_and_sums_equal_those_of_an_exact_oracle(opener: Opener, rows: li
 
 
 @pytest.mark.slow
-@every_engine
 @examples(40)
 @given(rows=ROWS, filters=st.lists(FILTERS, min_size=6, max_size=6))
 def test_filters_follow_three_valued_logic(opener: Opener, rows: list[Row], filters: list[Filter]) -> None:
@@ -209,7 +178,6 @@ ODD_ROWS = [
 ]
 
 
-@every_engine
 @pytest.mark.parametrize("aggregate", ["count", "sum"])
 def test_every_size_of_attribute_subset_is_counted_in_one_pass(opener: Opener, aggregate: Any) -> None:
     engine = opener(table_of(ODD_ROWS), SCHEMA)
@@ -223,7 +191,6 @@ def test_every_size_of_attribute_subset_is_counted_in_one_pass(opener: Opener, a
     engine.close()
 
 
-@every_engine
 @pytest.mark.parametrize("rows", [[], [dict.fromkeys(TYPES)] * 3], ids=["empty", "all NULL"])
 def test_a_table_of_nothing_is_answered_like_any_other(opener: Opener, rows: list[Row]) -> None:
     engine = opener(table_of(rows), SCHEMA)
@@ -244,19 +211,16 @@ def total(opener: Opener, column: dict[str, Any], values: list[Any], kind: pa.Da
     return int(grouped.count.sum()), int(grouped.total.sum())
 
 
-@every_engine
 def test_values_are_clamped_then_rounded_to_the_declared_step(opener: Opener) -> None:
     column = {"bounds": [-1, 2], "step": 0.01}
     values = [0.29, 0.294, 0.296, -0.29, 1e308, -1e308, math.inf, -math.inf, math.nan, None]
     assert total(opener, column, values, pa.float64()) == (8, 29 + 29 + 30 - 29 + 200 - 100 + 200 - 100)
 
 
-@every_engine
 def test_bounds_off_the_grid_are_drawn_in_to_it(opener: Opener) -> None:
     assert total(opener, {"bounds": [0.2, 1.3], "step": 0.5}, [0.2, 1.3, -5, 5], pa.float64()) == (4, 6)
 
 
-@every_engine
 def test_a_derived_step_keeps_sums_exact_to_the_last_unit(opener: Opener) -> None:
     column = {"bounds": [0, 1]}
     grid = declare({"x": column}).columns["x"].grid
@@ -266,7 +230,6 @@ def test_a_derived_step_keeps_sums_exact_to_the_last_unit(opener: Opener) -> Non
     assert total(opener, column, values, pa.float64()) == (rows, (2**30 - 1) * rows)
 
 
-@every_engine
 @pytest.mark.parametrize(
     "kind", [pa.int8(), pa.int64(), pa.uint64(), pa.float32(), pa.decimal128(38, 2), pa.bool_()], ids=str
 )
@@ -275,7 +238,6 @@ def test_every_numeric_type_is_summed(opener: Opener, kind: pa.DataType) -> None
     assert total(opener, {"bounds": [0, 100], "step": 1}, values, kind) == (2, 1)
 
 
-@every_engine
 def test_numbers_beyond_64_bits_are_clamped(opener: Opener) -> None:
     column = {"bounds": [-5, 5], "step": 1}
     assert total(opener, column, [2**63 - 1, -(2**63)], pa.int64()) == (2, 0)
@@ -291,32 +253,27 @@ def codes(opener: Opener, column: dict[str, Any], source: pa.Array) -> dict[int,
     return dict(zip(grouped.codes["x"].tolist(), grouped.count.tolist(), strict=True))
 
 
-@every_engine
 def test_only_whole_numbers_are_whole_number_categories(opener: Opener) -> None:
     source = pa.array([3.7, 4.0, 3.5, 4.2, -0.0, 1e300, math.nan, math.inf, None])
     assert codes(opener, {"values": [4, 0, 3]}, source) == {0: 7, 1: 1, 2: 1}
 
 
-@every_engine
 def test_only_zero_and_one_are_numbers_for_true_and_false(opener: Opener) -> None:
     source = pa.array([0.0, 1.0, 2.0, 0.5, -1.0, math.nan, None])
     assert codes(opener, {"values": [True, False]}, source) == {0: 5, 1: 1, 2: 1}
 
 
-@every_engine
 def test_large_whole_numbers_keep_their_last_digit(opener: Opener) -> None:
     source = pa.array([2**53 + 1, 2**53, 2**63 - 1])
     assert codes(opener, {"values": [2**53, 2**53 + 1]}, source) == {0: 1, 1: 1, 2: 1}
 
 
-@every_engine
 def test_bins_are_open_below_and_closed_above_to_the_last_digit(opener: Opener) -> None:
     edge = 0.30000000000000004
     source = pa.array([0.1, math.nextafter(0.1, 1), edge, math.nextafter(edge, 1), math.nextafter(edge, 0)])
     assert codes(opener, {"edges": [0.1, edge, 1]}, source) == {0: 1, 1: 3, 2: 1}
 
 
-@every_engine
 def test_null_is_a_category_only_where_it_is_declared(opener: Opener) -> None:
     source = pa.array(["a", None, "NULL"])
     assert codes(opener, {"values": ["a"]}, source) == {0: 2, 1: 1}
@@ -325,7 +282,6 @@ def test_null_is_a_category_only_where_it_is_declared(opener: Opener) -> None:
     assert codes(opener, {"values": [None]}, source) == {0: 2, 1: 1}
 
 
-@every_engine
 @pytest.mark.parametrize(
     "name",
     [
@@ -350,7 +306,6 @@ def test_a_column_may_have_any_name(opener: Opener, name: str) -> None:
     engine.close()
 
 
-@every_engine
 def test_declared_values_are_data_and_never_sql(opener: Opener) -> None:
     values = ["'; DROP TABLE encoded; --", '"', "\\", "%", "?", "$1", "é", "𝔘", " a", "a ", "A", "a", "\n"]
     source = pa.array([*values, "b"])
@@ -358,14 +313,12 @@ def test_declared_values_are_data_and_never_sql(opener: Opener) -> None:
     assert codes(opener, {"values": values}, source) == expected_codes
 
 
-@every_engine
 def test_a_domain_may_be_larger_than_a_byte_or_two(opener: Opener) -> None:
     for size in (255, 256, 70_000):
         source = pa.array([size - 1, 0, size])
         assert codes(opener, {"values": list(range(size))}, source) == {0: 1, 1: 1, size: 1}
 
 
-@every_engine
 def test_more_attributes_than_a_machine_word_has_bits_are_told_apart(opener: Opener) -> None:
     names = [f"a{i}" for i in range(70)]
     schema = declare({name: {"values": ["x", "y"]} for name in names})
@@ -411,7 +364,6 @@ PERSON_ROWS = st.lists(
 )
 
 
-@every_engine
 @examples(20)
 @given(rows=PERSON_ROWS)
 def test_removing_a_person_changes_their_rows_only_and_at_most_max_rows_of_them(
@@ -426,7 +378,6 @@ def test_removing_a_person_changes_their_rows_only_and_at_most_max_rows_of_them(
         assert everyone == both
 
 
-@every_engine
 @examples(15)
 @given(rows=PERSON_ROWS, order=st.randoms(use_true_random=False))
 def test_which_rows_of_a_person_are_kept_does_not_depend_on_their_order(
@@ -437,13 +388,11 @@ def test_which_rows_of_a_person_are_kept_does_not_depend_on_their_order(
     assert kept(opener, rows) == kept(opener, shuffled)
 
 
-@every_engine
 def test_rows_without_a_person_are_left_out(opener: Opener) -> None:
     # As one person they would crowd each other out, so that one row more could move two.
     assert kept(opener, [(None, "a", 1), (None, "b", 2), (None, "a", 3)]) == {}
 
 
-@every_engine
 def test_the_kept_rows_are_not_simply_the_first_or_the_lowest(opener: Opener) -> None:
     rows = [(person, "a", 10 * person + i) for person in range(1, 13) for i in range(4)]
     chosen = [x for _, x in kept(opener, rows)]
@@ -451,7 +400,6 @@ def test_the_kept_rows_are_not_simply_the_first_or_the_lowest(opener: Opener) ->
     assert {x % 10 for x in chosen} == {0, 1, 2, 3}
 
 
-@every_engine
 def test_an_engine_prints_nothing_of_its_data(opener: Opener) -> None:
     engine = opener(pa.table({"x": [31337.125]}), declare({"x": {"bounds": [0, 1e6]}}))
     assert "31337" not in f"{engine!r} {engine} {vars(engine)}"

@@ -9,7 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for benchmarks
 from benchmarks.ledger_growth import grow
 from ledger_contract import reserve, store
 
-from dpxplain.ledger.ledger import SQLLedger
+from dpxplain.ledger import sqlite
+from dpxplain.ledger.anchor_guard import AnchorGuard
+from dpxplain.ledger.ledger import SQLLedger, open_ledger
+from dpxplain.ledger.tables import ENTRIES
 from dpxplain.model.charge import Charge, Request
+from dpxplain.server.app import create_app
+from dpxplain.server.run import Opening
+from server_fixture import config_of
 
 WHY = {"reason": "study 7", "by": "carol"}
 LINES = 400
@@ -163,6 +171,75 @@ def test_a_charge_and_its_release_are_the_same_work_on_a_longer_ledger(long: SQL
         assert len(work.statements) <= 20
         amounts.append(work.amount)
     assert amounts[1] <= 1.2 * amounts[0] + 20
+
+
+def test_an_anchor_that_is_missing_or_far_behind_is_written_by_the_same_work_on_a_longer_ledger(
+    long: SQLLedger, tmp_path: Path
+) -> None:
+    behind, missing = (AnchorGuard(tmp_path / f"{name}.anchor", "The ledger") for name in ("old", "none"))
+    with long._store.reading() as connection:
+        behind.keep(behind.mark(connection))
+
+    def write_mark(ledger: SQLLedger) -> None:
+        with ledger._store.reading() as connection:
+            last, *others = (guard.mark(connection) for guard in (missing, behind))
+            assert [mark.spent for mark in others] == [last.spent]
+
+    amounts = []
+    for lines in (5 * LINES, 10 * LINES):
+        grow(long, "adult", lines)
+        amounts.append(Work(long, write_mark).amount)
+    assert amounts[1] <= 1.2 * amounts[0] + 20
+
+
+def test_an_anchor_begins_with_what_everybody_has_spent_of_everything(
+    ledger: SQLLedger, tmp_path: Path
+) -> None:
+    for dataset in ("adult", "Ärzte", "b c"):
+        ledger.open_dataset(dataset, 1_000.0, 1e-6)
+        for number, name in enumerate(("", "ann", "Zoë", "oidc:ann", "äbc")):
+            account = ledger.account(name, default_limit=None)
+            for key in ("first", "second"):
+                account.reserve(dataset, Charge("query", key, Request("SELECT 1"), 0.25 * (1 + number)))
+    of_each = sa.select(ENTRIES.c.dataset, ENTRIES.c.analyst, sa.func.sum(ENTRIES.c.charge_units))
+    with ledger._store.reading() as connection:
+        mark = AnchorGuard(tmp_path / "new.anchor", "The ledger").mark(connection)
+        rows = connection.execute(of_each.group_by(ENTRIES.c.dataset, ENTRIES.c.analyst)).all()
+        assert mark is not None
+        assert mark.entry == connection.execute(sa.select(sa.func.max(ENTRIES.c.id))).scalar_one()
+    assert {(dataset, name): units for dataset, of in mark.spent.items() for name, units in of.items()} == {
+        (dataset, name): units for dataset, name, units in rows
+    }
+
+
+def test_starting_a_server_is_the_same_work_on_a_longer_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the ledger was charged without its anchor. In SQLite, where its file is checked too."""
+    steps = Counter[int]()
+    connect, place, config = sqlite._connect, tmp_path / "ledger.sqlite", config_of(tmp_path / "data")
+    with closing(open_ledger(place)) as ledger:
+        ledger.open_dataset("people", 10.0, 1e-6)
+        ann = ledger.account("ann", default_limit=None)
+        ann.release(reserve(ann, 0.001, dataset="people"), "{}")
+    for lines in (5 * LINES, 20 * LINES):
+        with closing(open_ledger(place)) as ledger:
+            grow(ledger, "people", lines)
+
+        def counted(*arguments: Any, lines: int = lines) -> Any:
+            connection = connect(*arguments)
+            connection.set_progress_handler(lambda: steps.update([lines]), 1)
+            return connection
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite, "_connect", counted)
+            with closing(open_ledger(place)) as ledger:
+                ledger.recovery.keep_anchor()
+                server = create_app(config, ledger).state.server
+                str(Opening.of(server))
+                server.close()
+    few, many = steps.values()
+    assert many <= 1.2 * few + 100
 
 
 def test_a_grown_ledger_is_one_that_the_ledger_could_have_written(long: SQLLedger) -> None:

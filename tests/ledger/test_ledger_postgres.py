@@ -14,7 +14,7 @@ import pytest
 from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, SourceError
-from dpxplain.ledger import audit, postgres, store
+from dpxplain.ledger import audit, store
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.postgres import PostgresStore
 from dpxplain.ledger.standing import standing
@@ -86,11 +86,10 @@ def test_charge_waits_for_the_one_before_it_and_then_sees_it(ledger, postgres_ad
             waiting.result(timeout=60)
 
 
-def test_lock_that_is_never_let_go_is_explained(ledger, postgres_address, monkeypatch):
-    monkeypatch.setitem(postgres._SETTINGS, "lock_timeout", "50ms")
-    with closing(open_ledger(postgres_address)) as hasty, ledger._store.writing():
+def test_lock_that_is_never_let_go_is_explained(ledger, postgres_address):
+    with closing(open_ledger(postgres_address, busy_seconds=0.05)) as hasty, ledger._store.writing():
         assert hasty.budget("adult").spent == 0.0  # readers do not wait
-        with pytest.raises(SourceError, match="locked by another process"):
+        with pytest.raises(SourceError, match=r"locked by another process for 0\.05 seconds"):
             reserve(hasty, 0.1)
     assert store.BUSY_SECONDS == 60
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -157,6 +159,31 @@ def test_lock_that_is_never_let_go_is_explained(path, monkeypatch):
             reserve(ledger, 0.1)
         other.rollback()
         reserve(ledger, 0.1)
+        assert ledger.budget("adult").spent == 0.2
+
+
+def test_a_thread_that_waits_for_another_process_keeps_no_reader_waiting(path, monkeypatch):
+    with (
+        closing(open_ledger(path)) as ledger,
+        closing(sqlite3.connect(path)) as other,
+        concurrent.futures.ThreadPoolExecutor(1) as threads,
+    ):
+        has_begun, tried = ledger._store._has_begun, threading.Event()
+
+        def try_to_begin(connection, begin):
+            begun = has_begun(connection, begin)
+            if not begun:
+                tried.set()
+            return begun
+
+        monkeypatch.setattr(ledger._store, "_has_begun", try_to_begin)
+        other.execute("BEGIN IMMEDIATE")
+        writer = threads.submit(reserve, ledger, 0.1)
+        assert tried.wait(60)
+        assert ledger.budget("adult").spent == 0.1
+        assert not writer.done()
+        other.rollback()
+        writer.result(60)
         assert ledger.budget("adult").spent == 0.2
 
 

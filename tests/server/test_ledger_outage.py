@@ -16,9 +16,12 @@ from typing import Any
 import httpx
 import pytest
 
+from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger import store
+from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server import readiness
+from dpxplain.server.app import ledger_of
 from postgres_server import PostgresServer
 from postgres_server import running_server as running_postgres
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
@@ -55,7 +58,7 @@ def removed(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     with closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -153,7 +156,6 @@ def test_a_sqlite_ledger_that_cannot_be_written_is_an_outage_too(
     on_sqlite: RunningServer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
     outage: str,
 ) -> None:
     caplog.set_level(logging.INFO, logger="dpxplain.server")
@@ -161,7 +163,7 @@ def test_a_sqlite_ledger_that_cannot_be_written_is_an_outage_too(
     analyst, curator = on_sqlite.client(), on_sqlite.curator()
     assert curator.get("/metrics").status_code == 200
     long = {"sql": SQL + " -- " + "x" * 15_000, "rho": 0.1}  # does not fit into a page that is there
-    broken = {"locked": lambda: locked(path, monkeypatch), "full": lambda: full_disk(on_sqlite)}
+    broken = {"locked": lambda: locked(path), "full": lambda: full_disk(on_sqlite)}
     with broken.get(outage, lambda: removed(path))():
         refused = analyst.post("/datasets/people/query", json=long)
         assert (refused.status_code, refused.json()["code"]) == (503, "ledger_unavailable")
@@ -202,9 +204,22 @@ def test_a_readiness_probe_waits_for_a_locked_ledger_no_longer_than_its_limit(
     with ExitStack() as stack:
         server = stack.enter_context(served(tmp_path / "schemas", path))
         assert server.curator().get("/metrics").status_code == 200
-        stack.enter_context(locked(path, monkeypatch))  # its writers wait for a minute
+        stack.enter_context(locked(path))  # its writers wait for a minute
         assert server.anonymous().get("/ready").json()["checks"]["ledger"] == "failed"
         assert server.curator().get("/metrics").status_code == 200  # budgets or none
+
+
+def test_a_server_waits_for_a_locked_ledger_as_long_as_its_setting_says(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    open_ledger(path).close()
+    assert config_of(tmp_path / "schemas").limits.ledger_seconds == 5.0
+    config = config_of(tmp_path / "schemas", limits={"ledger_seconds": 0.25})
+    with (
+        closing(ledger_of(config, LedgerAddress(str(path)))) as ledger,
+        locked(path),
+        pytest.raises(LedgerUnavailable, match=r"locked by another process for 0\.25 seconds"),
+    ):
+        ledger.note("carol", "looked")
 
 
 def test_a_ledger_behind_its_anchor_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import httpx
+import pytest
+import sqlalchemy as sa
 
+from dpxplain.ledger import audit, later_audit
+from dpxplain.ledger import ledger as ledger_module
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.protocol import AuditReport
 from server_fixture import COUNT, SCHEMA, RunningServer, config_of, running_server, write_people
 
 AT = "/datasets/people"
@@ -172,3 +179,27 @@ def test_allowances_are_granted_raised_and_expire(server: RunningServer) -> None
     curator.post(f"{AT}/top-up", json={"rho": 2, "reason": "new grant"}).raise_for_status()
     assert server.ledger.budget("people").limit == 12.0
     assert before["rho"]["limit"] <= 12.0
+
+
+def test_a_server_that_starts_again_verifies_a_long_log_from_where_it_was_last_intact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (later_audit, ledger_module):
+        monkeypatch.setattr(module, "LONG_LOG", 1)
+    whole, verify = Counter[str](), audit.verify
+
+    def counted(connection: sa.Connection, head: str | None) -> AuditReport:
+        whole["verifications"] += 1
+        return verify(connection, head)
+
+    monkeypatch.setattr(audit, "verify", counted)
+    for start in range(3):
+        with (
+            closing(open_ledger(tmp_path / "ledger.sqlite", anchor=tmp_path / "people.anchor")) as ledger,
+            running_server(config_of(tmp_path / "data"), ledger) as running,
+        ):
+            if start == 2:  # who cannot read the note verifies everything
+                (tmp_path / "people.anchor.key").write_text("0" * 64, encoding="ascii")
+            report = running.curator().get("/admin/audit/verify").json()
+            assert (report["intact"], report["records"]) == (True, ledger.head()[0])
+        assert whole["verifications"] == (1, 1, 2)[start]

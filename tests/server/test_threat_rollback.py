@@ -16,7 +16,9 @@ import pytest
 import dpxplain as dpx
 from dpxplain.cli import run
 from dpxplain.errors import LedgerBehind
+from dpxplain.ledger.anchor_file import AnchorFile
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.server import rate_limits
 from dpxplain.server.config import Config
 from server_fixture import COUNT, SQL, RunningServer, config_of, running_server, write_people
 
@@ -108,6 +110,49 @@ def test_backup_restored_under_a_running_server_and_its_load_regains_nothing(
         assert server.curator().get("/admin/audit/verify").json()["intact"]
         assert set(statuses) <= {200, 404, 409, 500}
         assert logging.ERROR in {line.levelno for line in caplog.records}
+
+
+def test_a_machine_that_charged_nothing_remembers_what_another_charged(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has an anchor of its own, which its heartbeat brings up to date, so each notices a loss."""
+    monkeypatch.setattr(rate_limits, "_SECONDS_BETWEEN_COUNTS", 0.05)
+    backup, anchors = tmp_path / "backup.sqlite", [tmp_path / "here.anchor", tmp_path / "there.anchor"]
+    config = config_of(tmp_path / "data")
+    with (
+        closing(open_ledger(place, anchor=anchors[0])) as here,
+        closing(open_ledger(place, anchor=anchors[1])) as there,
+        running_server(config, here) as one,
+        running_server(config, there) as two,
+    ):
+        idle = one.client("ann")
+        busy = two.anonymous(dict(idle.headers))
+        here.recovery.backup(backup)
+        file, written = here._store.anchor.file, threading.Event()
+        append = file.append
+
+        def append_and_tell(mark: Any) -> None:
+            append(mark)
+            written.set()
+
+        monkeypatch.setattr(file, "append", append_and_tell)
+        assert ask(busy, 0.25).status_code == 200
+        while _spent(anchors[0]) != {"people": {"ann": 0.25}}:
+            assert written.wait(60), "no heartbeat has written the anchor"
+            written.clear()
+        here.recovery.restore(backup, by="carol")
+        for client in (idle, busy):
+            refused = ask(client, 0.1, COUNT)
+            assert (refused.status_code, refused.json()["code"]) == (409, "ledger_behind")
+
+
+def _spent(anchor: Path) -> dict[str, dict[str, float]]:
+    """What an anchor file tells, without the notices, which cost nothing."""
+    kept = AnchorFile(anchor).read()
+    return {
+        dataset: {analyst: units / 10**12 for analyst, units in totals.items() if units}
+        for dataset, totals in ({} if kept is None else kept.spent).items()
+    }
 
 
 def test_server_keeps_the_anchor_where_it_is_told_and_beside_its_configuration_else(

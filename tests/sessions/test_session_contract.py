@@ -256,3 +256,19 @@ def test_influences_of_ones_own_run_only_where_the_data_are(session: Session) ->
             question.explain(k=2, rho=0.5, influence=dpx.RatioInfluence())
     else:
         assert len(question.explain(k=2, rho=0.5, influence=dpx.RatioInfluence())) == 2
+
+
+def test_conditions_that_say_the_same_are_folded_alike_here_and_there(session: Session) -> None:
+    answer = asked(session)
+    family: dict[str, Any] = {"attributes": ["relationship", "sex"], "conjuncts": 2}
+    answer.prepare(rho=1.0, **family)
+    question = answer.why(*PAIR)
+    folded, every = question.explain(k=8, **family), question.explain(k=8, distinct=False, **family)
+    assert folded.distinct
+    assert not any(row.folded for row in every)
+    husbands = next(
+        row for row in folded if "Husband" in str(row.predicate) and "'Male'" in str(row.predicate)
+    )
+    assert "relationship = 'Husband'" in [str(condition.predicate) for condition in husbands.folded]
+    low, high = husbands.folded[0].same_rows or (0.0, 0.0)
+    assert 0.9 <= low <= high <= 1.0, "nearly every husband is male"

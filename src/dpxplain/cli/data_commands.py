@@ -170,12 +170,12 @@ def _opened(place: Place, ledger: str | None, *, read_only: bool = False) -> Ite
 
 
 def _report(place: Place, ledger: SQLLedger) -> DataReport:
-    from dpxplain.engines.source_files import FileSource
+    from dpxplain.engines.opening import source_state
 
     table, source = place.declared.table, place.source
-    files = None if source is None else FileSource(source)
+    state = None if source is None else source_state(source, place.declared)
     with Progress().running("Reading the data"):
-        digest = files.digest() if files is not None and files.exists else None
+        digest = None if state is None else state.digest()
     return DataReport(table.name, table.version, ledger.versions.list(table.name), digest)
 
 

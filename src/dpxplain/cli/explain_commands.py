@@ -29,6 +29,7 @@ def explain(
     family: o.FamilyOptions,
     mechanism: o.Mechanism = "auto",
     sensitivity: o.Sensitivity = "tight",
+    distinct: o.Distinct = None,
     choice: AnswerChoice,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
@@ -53,7 +54,7 @@ def explain(
 
     progress = Progress()
     typed = TypedQuestion(groups or (), choice, confidence, weight or (), at_least, method)
-    chosen = {"k": k, "mechanism": mechanism, "sensitivity": sensitivity}
+    chosen = {"k": k, "mechanism": mechanism, "sensitivity": sensitivity, "distinct": distinct}
     arguments = family.arguments(place.declared) | chosen
     if report is not None:
         check_writable(Path(report))  # before spending, not after

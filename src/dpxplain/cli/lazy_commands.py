@@ -24,6 +24,7 @@ HOMES = {
     "compute": ("ask_commands", "compute"),
     "ratio": ("explain_commands", "ratio"),
     "quality": ("account_commands", "quality"),
+    "discover": ("account_commands", "discover"),
     "budget": ("account_commands", "budget"),
     "history": ("account_commands", "history"),
     "sample": ("demo", "sample"),

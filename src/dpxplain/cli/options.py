@@ -64,12 +64,12 @@ def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
 
 def _schema(ctx: typer.Context) -> Schema:
     from dpxplain.datasets import path as bundled
+    from dpxplain.engines.public_tables import with_public_tables
     from dpxplain.model.schema import Schema
 
     example = ctx.params.get("example")
-    return Schema.load(
-        ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA)
-    )
+    file = Path(ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA))
+    return with_public_tables(Schema.load(file), file.parent)
 
 
 @contextmanager
@@ -225,6 +225,13 @@ Sensitivity = Annotated[
     str,
     typer.Option(
         "--sensitivity", help="tight, or paper for the published noise.", rich_help_panel=_WHAT
+    ),
+]  # fmt: skip
+Distinct = Annotated[
+    bool | None,
+    typer.Option(
+        "--distinct/--all-conditions", show_default=False, rich_help_panel=_WHAT,
+        help="Fold conditions that say nearly the same; default: with several conditions per explanation.",
     ),
 ]  # fmt: skip
 

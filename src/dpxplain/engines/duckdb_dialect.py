@@ -47,7 +47,7 @@ class DuckDBDialect(Dialect):
     def whole(self, source: str, kind: Kind) -> str:
         if kind == "whole":
             return f"TRY_CAST({source} AS BIGINT)"
-        number = f"TRY_CAST({source} AS DOUBLE)"
+        number = source if kind in ("decimal", "long decimal") else f"TRY_CAST({source} AS DOUBLE)"
         return f"CASE WHEN {number} = floor({number}) THEN TRY_CAST({source} AS BIGINT) END"
 
     def truth(self, source: str, kind: Kind) -> str:
@@ -57,6 +57,10 @@ class DuckDBDialect(Dialect):
 
     def text_of(self, source: str, kind: Kind) -> str:
         return f"CAST({source} AS VARCHAR)"
+
+    def exact_text(self, source: str, kind: Kind) -> str:
+        # A cast keeps a collation, by which two persons, or two values, would be one.
+        return f"decode(encode({self.text_of(source, kind)}))"
 
     def micros(self, source: str, kind: Kind, zone: str) -> str:
         return f"epoch_us({self._moment(source, kind, zone)})"
@@ -108,7 +112,7 @@ class DuckDBDialect(Dialect):
     def half_even(self, number: str) -> str:
         return f"TRY_CAST(TRY_CAST({number} AS DOUBLE) AS BIGINT)"
 
-    def cast(self, value: str, target: str) -> str:
+    def cast(self, value: str, target: str, kind: str) -> str:
         return f"TRY_CAST({value} AS {target})"
 
     def timestamp(self, micros: str) -> str:

@@ -93,7 +93,7 @@ class Encoding:
         have a collation, and 0.0 equals -0.0.
         """
         name = self.schema.privacy.unit
-        return self.dialect.text_of(self.dialect.quote(name), self.kinds[name])
+        return self.dialect.exact_text(self.dialect.quote(name), self.kinds[name])
 
     def columns(self) -> dict[str, str]:
         """The encoded columns of the source's own columns, and the SQL expression of each."""
@@ -138,7 +138,7 @@ class Encoding:
     def derived_number(self, column: Column) -> str:
         """The value that is called `derived`, as a number."""
         if column.is_temporal:
-            micros = self.dialect.micros("CAST(derived AS TIMESTAMP)", "timestamp", "UTC")
+            micros = self.dialect.micros(f"CAST(derived AS {self.dialect.moment})", "timestamp", "UTC")
             return f"CAST({micros} AS {self.dialect.double})"
         if isinstance(next(iter(column.values or ()), None), bool):
             return self.dialect.number("derived", "boolean")
@@ -230,7 +230,7 @@ class Encoding:
         assert column.bounds is not None
         grid, literal = column.grid, self.dialect.number_literal
         low, high = column.bounds
-        rounded = self.dialect.nearest(f"({number} / {literal(grid.unit)})", low, high)
+        rounded = self.dialect.nearest(f"({self.dialect.factor(number)} / {literal(grid.unit)})", low, high)
         # The same function of the bounds themselves; it rises, so what lies between them is rounded between.
         lowest, highest = (nearest(bound / grid.unit, low, high) for bound in (low, high))
         if lowest < grid.low or highest > grid.high:
@@ -257,17 +257,22 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
             f"privacy.unit names the column {unit!r}, which the source does not have.",
             remedy=_columns_of(kinds, untyped),
         )
-    for name, column in schema.columns.items():
-        if column.expression is not None:
-            continue
+    for name in schema.unknown:
+        if name in kinds and name not in untyped and kinds[name] not in ("text", "nothing"):
+            raise SchemaError(
+                f"columns.{name} is to be discovered, but the source holds {WORDS[kinds[name]]} there.",
+                remedy="Only text is discovered; declare edges or bounds for numbers and dates.",
+            )
+    read = [name for name, column in schema.columns.items() if column.expression is None]
+    for name in dict.fromkeys([*read, *schema.unknown]):
         if name not in kinds:
             raise SchemaError(
                 f"columns.{name} is declared, but the source has no such column.",
                 remedy=_columns_of(kinds, untyped),
             )
-        if name in untyped or kinds[name] == "nothing":
+        if name in untyped or kinds[name] == "nothing" or name not in schema.columns:
             continue
-        declared, actual = _declared_kind(column), WORDS[kinds[name]]
+        declared, actual = _declared_kind(schema.columns[name]), WORDS[kinds[name]]
         is_dated = declared == _DATES and kinds[name] in (*MOMENTS, "text")
         is_same = declared == actual or {declared, actual} <= {"numbers", "true or false"}
         if not is_dated and not is_same:

@@ -15,7 +15,7 @@ from typing import Any
 from dpxplain.engines.dialect import Dialect
 from dpxplain.model.column import Column
 from dpxplain.model.dates import position
-from dpxplain.model.derivation import TEXT_FUNCTIONS, UnknownDomain, infer
+from dpxplain.model.derivation import UnknownDomain, infer
 from dpxplain.model.expression import (
     Among,
     Arithmetic,
@@ -38,7 +38,7 @@ from dpxplain.model.expression import (
     Value,
 )
 from dpxplain.model.schema import Schema
-from dpxplain.model.value_domain import SPANS, SUBDAY_UNITS, ValueDomain, cast_domain
+from dpxplain.model.value_domain import SPANS, SUBDAY_UNITS, TEXT_FUNCTIONS, ValueDomain, cast_domain
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 from dpxplain.sql.render import Parameters
 
@@ -88,7 +88,7 @@ class ExpressionSQL:
             case DatePart(name, part):
                 return self.dialect.date_part(name, self.render(part))
             case DateTrunc(unit, part):
-                kind = "TIMESTAMP" if unit in SUBDAY_UNITS else "DATE"
+                kind = self.dialect.moment if unit in SUBDAY_UNITS else "DATE"
                 return f"CAST({self.dialect.date_trunc(unit, self.render(part))} AS {kind})"
             case DateDiff(unit, start, end):
                 last, first = self._beginning(unit, end), self._beginning(unit, start)
@@ -154,7 +154,7 @@ class ExpressionSQL:
     def _call(self, node: Call) -> str:
         if node.function == "round":
             return self._round(node)
-        call = f"{node.function}({', '.join(map(self.render, node.arguments))})"
+        call = self.dialect.function(node.function, [*map(self.render, node.arguments)])
         is_number = node.function in ("length", "sign", "floor", "ceil")
         return f"CAST({call} AS {self.dialect.double})" if is_number else call
 
@@ -177,9 +177,9 @@ class ExpressionSQL:
                 whole = self.dialect.half_even(inner) if domain.kind == "number" else inner
                 return f"CAST({whole} AS {self.dialect.text})"
             case "BIGINT":
-                number = inner if domain.kind == "number" else self.dialect.cast(inner, "DOUBLE")
+                number = inner if domain.kind == "number" else self.dialect.cast(inner, "DOUBLE", domain.kind)
                 return f"CAST({self.dialect.half_even(number)} AS {self.dialect.double})"
-        return self.dialect.cast(inner, node.target)
+        return self.dialect.cast(inner, node.target, domain.kind)
 
     def _looked_up(self, part: Expression, images: Mapping[str, Value | None]) -> str:
         """The image of a text, by a table of all texts that it can be."""

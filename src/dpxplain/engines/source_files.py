@@ -44,6 +44,9 @@ class FileSource:
     def exists(self) -> bool:
         return bool(self._states)
 
+    def check_readable(self) -> None:
+        """It was read when it was opened."""
+
     def state(self) -> str | None:
         return self._state
 

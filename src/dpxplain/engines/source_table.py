@@ -23,6 +23,9 @@ class TableSource:
         self._table = _arrow_table(table)  # until it was read
         self._digest: ContentDigest | None = None
 
+    def check_readable(self) -> None:
+        """It was read when it was opened."""
+
     def state(self) -> None:
         return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dpxplain.engines.source_files import FileSource
+from dpxplain.errors import SchemaError
 from dpxplain.model.memory_limit import bytes_of
 from dpxplain.model.schema import Schema
 
@@ -25,6 +26,12 @@ def storage_place(schema: Schema, source: object, memory: str | None) -> Place:
     if not isinstance(source, FileSource):
         return "memory"
     declared = schema.table.storage
+    if declared == "stream" and schema.privacy.unit != "row":
+        raise SchemaError(
+            'table.storage = "stream" needs unit = "row" where the data are files: the rows of a person are '
+            "chosen once, so they have to be kept.",
+            remedy='Say storage = "file" or "memory".',
+        )
     if declared != "auto":
         return declared
     if 2 * encoded_size(source) <= bytes_of(memory):

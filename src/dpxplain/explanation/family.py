@@ -319,6 +319,11 @@ class Family:
         """Where each part stands, by its identity."""
         return {json.dumps(part.identity()): number for number, part in enumerate(self.parts)}
 
-    def predicate(self, index: int) -> Predicate | FilterPredicate:
+    def place(self, index: int) -> tuple[int, int]:
+        """The part of a predicate, and its number within the part."""
         number = int(np.searchsorted(self.offsets, index, side="right")) - 1
-        return self.parts[number].predicate(index - self.offsets[number])
+        return number, index - self.offsets[number]
+
+    def predicate(self, index: int) -> Predicate | FilterPredicate:
+        number, within = self.place(index)
+        return self.parts[number].predicate(within)

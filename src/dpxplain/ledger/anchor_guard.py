@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,30 @@ LOGGER = logging.getLogger("dpxplain.ledger")
 
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _RECORD = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
+_SPENT = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.analyst, ENTRIES.c.own_units)
+_MOST_SINCE = 1_000
+"""Entries that are read one by one; of more, only the newest of each analyst is."""
 
 
 def _entries_since() -> sa.Select[Any]:
     """The entries after one, each with the log's last record: one statement, one round trip."""
     last = _LAST.subquery()
-    columns = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.analyst, ENTRIES.c.own_units)
-    with_head = sa.select(*columns, last.c.id.label("records"), last.c.hash).join(last, sa.true())
-    return with_head.where(ENTRIES.c.id > sa.bindparam("entry")).order_by(ENTRIES.c.id)
+    with_head = sa.select(*_SPENT, last.c.id.label("records"), last.c.hash).join(last, sa.true())
+    later = with_head.where(ENTRIES.c.id > sa.bindparam("entry")).order_by(ENTRIES.c.id)
+    return later.limit(_MOST_SINCE + 1)
 
 
 _SINCE = _entries_since()
-_TOTALS = sa.select(
-    ENTRIES.c.dataset,
-    ENTRIES.c.analyst,
-    sa.func.max(ENTRIES.c.own_units).label("own_units"),
-    sa.func.max(ENTRIES.c.id).label("id"),
-).group_by(ENTRIES.c.dataset, ENTRIES.c.analyst)
+_NEWEST_OF_LAST_ANALYST: sa.Select[Any] = (
+    sa.select(*_SPENT)
+    .order_by(ENTRIES.c.dataset.desc(), ENTRIES.c.analyst.desc(), ENTRIES.c.id.desc())
+    .limit(1)
+)
+# Not as one comparison of pairs: SQLite would go through all entries of the analyst it comes from.
+_ANALYST_BEFORE = _NEWEST_OF_LAST_ANALYST.where(
+    ENTRIES.c.dataset == sa.bindparam("dataset"), ENTRIES.c.analyst < sa.bindparam("analyst")
+)
+_DATASET_BEFORE = _NEWEST_OF_LAST_ANALYST.where(ENTRIES.c.dataset < sa.bindparam("dataset"))
 
 
 class AnchorGuard:
@@ -123,6 +130,8 @@ class AnchorGuard:
             if last is None or last.id <= kept.head.records:
                 return None
             return Mark(Head(last.id, last.hash), kept.entry, audit.now(), {})
+        if len(rows) > _MOST_SINCE:
+            return full_mark(connection)
         spent: dict[str, dict[str, int]] = {}
         for row in rows:
             spent.setdefault(row.dataset, {})[row.analyst] = row.own_units
@@ -239,10 +248,22 @@ def full_mark(connection: sa.Connection) -> Mark | None:
         return None
     spent: dict[str, dict[str, int]] = {}
     newest = 0
-    for row in connection.execute(_TOTALS):
-        spent.setdefault(row.dataset, {})[row.analyst] = int(row.own_units)
+    for row in _newest_of_each_analyst(connection):
+        spent.setdefault(row.dataset, {})[row.analyst] = row.own_units
         newest = max(newest, row.id)
     return Mark(Head(last.id, last.hash), newest, audit.now(), spent)
+
+
+def _newest_of_each_analyst(connection: sa.Connection) -> Iterator[sa.Row[Any]]:
+    """Each found by the index by analyst, from the last to the first: a long history takes no longer."""
+    row = connection.execute(_NEWEST_OF_LAST_ANALYST).one_or_none()
+    while row is not None:
+        yield row
+        here = {"dataset": row.dataset, "analyst": row.analyst}
+        row = (
+            connection.execute(_ANALYST_BEFORE, here).one_or_none()
+            or connection.execute(_DATASET_BEFORE, {"dataset": row.dataset}).one_or_none()
+        )
 
 
 def _minute(time: str) -> str:

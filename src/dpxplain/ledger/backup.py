@@ -23,7 +23,7 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.file_sync import sync_file, sync_folder
 from dpxplain.ledger.protocol import AuditReport, damaged
 from dpxplain.ledger.sqlite import SQLiteStore
-from dpxplain.ledger.store import BUSY_SECONDS, Store, busy
+from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import (
     APPEND_ONLY,
     LOG,
@@ -99,7 +99,7 @@ def restore_backup(store: Store, backup: Backup, by: str) -> AuditReport:
     Whoever has the ledger open goes on with the restored one.
     """
     with store.writing() as connection:
-        _lock_tables(connection, store.name)
+        _lock_tables(connection, store)
         drop_triggers(connection)
         for table in reversed(METADATA.sorted_tables):
             if table is not PROCESSES:  # those who run still do
@@ -180,12 +180,12 @@ def _opened_copy(file: Path) -> Iterator[SQLiteStore]:
             copy.close()
 
 
-def _lock_tables(connection: sa.Connection, name: str) -> None:
+def _lock_tables(connection: sa.Connection, store: Store) -> None:
     """Keep PostgreSQL's readers out. Never waits while it holds a lock, so it cannot deadlock with them."""
     if connection.dialect.name == "sqlite":
         return
     tables = ", ".join(table.name for table in METADATA.sorted_tables)
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + store.busy_seconds
     while True:
         try:
             with connection.begin_nested():
@@ -195,7 +195,7 @@ def _lock_tables(connection: sa.Connection, name: str) -> None:
             if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
                 raise
             if time.monotonic() > deadline:
-                raise busy(name) from None
+                raise store.busy() from None
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 

@@ -1,20 +1,24 @@
 """Verifies only what the audit log has gained since an anchor: as much work as there are new records.
 
 Whoever made the anchor verified everything up to it: its head is the last verified one. Entries, releases and
-records older than it that were altered since then are found by a full verification only.
+records older than it that were altered since then are found by a full verification only, as every backup is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from dpxplain.ledger import audit
-from dpxplain.ledger.anchor import Anchor
+from dpxplain.ledger.anchor import Anchor, make_key, read_anchor, read_key, write_anchor
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key, unguarded
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.ledger import SQLLedger
 
 LONG_LOG = 20_000
 """Up to so many records a log is verified in full every time; a longer one from its last verified head."""
@@ -23,6 +27,25 @@ _LARGE = (ENTRIES, RELEASES)
 _SMALL = [table for table in STATE if table not in _LARGE]
 _RARE_ACTIONS = sorted(audit.CHANGES - {audit.RESERVED, audit.RELEASED})
 _KEYS_AT_ONCE = 500
+
+
+def last_verified(ledger: SQLLedger, key: Path) -> Anchor | None:
+    """Where a long log stood when the owner of this key last found it intact."""
+    file = _verified_file(ledger, key)
+    return read_anchor(file, read_key(key)) if ledger.head()[0] > LONG_LOG and file.exists() else None
+
+
+def remember_verified(ledger: SQLLedger, key: Path) -> None:
+    """Note where a long log was just found intact; the key is made if it is missing."""
+    if ledger.verified is None or ledger.verified.records < LONG_LOG:
+        return
+    make_key(key)
+    write_anchor(_verified_file(ledger, key), ledger.verified, read_key(key))
+
+
+def _verified_file(ledger: SQLLedger, key: Path) -> Path:
+    """Beside the key, not beside the ledger; named by the first record, which no two ledgers share."""
+    return key.with_name(f"{key.name}.verified-{ledger.anchor().first[:16]}")
 
 
 def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:

@@ -53,6 +53,7 @@ def open_ledger(
     create: bool = True,
     anchor: str | Path | None = None,
     is_recovery: bool = False,
+    busy_seconds: float | None = None,
 ) -> SQLLedger:
     """The ledger at a path (SQLite), in memory (None), or at a `postgresql://` address.
 
@@ -60,7 +61,8 @@ def open_ledger(
 
     `anchor` is the file that remembers outside of the ledger what was charged, or "off"; by default it lies
     beside a SQLite ledger, and others have none. An empty ledger where the anchor tells of charges is not
-    opened, unless `is_recovery`.
+    opened, unless `is_recovery`. Where other writers keep it locked, it waits for `busy_seconds`; without
+    them, for a minute.
 
     >>> from dpxplain.model.charge import Charge, Request
     >>> ledger = open_ledger(None)
@@ -78,11 +80,11 @@ def open_ledger(
     elif database is None:
         if file is not None and not is_recovery:
             check_not_gone(Path(place), file)
-        store = SQLiteStore(Path(place), create=create)
+        store = SQLiteStore(Path(place), create=create, busy_seconds=busy_seconds)
     else:
         from dpxplain.ledger.postgres import PostgresStore  # psycopg is an optional dependency
 
-        store = PostgresStore(database, create=create)
+        store = PostgresStore(database, create=create, busy_seconds=busy_seconds)
     if file is not None:
         guard(store, file, is_recovery=is_recovery)
     return SQLLedger(store)
@@ -119,6 +121,12 @@ class SQLLedger(Account):
     def is_new(self) -> bool:
         """Whether opening it has created it."""
         return self._store.is_new
+
+    @property
+    def has_datasets(self) -> bool:
+        """Whether some data set was ever opened in it."""
+        with self._store.reading() as connection:
+            return connection.execute(sa.select(LIMITS.c.id).limit(1)).first() is not None
 
     def close(self) -> None:
         self._store.close()

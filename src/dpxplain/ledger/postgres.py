@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger.address import missing_ledger
 from dpxplain.ledger.migrations import VERSION, migrate
-from dpxplain.ledger.store import BUSY_SECONDS, Store, busy
+from dpxplain.ledger.store import Store, seconds_or_default
 from dpxplain.ledger.tables import create_all
 
 try:
@@ -35,7 +35,6 @@ _SETTINGS = {
     "search_path": "dpxplain",
     "synchronous_commit": "on",  # a charge must outlive a crash that follows its answer
     "default_transaction_isolation": r"read\ committed",
-    "lock_timeout": f"{BUSY_SECONDS:.0f}s",
 }
 
 # So that a machine which is gone without a word is noticed in seconds, and not when TCP gives up.
@@ -72,8 +71,9 @@ _PASSING = sa.select(_TURNSTILE.c.id).with_for_update()
 class PostgresStore(Store):
     """Transactions on the database at a `postgresql://user:password@host/database` address."""
 
-    def __init__(self, address: str, *, create: bool = True) -> None:
-        parameters = _parameters(address)
+    def __init__(self, address: str, *, create: bool = True, busy_seconds: float | None = None) -> None:
+        seconds = seconds_or_default(busy_seconds)
+        parameters = _parameters(address, seconds)
         # Made by hand from what may be shown: an address may carry a password in several places.
         host, database = parameters.get("host") or "localhost", parameters.get("dbname") or ""
         engine = sa.create_engine(
@@ -81,11 +81,11 @@ class PostgresStore(Store):
             creator=partial(_connect, parameters),
             pool_size=CONNECTIONS,
             max_overflow=0,
-            pool_timeout=BUSY_SECONDS,
+            pool_timeout=seconds,
             pool_pre_ping=True,
             hide_parameters=True,
         )
-        super().__init__(f"The ledger in the PostgreSQL database {database!r} at {host!r}", engine)
+        super().__init__(f"The ledger in the PostgreSQL database {database!r} at {host!r}", engine, seconds)
         self._snapshots = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
@@ -136,7 +136,7 @@ class PostgresStore(Store):
     def explained(self, error: BaseException | None) -> LedgerUnavailable:
         state = getattr(error, "sqlstate", None) or ""
         if state == "55P03" or state.startswith("40"):
-            return busy(self.name)
+            return self.busy()
         if state == "53300":
             return LedgerUnavailable(
                 f"{self.name} has no connection left.",
@@ -194,7 +194,7 @@ class PostgresStore(Store):
             raise
 
 
-def _parameters(address: str) -> dict[str, Any]:
+def _parameters(address: str, busy_seconds: float) -> dict[str, Any]:
     try:
         given = conninfo_to_dict(address)
     except psycopg.Error:
@@ -203,7 +203,8 @@ def _parameters(address: str) -> dict[str, Any]:
             "The PostgreSQL address of the ledger cannot be read.",
             remedy="Write it as postgresql://user:password@host:5432/database, odd characters as %XX.",
         ) from None
-    settings = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
+    waiting = {"lock_timeout": f"{1000 * busy_seconds:.0f}ms"}
+    settings = " ".join(f"-c {name}={value}" for name, value in (_SETTINGS | waiting).items())
     return _TIMEOUTS | given | {"options": f"{given.get('options', '')} {settings}".strip()}
 
 

@@ -21,6 +21,12 @@ class Recovery:
         """What remembers the head of the log outside of the ledger."""
         return None if self._store.anchor is None else self._store.anchor.file.path
 
+    @property
+    def verification_key(self) -> Path | None:
+        """Beside the anchor: signs where a server last found a long log intact."""
+        file = self.anchor_file
+        return None if file is None else file.with_name(f"{file.name}.key")
+
     def anchor_problem(self) -> str | None:
         """Why nothing is charged, with numbers, for the curator; None if the anchor is in the log."""
         if self._store.anchor is None:

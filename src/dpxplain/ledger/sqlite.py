@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,15 +21,16 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from dpxplain.errors import LedgerUnavailable, SourceError
-from dpxplain.ledger import LEDGER_FILE, store
+from dpxplain.ledger import LEDGER_FILE
 from dpxplain.ledger.address import journal_of, missing_ledger
 from dpxplain.ledger.file_sync import sync_folder
 from dpxplain.ledger.migrations import VERSION, check_version, migrate
 from dpxplain.ledger.protocol import damaged
-from dpxplain.ledger.store import Store, busy
+from dpxplain.ledger.store import Store, seconds_or_default
 from dpxplain.ledger.tables import ENTRIES, create_all
 
 _MOST_CHECKED = 1_000  # entries
+_SECONDS_BETWEEN_TRIES = 0.005
 
 APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's SQLite files
 
@@ -36,22 +38,23 @@ APPLICATION_ID = int.from_bytes(b"DPXP")  # tells our files from other people's 
 class SQLiteStore(Store):
     """Transactions on the file at `path`; None keeps the ledger in this process's memory."""
 
-    def __init__(self, path: Path | None, *, create: bool = True) -> None:
+    def __init__(self, path: Path | None, *, create: bool = True, busy_seconds: float | None = None) -> None:
         # One connection and one lock: threads queue here instead of polling SQLite's file lock, and a ledger
         # in memory is the same code. Every transaction is short, so nobody waits long.
         self._lock = threading.Lock()
         self._path = None if path is None else path.absolute()
         self._file = None if path is None else f"{path.absolute().as_uri()}?mode=rw"
         self.name = "The ledger in memory" if path is None else f"The ledger {str(path)!r}"
+        self.busy_seconds = seconds_or_default(busy_seconds)
         is_new = path is None
         with self.errors_explained():
             if path is None or self._file is None:
-                engine = _engine("file::memory:")
+                engine = _engine("file::memory:", self.busy_seconds)
                 _create(engine)
             else:
                 is_new = _find_or_create(path.absolute(), self.name, create)
-                engine = _engine(self._file)
-        super().__init__(self.name, engine)
+                engine = _engine(self._file, self.busy_seconds)
+        super().__init__(self.name, engine, self.busy_seconds)
         self._opened_file = None if path is None else _identity(path)
         self.is_new = is_new
         if path is not None:
@@ -65,25 +68,46 @@ class SQLiteStore(Store):
     def transaction(self, begin: str) -> Iterator[sa.Connection]:
         """Commit at the end of the block; roll back if it raises."""
         self._check_process()
-        with (
-            self._observed(writing=begin != "BEGIN"),
-            self._turn(),
-            self._connection(self._engine) as connection,
-        ):
-            self._check_file()
-            connection.exec_driver_sql(begin)
-            yield connection
-            connection.commit()
+        deadline = time.monotonic() + self.busy_seconds
+        with self._observed(writing=begin != "BEGIN"):
+            while True:
+                with self._turn(deadline), self._connection(self._engine) as connection:
+                    self._check_file()
+                    if self._has_begun(connection, begin):
+                        yield connection
+                        connection.commit()
+                        return
+                # Another process writes. It is waited for without the turn, so that readers go on.
+                if time.monotonic() > deadline:
+                    raise self.busy()
+                time.sleep(_SECONDS_BETWEEN_TRIES)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Waits for the threads before, but not for ever: the first may wait for another process."""
-        if not self._lock.acquire(timeout=2 * store.BUSY_SECONDS):
-            raise busy(self.name)
+    def _turn(self, deadline: float) -> Iterator[None]:
+        """Waits for the threads before."""
+        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise self.busy()
         try:
             yield
         finally:
             self._lock.release()
+
+    def _has_begun(self, connection: sa.Connection, begin: str) -> bool:
+        """False if another process holds the writers' lock."""
+        if begin == "BEGIN":
+            connection.exec_driver_sql(begin)
+            return True
+        driver: Any = connection.connection.driver_connection
+        driver.execute("PRAGMA busy_timeout = 0")
+        try:
+            connection.exec_driver_sql(begin)
+        except sa.exc.OperationalError as error:
+            if not _is_busy(error.orig):
+                raise
+            return False
+        finally:
+            driver.execute(f"PRAGMA busy_timeout = {1000 * self.busy_seconds:.0f}")
+        return True
 
     def _check_file(self) -> None:
         """Refuses to go on with a file that was removed or replaced: what is charged there would be lost."""
@@ -114,7 +138,7 @@ class SQLiteStore(Store):
                 yield connection
             return
         self._check_process()
-        engine = _engine(self._file)
+        engine = _engine(self._file, self.busy_seconds)
         try:
             with self._observed(writing=False), self._connection(engine) as connection:
                 # What is no UTF-8 is for the reader to judge, not for the driver to fail on.
@@ -150,8 +174,8 @@ class SQLiteStore(Store):
         code = getattr(error, "sqlite_errorname", "")
         if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
             return _unwritable(self.name)
-        if code.startswith("SQLITE_BUSY"):
-            return busy(self.name)
+        if _is_busy(error):
+            return self.busy()
         if code.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             return LedgerUnavailable(
                 f"{self.name} could not be written to disk.",
@@ -188,16 +212,15 @@ class SQLiteStore(Store):
             raise damaged(self.name)
 
 
-def _engine(uri: str) -> sa.Engine:
-    return sa.create_engine(
-        "sqlite://", creator=partial(_connect, uri), poolclass=StaticPool, hide_parameters=True
-    )
+def _engine(uri: str, busy_seconds: float) -> sa.Engine:
+    connect = partial(_connect, uri, busy_seconds)
+    return sa.create_engine("sqlite://", creator=connect, poolclass=StaticPool, hide_parameters=True)
 
 
-def _connect(uri: str) -> sqlite3.Connection:
+def _connect(uri: str, busy_seconds: float) -> sqlite3.Connection:
     # isolation_level=None: the driver begins no transaction of its own, `transaction` does.
     connection = sqlite3.connect(
-        uri, uri=True, timeout=store.BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False
     )
     try:
         # In WAL mode SQLite's usual NORMAL survives a killed process but may lose the last commits when power
@@ -251,7 +274,7 @@ def _create_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".new-ledger-", dir=path.parent) as folder:
         draft = Path(folder, path.name)
-        engine = _engine(f"{draft.as_uri()}?mode=rwc")
+        engine = _engine(f"{draft.as_uri()}?mode=rwc", 0.0)  # nobody else knows it
         try:
             _create(engine)
             with engine.connect() as connection:
@@ -263,6 +286,10 @@ def _create_file(path: Path) -> None:
             os.link(draft, path)
     for folder_with_news in (path.parent, path.parent.parent):
         sync_folder(folder_with_news)
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    return str(getattr(error, "sqlite_errorname", "")).startswith("SQLITE_BUSY")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -21,7 +21,11 @@ from dpxplain.ledger.anchor_file import Mark
 from dpxplain.ledger.anchor_guard import AnchorGuard
 
 BUSY_SECONDS = 60.0
-"""How long to wait for other writers before giving up."""
+"""How long a command waits for other writers before it gives up; a server's requests wait less."""
+
+
+def seconds_or_default(busy_seconds: float | None) -> float:
+    return BUSY_SECONDS if busy_seconds is None else busy_seconds
 
 
 class Observer(Protocol):
@@ -38,8 +42,9 @@ class Store(ABC):
     observer: Observer | None = None
     """Of a server, which counts errors and logs outages."""
 
-    def __init__(self, name: str, engine: sa.Engine) -> None:
+    def __init__(self, name: str, engine: sa.Engine, busy_seconds: float) -> None:
         self.name = name
+        self.busy_seconds = busy_seconds
         self.is_new = False
         self.anchor: AnchorGuard | None = None
         """Set where the ledger is opened with an anchor file."""
@@ -111,6 +116,14 @@ class Store(ABC):
     def explained(self, error: BaseException | None) -> LedgerUnavailable:
         """The driver's error as a sentence with a remedy."""
 
+    def busy(self) -> LedgerUnavailable:
+        """What is raised when others have kept the ledger locked for too long."""
+        return LedgerUnavailable(
+            f"{self.name} was kept locked by another process for {self.busy_seconds:g} seconds.",
+            remedy="Try again when that process is done.",
+            kind="busy",
+        )
+
     def close(self) -> None:
         self._closing()
 
@@ -126,7 +139,7 @@ class Store(ABC):
             # Not chained: a driver's message may quote what was sent, or how it connected.
             raise self.explained(error.orig) from None
         except sa.exc.TimeoutError:
-            raise busy(self.name) from None
+            raise self.busy() from None
 
     @contextmanager
     def _connection(self, engine: sa.Engine) -> Iterator[sa.Connection]:
@@ -171,11 +184,3 @@ def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
 def _dispose(engine: sa.Engine, process: int) -> None:
     # A forked child lets go of its copy only: closing it would end the parent's conversation.
     engine.dispose(close=os.getpid() == process)
-
-
-def busy(name: str) -> LedgerUnavailable:
-    return LedgerUnavailable(
-        f"{name} was kept locked by another process for {BUSY_SECONDS:.0f} seconds.",
-        remedy="Try again when that process is done.",
-        kind="busy",
-    )

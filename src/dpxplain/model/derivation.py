@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -38,6 +38,7 @@ from dpxplain.model.expression import (
     sql_of,
 )
 from dpxplain.model.value_domain import (
+    TEXT_FUNCTIONS,
     Kind,
     ValueDomain,
     between,
@@ -60,9 +61,6 @@ from dpxplain.model.value_domain import (
 _BOOLEANS = ValueDomain("boolean", (False, True))
 _OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>"}
-TEXT_FUNCTIONS: dict[str, Callable[[str], str | int]] = {
-    "lower": str.lower, "upper": str.upper, "trim": str.strip, "length": len
-}  # fmt: skip
 
 
 class UnknownDomain(Exception):

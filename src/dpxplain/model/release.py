@@ -155,10 +155,24 @@ class AnswersRelease:
 
 
 @dataclass(frozen=True)
+class FoldedLine:
+    """A condition that says nearly the same as the line that it is folded under.
+
+    A predicate of the family, or only some of the line's own conditions, by their positions.
+    """
+
+    predicate: int
+    kept: tuple[int, ...] | None
+    same_rows: tuple[float, float] | None
+    """The rows that both have, as a share of those that either has; None where only structure is known."""
+
+
+@dataclass(frozen=True)
 class ExplanationLine:
     """Phase 3, one predicate: its index in the family, influence and rank.
 
     `gap_without` is the question's value without the predicate's rows, where the mechanism tells it.
+    `folded` is read off what was released, and never stored.
     """
 
     predicate: int
@@ -167,6 +181,7 @@ class ExplanationLine:
     rank: tuple[int, int]
     gap_without: float | None = None
     gap_without_interval: tuple[float, float] | None = None
+    folded: tuple[FoldedLine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,7 +200,7 @@ class ExplanationRelease:
     def to_json(self) -> str:
         # Not asdict, which copies deeply: there may be a million lines.
         many = len(self.lines) >= _LONG
-        lines = _pack_lines(self.lines) if many else [vars(line) for line in self.lines]
+        lines = _pack_lines(self.lines) if many else [_plain_line(line) for line in self.lines]
         return json.dumps(vars(self) | {"lines": lines})
 
     @classmethod
@@ -197,6 +212,10 @@ class ExplanationRelease:
         else:
             lines = tuple(ExplanationLine(**_tuples(line)) for line in stored)
         return cls(**(_tuples(raw) | {"lines": lines}))
+
+
+def _plain_line(line: ExplanationLine) -> dict[str, Any]:
+    return {name: value for name, value in vars(line).items() if name != "folded"}
 
 
 def _pack_lines(lines: Sequence[ExplanationLine]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
+from urllib.parse import unquote
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -25,7 +27,9 @@ from dpxplain.model.derived_column import derive, with_derived
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
+from dpxplain.model.public_table import PublicRows, PublicTable, joined_columns, named_columns
 from dpxplain.model.spelling import unknown_key
+from dpxplain.model.unknown_column import UnknownColumn, apart
 
 __all__ = [
     "AggregateKind",
@@ -63,6 +67,30 @@ class Columns(dict[str, Column]):
         return Columns, (dict(self),)
 
 
+_SECRET = re.compile(r"://[^/?#]*:[^/?#]*@|(password|passwd|pwd|token)\s*=", re.IGNORECASE)
+
+
+_DATABASE = re.compile(r"(postgres(ql)?|spark|sc)://", re.IGNORECASE)
+
+
+def is_database(source: object) -> bool:
+    """Whether a source is the address of a database.
+
+    >>> is_database("postgresql://host/db"), is_database("sc://host:15002"), is_database("adult.parquet")
+    (True, True, False)
+    """
+    return isinstance(source, str) and _DATABASE.match(source) is not None
+
+
+def holds_password(address: str) -> bool:
+    """Whether an address of a database may hold a password.
+
+    >>> holds_password("postgresql://ann:x@host/db"), holds_password("postgresql://ann@host/db")
+    (True, False)
+    """
+    return "://" in address and _SECRET.search(unquote(address)) is not None
+
+
 Storage = Literal["auto", "memory", "stream", "file"]
 
 
@@ -73,8 +101,20 @@ class Table(Declared):
     cache: bool = False  # whether a file's encoded rows may be kept in the workspace, to open faster
     storage: Storage = "auto"  # where the encoded rows are while a session is open; changes no answer
 
-    def paths(self, folder: Path) -> Path | list[Path] | None:
-        """The source's path or paths, relative to the folder of the schema."""
+    @field_validator("source")
+    @classmethod
+    def _no_secret(cls, source: Any) -> Any:
+        if any(holds_password(part) for part in ([source] if isinstance(source, str) else source or ())):
+            raise ValueError(
+                "must hold no password or token; set PGPASSWORD or PGPASSFILE, use a service file, or pass "
+                "Spark's address by --data or DPXPLAIN_DATA"
+            )
+        return source
+
+    def paths(self, folder: Path) -> str | Path | list[Path] | None:
+        """The source's path or paths, relative to the folder of the schema; or a database's address."""
+        if isinstance(self.source, str) and is_database(self.source):
+            return self.source
         if self.source is None or isinstance(self.source, str):
             return None if self.source is None else folder / self.source
         return [folder / path for path in self.source]
@@ -111,20 +151,18 @@ class Schema(Displayed, Declared):
     table: Table
     privacy: Privacy
     columns: dict[str, Column] = Field(min_length=1)
+    tables: dict[str, PublicTable] = Field(default_factory=dict)  # to join with; read by with_public
+    unknown: dict[str, UnknownColumn] = Field(default_factory=dict)  # columns with values = "discover"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unknown_apart(cls, declared: Any) -> Any:
+        return apart(declared)
 
     @field_validator("columns")
     @classmethod
     def _immutable(cls, columns: dict[str, Column]) -> Columns:
         return Columns(with_derived(columns))
-
-    @model_validator(mode="after")
-    def _streamable(self) -> Schema:
-        if self.table.storage == "stream" and self.privacy.unit != "row":
-            raise ValueError(
-                'table.storage = "stream" needs unit = "row": the rows of a person are chosen once, so they '
-                'have to be kept; say "file" or "memory"'
-            )
-        return self
 
     @classmethod
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:
@@ -169,6 +207,38 @@ class Schema(Displayed, Declared):
                 mistakes=mistakes,
             ) from None
 
+    @property
+    def unread_tables(self) -> list[str]:
+        """The public tables whose columns are not known yet."""
+        return [name for name, table in self.tables.items() if not table.matched]
+
+    def with_public(self, contents: Mapping[str, PublicRows]) -> Schema:
+        """The schema with the columns of public tables, whose whole content is given."""
+        tables, added = dict(self.tables), []
+        for name, rows in contents.items():
+            tables[name], columns = joined_columns(self.columns, name, tables[name], rows)
+            added += columns
+        public = dict(named_columns(self.columns, added))
+        return Schema.load(
+            self.model_copy(update={"tables": tables, "columns": Columns({**self.columns, **public})})
+        )
+
+    @property
+    def discovered(self) -> list[str]:
+        """The columns whose values were not declared but discovered."""
+        return [name for name in self.unknown if name in self.columns]
+
+    def with_discovered(self, found: Mapping[str, tuple[str, ...]]) -> Schema:
+        """The schema with the values that were discovered; a column of which none was stays unknown."""
+        columns = {
+            name: Column(
+                values=values, label=self.unknown[name].label, description=self.unknown[name].description
+            )
+            for name, values in found.items()
+            if values
+        }
+        return Schema.load(self.model_copy(update={"columns": Columns({**self.columns, **columns})}))
+
     def column(self, name: str) -> Column:
         """A declared column, or the column of an expression that a query has in place of one."""
         declared = self.columns.get(name)
@@ -210,6 +280,7 @@ class Schema(Displayed, Declared):
                     None if c.groups is None else list(c.groups.items()),
                     c.domain,
                     c.grid if c.is_summable else c.time_zone,
+                    *(() if c.lookup is None else (c.lookup,)),
                 ]
                 for c in self.columns.values()
             ],

@@ -22,6 +22,9 @@ from dpxplain.model.expression import Part, SpanUnit, Target, Unit, Value
 
 Kind = Literal["number", "text", "boolean", "date", "timestamp", "null"]
 
+TEXT_FUNCTIONS: dict[str, Callable[[str], str | int]] = {
+    "lower": str.lower, "upper": str.upper, "trim": str.strip, "length": len
+}  # fmt: skip
 MOST_VALUES = 1_000  # more are described by their ends
 _MOST_PAIRS = 20_000  # computed to find the values of an operation on two lists
 

@@ -34,6 +34,7 @@ class DataGuard:
     def measured_data(self) -> DataState:
         """What is about to be measured, for the ledger to compare once more when it charges."""
         self.check()
+        self._source.check_readable()
         return DataState(self.version, None if self._opened is not None else self._source.digest())
 
     def is_replaced(self) -> bool:

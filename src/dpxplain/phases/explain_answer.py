@@ -98,7 +98,9 @@ def rho_for_ranks(terms: ExplanationTerms, dataset: OpenDataset, width: int) -> 
             "How wide ranks will be depends on how close influences lie, which nothing released says yet.",
             remedy="Prepare the answer with a little budget first, for example answer.prepare(rho=0.01).",
         )
-    everything = plan_marginals(replace(terms, k=terms.family.size, rho=prepared.worth), dataset)
+    everything = plan_marginals(
+        replace(terms, k=terms.family.size, rho=prepared.worth, distinct=False), dataset
+    )
     influence = np.array([line.influence for line in everything.read(prepared.release).lines])
 
     def excess(plan: ExplanationPlan) -> float:

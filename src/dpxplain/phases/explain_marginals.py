@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from dpxplain.errors import ExplanationError
+from dpxplain.explanation.distinct import ReleasedCells
 from dpxplain.explanation.family import Conjunctions
 from dpxplain.model.charge import Request, Spend
+from dpxplain.model.grouped import IntArray
 from dpxplain.model.groups import Groups
-from dpxplain.model.release import ExplanationLine, ExplanationRelease, PreparedRelease, Released
+from dpxplain.model.release import (
+    ExplanationLine,
+    ExplanationRelease,
+    FoldedLine,
+    PreparedRelease,
+    Released,
+)
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare_answer import (
@@ -105,6 +114,18 @@ class MarginalsExplanation(ExplanationPlan):
         totals = None
         if prepared.noisy_total is not None:
             totals = tuple(part[chosen] for part in prepared.per_part(prepared.noisy_total, groups))
+        folded: dict[int, tuple[FoldedLine, ...]] = {}
+        released = ReleasedCells(
+            terms.family,
+            tuple(part.sum(axis=0) for part in counts),
+            prepared.count_scale * math.sqrt(len(chosen)),
+            terms.confidence,
+        )
+
+        def choose(order: IntArray) -> list[int]:
+            folded.update(released.fold(order, terms.k))
+            return list(folded)
+
         table = infer(
             PreparedGroups(
                 kind=terms.kind,
@@ -124,6 +145,7 @@ class MarginalsExplanation(ExplanationPlan):
             terms.confidence,
             terms.k,
             self._unions(),
+            choose if terms.distinct else None,
         )
         lines = tuple(
             ExplanationLine(
@@ -133,6 +155,7 @@ class MarginalsExplanation(ExplanationPlan):
                 rank=line.rank,
                 gap_without=line.gap_without,
                 gap_without_interval=line.gap_without_interval,
+                folded=folded.get(line.predicate, ()),
             )
             for line in table.lines
         )

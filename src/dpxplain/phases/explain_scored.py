@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.cells import IntArray
+from dpxplain.explanation.distinct import can_nest, fold_implied, nested_with
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, influences, scores
 from dpxplain.model.cancellation import checking
@@ -133,6 +135,9 @@ class ScoredPlan(ExplanationPlan):
     def read(self, text: str) -> ExplanationRelease:
         return ExplanationRelease.from_json(text)
 
+    def lines(self, release: ExplanationRelease) -> tuple[ExplanationLine, ...]:
+        return fold_implied(self.family, release.lines) if self.terms.distinct else release.lines
+
     def is_stored(self, dataset: OpenDataset) -> bool:
         return dataset.find(self) is not None
 
@@ -162,10 +167,17 @@ class OneShotExplanation(ScoredPlan):
         return self.one_shot.rank_resolution(self.confidence) * self.scoring.per_score
 
     def key(self, dataset: OpenDataset) -> str:
-        return self.terms.key(dataset, self.mechanism, self.one_shot)
+        selection = ["distinct"] if self._selects_distinct else []
+        return self.terms.key(dataset, self.mechanism, self.one_shot, *selection)
+
+    @property
+    def _selects_distinct(self) -> bool:
+        """Whether the choice itself is another; elsewhere folding only changes how a table is read."""
+        return self.terms.distinct and can_nest(self.family)
 
     def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
-        return select_and_measure(scores, self.one_shot, self.confidence, noise)
+        repeated_by = partial(nested_with, self.family) if self._selects_distinct else None
+        return select_and_measure(scores, self.one_shot, self.confidence, noise, repeated_by)
 
 
 def plan_one_shot(terms: ExplanationTerms, split: Split = DEFAULT_SPLIT) -> OneShotExplanation:

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Literal
 
 from dpxplain.errors import ExplanationError
+from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import Family
 from dpxplain.model.budget import check_rho
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
-from dpxplain.model.release import AnswerRelease, ExplanationRelease, Released
+from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease, Released
 from dpxplain.model.schema import AggregateKind, Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import check_asked_confidence
@@ -39,6 +40,7 @@ class ExplanationTerms:
     rho: float
     confidence: float
     sensitivity: SensitivityChoice = "tight"
+    distinct: bool = False  # fold conditions that say nearly the same
 
     @property
     def kind(self) -> AggregateKind:
@@ -87,6 +89,7 @@ def check_terms(
     rho: float,
     confidence: float,
     sensitivity: SensitivityChoice = "tight",
+    distinct: bool | None = None,
 ) -> ExplanationTerms:
     """Check what every mechanism needs; reads no data."""
     rho, confidence = check_rho(plain(rho)), check_asked_confidence(plain(confidence))
@@ -95,7 +98,10 @@ def check_terms(
         raise ExplanationError(
             f"sensitivity must be 'tight' or 'paper', not {sensitivity!r}.", remedy="Use 'tight'."
         )
-    return ExplanationTerms(query, contrast, family, answer, k, rho, confidence, sensitivity)
+    if distinct not in (None, True, False):
+        raise ExplanationError(f"distinct must be True or False, not {distinct!r}.", remedy="Leave it out.")
+    folds = is_folded_by_default(family) if distinct is None else bool(distinct)
+    return ExplanationTerms(query, contrast, family, answer, k, rho, confidence, sensitivity, folds)
 
 
 def plain_k(k: int, family: Family) -> int:
@@ -188,6 +194,10 @@ class ExplanationPlan(ABC):
     @abstractmethod
     def is_stored(self, dataset: OpenDataset) -> bool:
         """Whether it would cost nothing, because what it needs is released already."""
+
+    def lines(self, release: ExplanationRelease) -> tuple[ExplanationLine, ...]:
+        """The lines of the table, each with what is folded under it."""
+        return release.lines
 
     @abstractmethod
     def explain(self, dataset: OpenDataset, request: Request) -> Released[ExplanationRelease]:

@@ -59,12 +59,15 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     options = {"k": request["k"], "rho": request["rho"], "mechanism": request["mechanism"], **named}
     if request["split"] is not None:
         options["split"] = tuple(request["split"])
+    options |= {"distinct": request["distinct"]} if "distinct" in request else {}
     written = ", ".join(f"{name}={value!r}" for name, value in options.items())
     python = query["python"].removesuffix("print(answer)\n")
     python += f"question = {about}.why({_groups_python(request)})\n"
     python += f"table = question.explain({written})\nprint(table)\n"
     words = ["explain", *place.words, *_groups_words(request), "--rho", repr(request["rho"])]
     words += ["--k", str(request["k"]), "--mechanism", request["mechanism"]]
+    if "distinct" in request:  # requests of older history lines say nothing of it
+        words.append("--distinct" if request["distinct"] else "--all-conditions")
     for name, value in named.items():
         values = [str(value)] if isinstance(value, int) else value
         words += [word for text in values for word in (f"--{name}", text)]

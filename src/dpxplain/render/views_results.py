@@ -168,6 +168,7 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
         shaped_by=table.shaped_by,
         notes=(
             *((UNCLEAR_MARK,) if any(map(words.is_unclear, table.rows)) else ()),
+            *words.folded_notes(table),
             words.table_cost(table),
             words.mechanism(table),
             words.CAVEAT,

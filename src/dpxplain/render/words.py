@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # slow to import, and here only for annotations
 CAVEAT = "Privacy noise only, not sampling; influence is not proof of cause."
 OF_WHAT = "What these numbers are of"
 QUALITY_USE = "From now on every answer says how much of the data its declarations touch."
+_FOLDED = 4  # conditions named under a row; the others are counted
 CURATOR_ONLY = "NOT PRIVATE: for the curator only. Do not share or publish."
 
 
@@ -103,6 +104,17 @@ def expected_margin(preview: QueryPreview, name: str = "") -> str:
 def expected_count(margin: float, confidence: float) -> str:
     """How far off each count of rows may be."""
     return f"Expected ±{number(margin)} rows per count ({level(confidence)} interval)."
+
+
+DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
+
+
+def threshold(least: int, delta: float) -> str:
+    """What it takes for a value to be discovered."""
+    return (
+        f"Found are values whose noisy number of units exceeds {least:,}; one that a single unit has is "
+        f"found with a chance below δ = {delta:.3g}, which is spent beside ρ."
+    )
 
 
 def quality_limits(quality: Quality) -> tuple[str, ...]:
@@ -240,6 +252,25 @@ def is_unclear(row: ExplanationRow) -> bool:
     return row.influence[0] <= 0.0 <= row.influence[1]
 
 
+def also(row: ExplanationRow) -> str:
+    """What is folded under a row, and how nearly it is the same; empty if nothing is."""
+    if not row.folded:
+        return ""
+    names = "; ".join(clean(condition.predicate.label) for condition in row.folded[:_FOLDED])
+    further = len(row.folded) - _FOLDED
+    named = f"{names}; and {further:,} more" if further > 0 else names
+    shares = [condition.same_rows for condition in row.folded if condition.same_rows is not None]
+    if not shares:
+        return f"Also: {named} (one implies the other)."
+    same = percent(min(low for low, _ in shares), max(high for _, high in shares))
+    return f"Also: {named} ({same} the same rows)."
+
+
+def folded_notes(table: Explanation) -> tuple[str, ...]:
+    """What the rows of the table stand for as well, a line for each that stands for more."""
+    return tuple(f"{clean(row.predicate.label)}. {also(row)}" for row in table.rows if row.folded)
+
+
 def row_sentence(table: Explanation, row: ExplanationRow) -> str:
     """One predicate in a sentence that claims no more than its definition."""
     question = table.question
@@ -259,8 +290,8 @@ def row_sentence(table: Explanation, row: ExplanationRow) -> str:
     return (
         f"{clean(row.predicate.label)}: {name} {influence_text(row)} (the {question.measured}'s change when "
         f"its rows are left out, {weighting}); ranked {ranks(*row.rank)} of {table.family_size:,}. "
-        f"{clean(direction)}"
-    )
+        f"{clean(direction)} {also(row)}"
+    ).rstrip()
 
 
 def _gap_sentence(table: Explanation, row: ExplanationRow) -> str:
@@ -271,8 +302,8 @@ def _gap_sentence(table: Explanation, row: ExplanationRow) -> str:
     unclear = " It is unclear which way these rows push." if is_unclear(row) else ""
     return (
         f"Without rows with {clean(row.predicate.label)}, {would}.{unclear} "
-        f"Rank {ranks(*row.rank)} of {table.family_size:,} by influence. Not proof of cause."
-    )
+        f"Rank {ranks(*row.rank)} of {table.family_size:,} by influence. Not proof of cause. {also(row)}"
+    ).rstrip()
 
 
 def _weighting(question: QuestionLike) -> str:

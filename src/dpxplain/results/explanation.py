@@ -12,7 +12,7 @@ from dpxplain.model.charge import Request, Spend
 from dpxplain.model.display import Charted, Record, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.predicate import FilterPredicate, Predicate
-from dpxplain.model.release import ExplanationRelease, Released
+from dpxplain.model.release import ExplanationRelease, FoldedLine, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
@@ -20,6 +20,15 @@ from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.results.sentences import UNMATCHED
+
+
+@dataclass(frozen=True)
+class FoldedCondition:
+    """A condition that says nearly the same as the row that it is folded under."""
+
+    predicate: Predicate | FilterPredicate
+    same_rows: Interval | None
+    """The rows that meet both, as a share of those that meet either; None where only structure tells."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class ExplanationRow:
     rank: tuple[int, int]
     index: int  # in the family
     gap_without: Interval | None = None  # the question's value without these rows, if the mechanism tells it
+    folded: tuple[FoldedCondition, ...] = ()  # what the row stands for as well
 
 
 class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationRow]):
@@ -80,6 +90,11 @@ class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationR
         return self.plan.family.size
 
     @property
+    def distinct(self) -> bool:
+        """Whether conditions that say nearly the same are folded under one row."""
+        return self.plan.terms.distinct
+
+    @property
     def relative(self) -> bool:
         """Whether relative influences are meaningful here."""
         return self.question.relative_to is not None
@@ -104,6 +119,7 @@ class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationR
                 "rank_high": row.rank[1],
                 "gap_without_low": row.gap_without and row.gap_without[0],
                 "gap_without_high": row.gap_without and row.gap_without[1],
+                "folded": "; ".join(str(condition.predicate) for condition in row.folded),
             }
             for row in self.rows
         ]
@@ -131,10 +147,17 @@ class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationR
                 rank=line.rank,
                 index=line.predicate,
                 gap_without=line.gap_without_interval,
+                folded=tuple(map(self._condition, line.folded)),
             )
-            for line in checking(self.release.lines)
+            for line in checking(self.plan.lines(self.release))
         ]
         return tuple(sorted(rows, key=lambda row: (-row.influence[1], row.rank[1])))
+
+    def _condition(self, folded: FoldedLine) -> FoldedCondition:
+        predicate = self.plan.family.predicate(folded.predicate)
+        if folded.kept is not None and isinstance(predicate, Predicate):
+            predicate = Predicate(tuple(predicate.conditions[position] for position in folded.kept))
+        return FoldedCondition(predicate, folded.same_rows)
 
 
 class PlannedExplanation(Frozen):

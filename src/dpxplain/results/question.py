@@ -117,6 +117,7 @@ class Question(Frozen, Charted):
         confidence: float | None = ...,
         split: Split | Literal["best"] = ...,
         sensitivity: SensitivityChoice = ...,
+        distinct: bool | None = ...,
         influence: None = ...,
     ) -> Explanation: ...
 
@@ -148,6 +149,7 @@ class Question(Frozen, Charted):
         confidence: float | None = None,
         split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
+        distinct: bool | None = None,
         influence: CustomInfluence | None = None,
     ) -> Explanation | CustomExplanation:
         """The k most influential predicates, for `rho`. Asking the identical thing again is free.
@@ -157,15 +159,16 @@ class Question(Frozen, Charted):
         By default predicates are equalities over all attributes; `conjuncts=2` takes pairs of them,
         `attributes` and `exclude` choose columns, and `predicates` takes conditions as SQL text or recipes
         such as `dpx.ranges("age")`, `dpx.thresholds()`, `dpx.differs("sex")` and
-        `dpx.either("pickup_zone", "dropoff_zone")`. `influence` replaces the paper's influence by another,
-        such as `dpx.RatioInfluence()`.
+        `dpx.either("pickup_zone", "dropoff_zone")`. `distinct` folds conditions that say nearly the same
+        under one row (`row.folded`), by default where conditions have several columns. `influence`
+        replaces the paper's influence by another, such as `dpx.RatioInfluence()`.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             _refuse_mechanism(mechanism, split, sensitivity)
             family = self._family(choice)
             return explain_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
-        return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity).run()
+        return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity, distinct).run()
 
     @overload
     def preview(
@@ -181,6 +184,7 @@ class Question(Frozen, Charted):
         confidence: float | None = ...,
         split: Split | Literal["best"] = ...,
         sensitivity: SensitivityChoice = ...,
+        distinct: bool | None = ...,
         influence: None = ...,
     ) -> ExplanationPreview: ...
 
@@ -212,6 +216,7 @@ class Question(Frozen, Charted):
         confidence: float | None = None,
         split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
+        distinct: bool | None = None,
         influence: CustomInfluence | None = None,
     ) -> ExplanationPreview | CustomPreview:
         """What `explain` would cost and how precise its table would be. Spends nothing."""
@@ -221,7 +226,9 @@ class Question(Frozen, Charted):
             family = self._family(choice)
             plan = plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
             return CustomPreview.of(plan, self.text, self._dataset)
-        return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity).preview()
+        return self.plan_explain(
+            choice, k, rho, mechanism, confidence, split, sensitivity, distinct
+        ).preview()
 
     @checked_arguments
     def rho_for(
@@ -308,11 +315,12 @@ class Question(Frozen, Charted):
         confidence: float | None = None,
         split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
+        distinct: bool | None = None,
     ) -> PlannedExplanation:
         """What `explain` will do, to be priced and carried out later. Spends nothing."""
         family = self._family(choice)
         price = self._prepared_rho(family, mechanism) if rho is None else rho
-        terms = self._terms(family, k, price, confidence, sensitivity)
+        terms = self._terms(family, k, price, confidence, sensitivity, distinct)
         shares = best_split(k, family.size, terms.confidence) if split == "best" else split
         plan = plan_explanation(terms, self._dataset, mechanism, shares)
         if rho is None and plan.rho:  # a split or sensitivity that what is prepared does not know
@@ -325,7 +333,13 @@ class Question(Frozen, Charted):
         return self._dataset.family(self.answer.statement.query, choice)
 
     def _terms(
-        self, family: Family, k: int, rho: float, confidence: float | None, sensitivity: SensitivityChoice
+        self,
+        family: Family,
+        k: int,
+        rho: float,
+        confidence: float | None,
+        sensitivity: SensitivityChoice,
+        distinct: bool | None = None,
     ) -> ExplanationTerms:
         return check_terms(
             self.answer.statement.query,
@@ -336,6 +350,7 @@ class Question(Frozen, Charted):
             rho=rho,
             confidence=self.confidence if confidence is None else confidence,
             sensitivity=sensitivity,
+            distinct=distinct,
         )
 
     def _prepared_rho(self, family: Family, mechanism: str) -> float:

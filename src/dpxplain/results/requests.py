@@ -49,6 +49,7 @@ def explain_request(question: QuestionLike, plan: ExplanationPlan, choice: Famil
             "mechanism": plan.mechanism,
             "split": plan.split,
             "sensitivity": terms.sensitivity,
+            "distinct": terms.distinct,
             "family": choice.to_request(),
         },
     )

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from dpxplain import __version__
+from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.server import openapi, problems
 from dpxplain.server.authenticate import Authentication
@@ -25,12 +26,23 @@ DESCRIPTION = """Differentially private answers that explain themselves.
 Send `Authorization: Bearer TOKEN`. Every error has one shape: code, message, remedy, position."""
 
 
+def ledger_of(config: Config, address: LedgerAddress | None, *, create: bool = False) -> SQLLedger:
+    """Open a server's ledger, or one in memory; the default one of a folder is begun if it is missing."""
+    if address is None:
+        return open_ledger(None)
+    return open_ledger(
+        address.place,
+        anchor=address.anchor,
+        create=create or address.is_workspace,
+        busy_seconds=config.limits.ledger_seconds,
+    )
+
+
 def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
     """Open the data at once; at shutdown close it, and the ledger unless it was passed in."""
     opened = ledger
     if opened is None:
-        address = config.ledger_address
-        opened = open_ledger(address.place, anchor=address.anchor, create=address.is_workspace)
+        opened = ledger_of(config, config.ledger_address)
     try:
         server = Server(config, opened)
     except BaseException:

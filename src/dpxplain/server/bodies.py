@@ -93,6 +93,8 @@ ExpectedKey = Annotated[
         description="The identity that the client computed; another one at the server is refused uncharged.",
     ),
 ]
+ChartOrder = Literal["given", "high", "low", "name"]
+"""Of a chart's groups: as asked, by their values, or by their names."""
 ChartQuery = Annotated[
     int | None, Query(ge=100, le=4_000, description="If given, a Vega-Lite chart of this width comes along.")
 ]
@@ -172,6 +174,10 @@ class Explain(Why):
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
     split: Annotated[list[float], Field(min_length=3, max_length=3)] | Literal["best"] | None = None
     sensitivity: Literal["tight", "paper"] = "tight"
+    distinct: bool | None = Field(
+        default=None,
+        description="Fold conditions that say nearly the same; null: where they have several columns.",
+    )
     family: Family = Family()
     expected_key: ExpectedKey | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from dpxplain.engines.opening import engine_name
 from dpxplain.model.budget import Budget
 from dpxplain.model.expression import sql_literal, sql_name
 from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
@@ -29,6 +30,7 @@ def summary(schema: Schema, budget: Budget, *, available: bool = True) -> Summar
         name=schema.table.name,
         available=available,
         description=description(schema),
+        engine=engine_name(schema.table.source),
         columns=len(schema.columns),
         budget=figures(budget),
     )
@@ -40,8 +42,11 @@ def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"])
         name=schema.table.name,
         sql_name=sql_name(schema.table.name),
         description=description(schema),
+        engine=engine_name(schema.table.source),
         schema=schema.model_dump(
-            mode="json", exclude={"table": {"source", "cache", "storage"}}, exclude_defaults=True
+            mode="json",
+            exclude={"table": {"source", "cache", "storage"}, "tables": {"__all__": {"source"}}},
+            exclude_defaults=True,
         ),  # where the data lie is nobody's business
         columns=columns(schema),
         examples=examples(schema),
@@ -53,7 +58,9 @@ def description(schema: Schema) -> str:
     """In words, from the declarations."""
     privacy = schema.privacy
     unit = "row" if privacy.unit == "row" else f"{privacy.unit} (up to {privacy.max_rows} rows each)"
-    return f"{len(schema.columns)} declared columns; protects each {unit}."
+    engine = engine_name(schema.table.source)
+    place = "" if engine == "files" else f" The data live in {engine}."
+    return f"{len(schema.columns)} declared columns; protects each {unit}.{place}"
 
 
 def columns(schema: Schema) -> list[ColumnPayload]:

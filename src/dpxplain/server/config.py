@@ -27,6 +27,7 @@ from dpxplain.ledger.address import (
     refuse_forgotten_ledger,
 )
 from dpxplain.model.memory_limit import check_size
+from dpxplain.model.schema import holds_password, is_database
 from dpxplain.model.spelling import unknown_key
 
 DEFAULT_PORT = 8765
@@ -47,6 +48,7 @@ class Serving(_Strict):
     anchor: str | None = None
     datasets: tuple[Path, ...] = Field(min_length=1)
     data_folder: Path | None = None
+    databases: tuple[str, ...] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     public_url: str | None = None
@@ -68,6 +70,15 @@ class Serving(_Strict):
             if not (parts.scheme == "https" or local) or not parts.hostname or parts.path.strip("/"):
                 raise ValueError("must look like https://name or https://name:port")
         return value
+
+    @field_validator("databases")
+    @classmethod
+    def _addresses_without_password(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        if any(holds_password(address) for address in addresses):
+            raise ValueError("must hold no password; set PGPASSWORD or PGPASSFILE, or use a service file")
+        if not all(map(is_database, addresses)):
+            raise ValueError("must be addresses such as postgresql://user@host/database")
+        return addresses
 
     @field_validator("ledger")
     @classmethod
@@ -117,6 +128,7 @@ class Limits(_Strict):
     sign_ins_per_minute: int = Field(default=20, ge=1)
     body_bytes: int = Field(default=1_000_000, ge=1_000)
     seconds_per_request: float = Field(default=60.0, gt=0)
+    ledger_seconds: float = Field(default=5.0, gt=0, le=600)
     memory: str | None = None
     running: int = Field(default=2, ge=1, le=256)
     waiting: int = Field(default=16, ge=0)

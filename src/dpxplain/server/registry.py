@@ -9,16 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.duckdb_check import source_figures
+from dpxplain.engines.opening import open_engine, source_figures
+from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_files import FileSource
-from dpxplain.engines.source_kinds import find_files
 from dpxplain.errors import (
     BadRequest,
     DataChanged,
@@ -30,11 +29,13 @@ from dpxplain.errors import (
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.discover_values import with_discovered
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
+from dpxplain.server.allowed_sources import check_allowed, identities, source_of
 from dpxplain.server.problems import changed, not_found, unavailable
-from dpxplain.server.schema_text import check_source, schema_file_name, schema_of, write_atomically
+from dpxplain.server.schema_text import schema_file_name, schema_of, write_atomically
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
@@ -55,8 +56,8 @@ class SchemaFile:
     problem: BadRequest | None = None
     name: str = ""
     dataset: OpenDataset | None = None
-    data: frozenset[tuple[int, int]] = frozenset()
-    """Device and inode of each file of its source."""
+    data: frozenset[Hashable] = frozenset()
+    """Device and inode of each file of its source; or what identifies a database's table."""
     tried: str | None = None
     """The state of replaced data files when they were last opened, or could not be."""
     schema: Schema | None = None
@@ -74,7 +75,8 @@ class SchemaFile:
         None while they are written.
         """
         if self.schema is not None:
-            state = FileSource(_source(self.schema, self.file.parent)).present_state()
+            source = source_of(self.schema, self.file.parent)
+            state = None if isinstance(source, str) else FileSource(source).present_state()
             return state if state != self.tried else None
         guard = None if self.dataset is None else self.dataset.guard
         if guard is None or not guard.is_replaced():
@@ -103,13 +105,17 @@ class Registry:
         ledger: SQLLedger,
         *,
         data_folder: Path | None = None,
+        databases: tuple[str, ...] = (),
         memory: str | None = None,
+        time_limit: float | None = None,
         editable: bool = True,
     ) -> None:
         self._places = places
         self._ledger = ledger
         self._data_folder = data_folder
+        self._databases = databases
         self._memory = memory
+        self._time_limit = time_limit
         self.editable = editable
         self._schema_files: dict[Path, SchemaFile] = {}
         self._lock = threading.RLock()
@@ -180,12 +186,17 @@ class Registry:
             file = self._new_file(schema.table.name) if name is None else self.file_of(name)
             after = SchemaFile(file, (0, 0), name=schema.table.name)
             self._check_name(after, self._schema_files.get(file))
-            dataset = self._opened(after, schema)
+            dataset = self._opened(after, schema, lazily=False)
             write_atomically(file, text)
             after.version = _version(file) or (0, 0)
             with self._swap_lock:
                 self._schema_files[file] = after
             return dataset
+
+    @property
+    def can_add(self) -> bool:
+        """Whether data sets can be added."""
+        return self.editable and any(place.is_dir() for place in self._places)
 
     def _new_file(self, name: str) -> Path:
         """Where a new data set's schema belongs."""
@@ -202,13 +213,23 @@ class Registry:
             )
         return file
 
-    def open(self, schema: Schema, folder: Path) -> OpenDataset:
-        """Open the data that a schema in `folder` points at; nothing is registered or charged."""
+    def open(self, schema: Schema, folder: Path, *, lazily: bool = False) -> OpenDataset:
+        """Open the data that a schema in `folder` points at; nothing is registered or charged.
+
+        `lazily`, a database is connected to when the first request needs its data.
+        """
         if self.editable:  # otherwise the one user may open any file anyway
-            _check_inside(schema, folder, self._data_folder or folder)
+            check_allowed(schema, folder, self._data_folder or folder, self._databases)
+        schema = with_discovered(with_public_tables(schema, folder), self._ledger)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
-        recognised = recognised_by(versions, name, version)
-        engine = DuckDBEngine(_source(schema, folder), schema, memory=self._memory, recognised=recognised)
+        engine = open_engine(
+            source_of(schema, folder),
+            schema,
+            memory=self._memory,
+            recognised=recognised_by(versions, name, version),
+            time_limit=self._time_limit,
+            lazily=lazily,
+        )
         noise = private_noise(schema.privacy.noise)
         guard = DataGuard(versions, name, version, engine.source)
         # Only a task spends, and on its caller's account (caller_session.py).
@@ -220,9 +241,10 @@ class Registry:
         """How the rows that a schema points at fit it: NOT private. Nothing is registered or charged."""
         declared = None if name is None else self._find(name)
         folder = next(self._folders()) if declared is None else declared.file.parent
-        if self.editable:
-            _check_inside(schema, folder, self._data_folder or folder)
-        figures = source_figures(_source(schema, folder), schema, memory=self._memory)
+        if self.editable:  # otherwise the one user may open any file anyway
+            check_allowed(schema, folder, self._data_folder or folder, self._databases)
+        schema = with_public_tables(schema, folder)
+        figures = source_figures(source_of(schema, folder), schema, memory=self._memory)
         return SchemaCheck.of(schema, schema.table.source, figures)
 
     def _folders(self) -> Iterator[Path]:
@@ -252,10 +274,13 @@ class Registry:
                 f"server.data_folder: there is no folder {str(self._data_folder)!r}.",
                 remedy=f"Make it, or mend the path; {path}",
             )
-        if not list(self._files()):
+        # A new server begins without one, and gets it through the page; one that had some has lost them.
+        if not list(self._files()) and self._ledger.has_datasets:
             raise SchemaError(
-                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}.",
-                remedy="Put a schema there; draft one with: dpxplain schema init DATA_FILE",
+                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}, but the "
+                "ledger knows data sets.",
+                remedy="Mend the path or bring the files back; draft a new one with: dpxplain schema init "
+                "DATA_FILE",
             )
 
     def _scan(self, *, at_once: bool) -> None:
@@ -279,11 +304,11 @@ class Registry:
         if declared is not None and (_version(declared.file) != declared.version or declared.new_data):
             self._reload(declared.file)
 
-    def _opened(self, after: SchemaFile, schema: Schema) -> OpenDataset:
+    def _opened(self, after: SchemaFile, schema: Schema, *, lazily: bool = True) -> OpenDataset:
         """Open its data, then record it in the ledger."""
-        after.data = _identities(schema, after.file.parent)
+        after.data = identities(schema, after.file.parent)
         self._check_data(after)
-        dataset = after.dataset = self.open(schema, after.file.parent)
+        dataset = after.dataset = self.open(schema, after.file.parent, lazily=lazily)
         self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
         if dataset.guard is not None:
@@ -328,8 +353,8 @@ class Registry:
         for file, other in self._schema_files.items():
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
-                    f"table.source: the data set {other.name} has the same file, and a budget for it.",
-                    remedy="Ask both of that data set. If the two budgets may add up, copy the file.",
+                    f"table.source: the data set {other.name} has the same data, and a budget for them.",
+                    remedy="Ask both of that data set. If the two budgets may add up, copy the data.",
                 )
 
     def _check_name(self, after: SchemaFile, before: SchemaFile | None) -> None:
@@ -347,32 +372,6 @@ class Registry:
             raise SchemaError(
                 f"Two schema files declare a table {after.name}.", remedy="Give each table its own name."
             )
-
-
-def _check_inside(schema: Schema, folder: Path, home: Path) -> None:
-    """Refuses sources outside `home`, after links and globs are followed."""
-    source = _source(schema, folder)
-    named = [source] if isinstance(source, Path) else source
-    paths = [Path(match) for path in named for match in find_files(path) or [str(path)]]
-    if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
-        raise SourceError(
-            "table.source: lies outside the server's data folder.",
-            remedy="Name a file inside it, relative to the schema's own folder.",
-        )
-
-
-def _source(schema: Schema, folder: Path) -> Path | list[Path]:
-    check_source(schema)
-    source = schema.table.paths(folder)
-    if source is None:
-        raise SchemaError("table.source: is missing.", remedy="Say where the data lie.")
-    return source
-
-
-def _identities(schema: Schema, folder: Path) -> frozenset[tuple[int, int]]:
-    """Device and inode of the source's files, whatever names and links lead to them."""
-    paths = (Path(match) for match in find_files(_source(schema, folder)))
-    return frozenset((status.st_dev, status.st_ino) for status in (path.stat() for path in paths))
 
 
 def _version(file: Path) -> FileVersion | None:

@@ -18,8 +18,7 @@ from fastapi import FastAPI
 from dpxplain.datasets import path as bundled
 from dpxplain.errors import BadRequest, SourceError
 from dpxplain.ledger.address import LedgerAddress
-from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.server.app import create_app
+from dpxplain.server.app import create_app, ledger_of
 from dpxplain.server.config import Config, Serving, is_loopback
 from dpxplain.server.context import Server
 from dpxplain.server.tls_files import check_tls_files
@@ -65,7 +64,7 @@ class Opening:
         age = "is new" if self.is_new else "is open"
         return (
             f"{self.ledger} {age}: {self.records:,} records, head {self.head}. "
-            f"Data sets: {', '.join(self.datasets)}."
+            f"Data sets: {', '.join(self.datasets) or 'none yet; a curator adds the first on the page'}."
         )
 
 
@@ -83,7 +82,7 @@ def run(
     """
     check_tls_files(config.server)
     address_of_ledger = ledger if config.single_user else config.ledger_address
-    opened = _open_ledger(address_of_ledger, create)
+    opened = ledger_of(config, address_of_ledger, create=create)
     try:
         opened.recovery.keep_anchor()
         app = create_app(config, opened)
@@ -103,12 +102,6 @@ def run(
         LOG.warning("some work did not stop in time")
         logging.shutdown()
         os._exit(0)
-
-
-def _open_ledger(address: LedgerAddress | None, create: bool) -> SQLLedger:
-    if address is None:
-        return open_ledger(None, create=True)
-    return open_ledger(address.place, anchor=address.anchor, create=create or address.is_workspace)
 
 
 def address(serving: Serving, port: int) -> str:

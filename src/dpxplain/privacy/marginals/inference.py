@@ -7,7 +7,7 @@ docs/proofs/marginals.md; their measured coverage: docs/marginal-coverage.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -50,6 +50,7 @@ __all__ = ["ExplainedMarginals", "Inference", "MarginalLine", "PreparedGroups", 
 
 BoolArray = NDArray[np.bool_]
 Item = TypeVar("Item", bound=np.generic)
+Choose = Callable[[IntArray], Sequence[int]]
 
 # How the failure probability is shared: nine tenths for first-order intervals, a tenth for the boxes, which
 # are the fallback and the allowance for the minimum in the definition. It makes the boxes about an eighth
@@ -116,8 +117,11 @@ def infer(
     confidence: float,
     k: int,
     predicates: Sequence[UnionOfCells] | None = None,
+    choose: Choose | None = None,
 ) -> ExplainedMarginals:
     """The explanation table of one question. No privacy budget: `groups` has been paid for.
+
+    `choose` takes the lines of the table from all predicates, which it is given by descending influence.
 
     A predicate is one declared cell, counted through the subsets in order, unless `predicates` lists unions
     of cells. Influence and rank intervals, and those of the gap without a predicate's rows, each hold
@@ -129,7 +133,7 @@ def infer(
     >>> table.lines[0].predicate, round(table.lines[0].influence, 1), table.lines[0].rank
     (1, 40.0, (1, 1))
     """
-    inference = infer_arrays(groups, weights, confidence, k, predicates)
+    inference = infer_arrays(groups, weights, confidence, k, predicates, choose)
     lines = tuple(
         MarginalLine(
             predicate=int(p),
@@ -154,6 +158,7 @@ def infer_arrays(
     confidence: float,
     k: int,
     predicates: Sequence[UnionOfCells] | None = None,
+    choose: Choose | None = None,
 ) -> Inference:
     """`infer` for one release, or for many at once where the released arrays have leading axes."""
     level = check_confidence(confidence)
@@ -178,7 +183,8 @@ def infer_arrays(
     plain = slope_at(e, signed, estimated(e)).influence
     influence = np.clip(np.where(trusted, plain, _cautious(e, signed)), low, high)
 
-    selected = np.argsort(-influence, axis=-1, kind="stable")[..., :k]
+    order = np.argsort(-influence, axis=-1, kind="stable")
+    selected = order[..., :k] if choose is None else np.array(choose(order), dtype=np.int64)
     comparable = provable(e, signed, box, fixed=True)
     rank_low, rank_high = _ranks(e, signed, trusted, ties, comparable, selected, smooth)
     without, without_low, without_high = _gap_without(e, signed, level, selected)

@@ -7,6 +7,7 @@ searches bound their ranks. Each part is paid for separately.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dpxplain.model.budget import remainder
@@ -18,7 +19,7 @@ from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE, bound_ranks
 from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.top_k import select_top_k
+from dpxplain.privacy.mechanisms.top_k import select_distinct, select_top_k
 
 DEFAULT_SPLIT = (1.0, 1.0, 2.0)  # select : influence : rank, the paper's 0.5 : 0.5 : 1.0
 
@@ -101,10 +102,27 @@ class Selected:
 
 
 def select_and_measure(
-    scores: Confidential[FamilyScores], plan: OneShotPlan, confidence: float, noise: NoiseSource
+    scores: Confidential[FamilyScores],
+    plan: OneShotPlan,
+    confidence: float,
+    noise: NoiseSource,
+    repeated_by: Callable[[int], Sequence[int]] | None = None,
 ) -> list[Selected]:
-    """Release k predicates with noisy scores and rank intervals, for plan.spends."""
-    if plan.k < plan.family_size:
+    """Release k predicates with noisy scores and rank intervals, for plan.spends.
+
+    With `repeated_by` they are distinct: none is a repetition of another, and there may be fewer than k.
+    """
+    if plan.k < plan.family_size and repeated_by is not None:
+        chosen = select_distinct(
+            scores,
+            size=plan.family_size,
+            k=plan.k,
+            sensitivity=plan.sensitivity,
+            rho=plan.rho_select,
+            noise=noise,
+            repeated_by=repeated_by,
+        )
+    elif plan.k < plan.family_size:
         chosen = select_top_k(
             scores, k=plan.k, sensitivity=plan.sensitivity, rho=plan.rho_select, noise=noise
         )

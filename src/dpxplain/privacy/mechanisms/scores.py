@@ -44,6 +44,11 @@ class FamilyScores:
         is_active = np.append(self.active, -1)[position] == predicates
         return np.where(is_active, np.append(self.scores, 0)[position], 0)
 
+    def only(self, indices: IntArray) -> FamilyScores:
+        """The scores of some predicates (increasing indices), numbered anew from 0."""
+        kept = np.isin(self.active, indices)
+        return FamilyScores(np.searchsorted(indices, self.active[kept]), self.scores[kept], size=len(indices))
+
     def between(self, start: int, stop: int) -> IntArray:
         """The scores of predicates start..stop-1, idle ones included."""
         if not self.idle:

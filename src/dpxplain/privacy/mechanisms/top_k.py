@@ -8,12 +8,16 @@ scores; with `noise = "opendp"` OpenDP chooses, in buckets. docs/proofs/top-k.md
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import Any
+
+import numpy as np
 
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.privacy.calibration import top_k_scale
 from dpxplain.privacy.mechanisms.noise import NoiseSource, authorise
-from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
 
 
 @sealed
@@ -24,6 +28,32 @@ def select_top_k(
     widened = sensitivity + bucket_rounding(sensitivity, k, rho)
     measurement, scale = authorise(_exponential, top_k_scale(widened, 1, rho / k), widened, rho / k)
     return noise.top_k(measurement, secret.reveal(), k, scale)
+
+
+def select_distinct(
+    secret: Confidential[FamilyScores],
+    *,
+    size: int,
+    k: int,
+    sensitivity: int,
+    rho: float,
+    noise: NoiseSource,
+    repeated_by: Callable[[int], Sequence[int]],
+) -> list[int]:
+    """k predicates one after the other, each chosen from those that no earlier one makes a repetition.
+
+    `repeated_by` a chosen predicate are others that are left out from then on; it knows no data. So each of
+    the k choices is an exponential mechanism on a set that follows from what was released, and costs ρ/k
+    (docs/proofs/top-k.md, section 5). Fewer than k if no more are left.
+    """
+    left: IntArray = np.arange(size)
+    chosen: list[int] = []
+    while len(chosen) < k and len(left):
+        scores = secret.map(methodcaller("only", left))
+        position = select_top_k(scores, k=1, sensitivity=sensitivity, rho=rho / k, noise=noise)[0]
+        chosen.append(int(left[position]))
+        left = np.setdiff1d(left, [chosen[-1], *repeated_by(chosen[-1])], assume_unique=True)
+    return chosen
 
 
 def bucket_rounding(sensitivity: int, k: int, rho: float) -> int:

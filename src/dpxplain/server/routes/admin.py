@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from dpxplain.errors import BadRequest, LedgerUnavailable, SchemaError
+from dpxplain.ledger.later_audit import last_verified, remember_verified
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server import catalog
 from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
@@ -60,7 +62,8 @@ def declared(_caller: Curator, server: ServerDep) -> Any:
                 }
                 for declared in server.datasets.schema_files()
                 for problem in [declared.problem or declared.data_problem]
-            ]
+            ],
+            "editable": server.datasets.can_add,
         }
     )
 
@@ -180,9 +183,15 @@ def audit(_caller: Curator, server: ServerDep, after: After = 0, limit: Most = 5
 def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = False) -> Any:
     """Recompute the log's chain of hashes, and hold the ledger against it.
 
-    Of a long log only what was added since this process last found it intact, unless `full`.
+    Of a long log only what was added since this server last found it intact, unless `full`.
     """
-    report = server.ledger.verify_audit(head or None, full=full or None)
+    ledger, key, since = server.ledger, server.ledger.recovery.verification_key, None
+    with suppress(BadRequest):  # a note that cannot be read is none
+        since = None if full or key is None else last_verified(ledger, key)
+    report = ledger.verify_audit(head or None, since=since, full=full or None)
+    with suppress(BadRequest):  # without it the next process begins at the start
+        if key is not None:
+            remember_verified(ledger, key)
     return JSONResponse(asdict(report) | {"intact": report.intact})
 
 

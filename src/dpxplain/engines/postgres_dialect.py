@@ -1,0 +1,172 @@
+"""PostgreSQL's SQL, in which a cast or an arithmetic operation can fail on a value: every one is guarded.
+
+A number may be beyond a double or too small for it, a timestamp beyond 64 bits of microseconds, and texts may
+have a collation that calls different ones equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpxplain.engines.dialect import Dialect, Kind
+from dpxplain.sql.render import Parameters
+
+_FEW = 16  # codes that are compared one by one; more are looked up in a jsonb object
+_LARGEST_DOUBLE = "'1.7976931348623157e308'::numeric"
+_SMALLEST_DOUBLE = "'1e-323'::numeric"
+_TINY = "'1e-140'::float8"
+_FIRST_MOMENT, _LAST_MOMENT = "4713-02-01 00:00:00+00 BC", "294246-12-31 00:00:00+00"
+_SAFE_PRECISION = 290  # digits that no double overflows or underflows at
+
+
+class PostgresDialect(Dialect):
+    name = "postgres"
+    double = "DOUBLE PRECISION"
+    text = "TEXT"
+    tabulates_text = True  # LOWER, LIKE and others depend on the locale of the database, casts of texts fail
+
+    def placeholder(self, number: int) -> str:
+        return f"${number}"
+
+    def number_literal(self, value: float) -> str:
+        return f"'{float(value)!r}'::float8"
+
+    def code_type(self, size: int) -> str:
+        return "SMALLINT" if size < 2**15 else "INTEGER"
+
+    def array(self, values: Sequence[Any], parameters: Parameters) -> str:
+        kind = self.type_of(values[0]) if values else self.text
+        sent = [float(value) if kind == self.double else _storable(value) for value in values]
+        return f"CAST({self.placeholder(parameters.bind(sent))} AS {kind}[])"
+
+    def element(self, array: str, place: str) -> str:
+        return f"({array})[{place}]"
+
+    def number(self, source: str, kind: Kind) -> str:
+        if kind == "boolean":
+            return f"{source}::int::float8"
+        if kind != "long decimal":
+            return f"{source}::float8"
+        return (
+            f"CASE WHEN {source} = 'NaN'::numeric THEN 'NaN'::float8 "
+            f"WHEN {source} > {_LARGEST_DOUBLE} THEN 'Infinity'::float8 "
+            f"WHEN {source} < -{_LARGEST_DOUBLE} THEN '-Infinity'::float8 "
+            f"WHEN abs({source}) < {_SMALLEST_DOUBLE} THEN '0'::float8 ELSE {source}::float8 END"
+        )
+
+    def whole(self, source: str, kind: Kind) -> str:
+        if kind in ("whole", "boolean"):
+            return f"{source}::int::bigint" if kind == "boolean" else f"{source}::bigint"
+        # NaN is greater than every number.
+        low, end = (
+            ("'-9223372036854775808'::float8", "'9223372036854775808'::float8")
+            if kind == "float"
+            else ("'-9223372036854775808'::numeric", "'9223372036854775808'::numeric")
+        )
+        fits = f"{source} >= {low} AND {source} < {end} AND {source} = floor({source})"
+        return f"CASE WHEN {fits} THEN {source}::bigint END"
+
+    def truth(self, source: str, kind: Kind) -> str:
+        if kind == "boolean":
+            return source
+        number = self.number(source, kind)
+        return f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
+
+    def text_of(self, source: str, kind: Kind) -> str:
+        given = f"trim_scale({source})" if kind in ("decimal", "long decimal") else source
+        return f'({given}::text COLLATE "C")'
+
+    def micros(self, source: str, kind: Kind, zone: str) -> str:
+        if kind == "date":
+            days = f"({source} - DATE '1970-01-01')::bigint * 86400000000"
+            return f"CASE WHEN isfinite({source}) AND {source} <= DATE '294246-12-31' THEN {days} END"
+        last = f"TIMESTAMPTZ '{_LAST_MOMENT}'" if kind == "zoned" else f"TIMESTAMP '{_LAST_MOMENT[:-3]}'"
+        moment = source
+        if kind == "zoned":
+            # The name of the zone is one that Python knows, and has no quotation mark.
+            moment = f"(greatest({source}, TIMESTAMPTZ '{_FIRST_MOMENT}') AT TIME ZONE '{zone}')"
+        micros = f"(extract(epoch FROM {moment}) * 1000000)::bigint"
+        return f"CASE WHEN isfinite({source}) AND {source} <= {last} THEN {micros} END"
+
+    def is_nan(self, number: str) -> str:
+        return f"({number} = 'NaN'::float8)"
+
+    def code(self, key: str, codes: Mapping[Any, int], parameters: Parameters) -> str:
+        kept = {value: code for value, code in codes.items() if _storable(value) is not None}
+        if len(kept) > _FEW:
+            number = parameters.bind({str(value): code for value, code in kept.items()})
+            found = f"(CAST({self.placeholder(number)} AS jsonb) -> ({key})::text)"
+            return f"{found}::int"
+        steps = " ".join(
+            f"WHEN {self._literal(value, parameters)} THEN {code}" for value, code in kept.items()
+        )
+        return f"(CASE {key} {steps} END)" if steps else "NULL::int"
+
+    def _literal(self, value: Any, parameters: Parameters) -> str:
+        if isinstance(value, int):
+            return f"'{value}'::bigint"
+        return f'(CAST({self.placeholder(parameters.bind(value))} AS text) COLLATE "C")'
+
+    def md5(self, text: str) -> str:
+        return f'(md5({text}) COLLATE "C")'
+
+    def person(self, text: str) -> str:
+        return f"md5({text})::uuid"
+
+    def factor(self, number: str) -> str:
+        """Numbers too small to matter become 0: a product or quotient of others does not underflow."""
+        return f"({number} + {_TINY} - {_TINY})"
+
+    def remainder(self, left: str, right: str, is_whole: bool) -> str:
+        if is_whole:
+            return f"(({left})::bigint % ({right})::bigint)::float8"
+        quotient = f"trunc({self.factor(left)} / {self.factor(right)})"
+        return f"({left} - {self.factor(right)} * {self.factor(quotient)})"
+
+    def like(self, text: str, pattern: str, ignores_case: bool) -> str:
+        return f"({text} {'ILIKE' if ignores_case else 'LIKE'} {pattern} ESCAPE '')"
+
+    def half_even(self, number: str) -> str:
+        fits = f"abs({number}) < '9e18'::float8"
+        return f"CASE WHEN {fits} THEN ({number})::bigint END"
+
+    def cast(self, value: str, target: str, kind: str) -> str:
+        match kind, target:
+            case "boolean", "DOUBLE":
+                return f"({value})::int::float8"
+            case "number", "BOOLEAN":
+                return f"({value} <> 0)"
+        return f"CAST({value} AS {self.double if target == 'DOUBLE' else target})"
+
+    def timestamp(self, micros: str) -> str:
+        return f"(TIMESTAMP '1970-01-01' + {micros} * INTERVAL '1 microsecond')"
+
+    def date_part(self, name: str, moment: str) -> str:
+        return f"floor(date_part('{name}', {moment}))"
+
+    def date_trunc(self, unit: str, moment: str) -> str:
+        return f"date_trunc('{unit}', CAST({moment} AS TIMESTAMP))"  # of a date it would be one with a zone
+
+    def span_number(self, moment: str, micros: int) -> str:
+        return f"((extract(epoch FROM CAST({moment} AS TIMESTAMP)) * 1000000)::bigint / {micros})"
+
+
+def kind_of(type_name: str, category: str, modifier: int) -> Kind:
+    """The kind of a type of the catalog: its name, pg_type.typtype, and its modifier (-1 if it has none)."""
+    if type_name == "numeric":
+        # The modifier is precision * 65536 + scale (11 bits, signed) + 4.
+        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
+        is_safe = modifier >= 0 and precision <= _SAFE_PRECISION and scale <= _SAFE_PRECISION
+        return "decimal" if is_safe else "long decimal"
+    kinds: dict[str, Kind] = {
+        "int2": "whole", "int4": "whole", "int8": "whole", "float4": "float", "float8": "float",
+        "bool": "boolean", "date": "date", "timestamp": "timestamp", "timestamptz": "zoned",
+        "text": "text", "varchar": "text", "bpchar": "text", "name": "text", "citext": "text", "uuid": "text",
+    }  # fmt: skip
+    return "text" if category == "e" else kinds.get(type_name, "other")
+
+
+def _storable(value: Any) -> Any:
+    """The value; None for a text that PostgreSQL cannot hold, and that no row can have."""
+    return None if isinstance(value, str) and "\0" in value else value

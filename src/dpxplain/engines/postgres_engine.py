@@ -1,0 +1,287 @@
+"""PostgreSQL as an engine: the table stays where it is, and only counts and sums of cells leave it.
+
+Every pass is one READ ONLY, REPEATABLE READ transaction with a time limit, cancelled when its caller goes.
+The encoding is an expression in every statement, or a temporary table if the schema's `storage` asks for one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import psycopg
+
+from dpxplain.engines.check_sql import checked_rows, fit_figures
+from dpxplain.engines.encoding import Encoding, Rows, check_columns
+from dpxplain.engines.fit_sql import fit_counts, value_counts
+from dpxplain.engines.grouped_rows import grouped_of, joined
+from dpxplain.engines.live_table import LiveTable
+from dpxplain.engines.postgres_dialect import PostgresDialect
+from dpxplain.engines.postgres_source import (
+    Connection,
+    PostgresAddress,
+    PostgresTable,
+    check_kinds,
+    disconnect,
+    execute,
+    quietly,
+)
+from dpxplain.errors import SourceError
+from dpxplain.model.cancellation import check_stop, interruptible
+from dpxplain.model.confidential import Confidential, sealed
+from dpxplain.model.fit import FitCounts, SourceFigures
+from dpxplain.model.grouped import AnyGrouped, Grouped
+from dpxplain.model.query import Query
+from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
+from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
+
+TIME_LIMIT = 1800.0
+"""Seconds that a statement may take, unless the caller says otherwise."""
+Fetched = tuple[list[str], Sequence[tuple[Any, ...]]]
+Run = Callable[[str, list[Any]], Fetched]
+"""Runs a statement in the transaction of a pass."""
+
+T = TypeVar("T")
+
+_SPENT = "What was reserved stays spent."
+_IDLE = 2  # connections kept open between passes
+_MOST_SETS = 1000  # of GROUPING SETS in one statement; PostgreSQL takes 4096
+_SETTINGS = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "extra_float_digits": "1",
+    "client_min_messages": "error",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "60s",
+}
+
+
+class PostgresEngine:
+    """One data set in a PostgreSQL database. Connects when data are first needed, or at `open`."""
+
+    def __init__(self, source: str, schema: Schema, *, time_limit: float = TIME_LIMIT) -> None:
+        self._table: PostgresTable | None = None
+        self._idle: list[Connection] = []
+        self._is_closed = False
+        self._lock = threading.Lock()  # of the three above
+        self._turn = threading.Lock()  # of passes over stored rows, which one connection has
+        self.schema = schema
+        self._address = PostgresAddress.of(source, schema)
+        self.source = LiveTable(schema, self._address.place, self.open)
+        self._time_limit = time_limit
+
+    def __repr__(self) -> str:
+        return f"<PostgresEngine {self.schema.table.name}>"
+
+    def open(self) -> None:
+        """Connects and checks the declarations against the catalog. Reads no rows, unless it stores them."""
+        with self._lock:
+            if self._table is not None:
+                return
+            connection = self._address.connect()
+            try:
+                self._table = self._checked_table(connection)
+                if self._materialises:
+                    self._store_rows(connection)
+            except BaseException:
+                self._table = None
+                disconnect(connection)
+                raise
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            connections, self._idle = self._idle, []
+        for connection in connections:
+            disconnect(connection)
+
+    def __del__(self) -> None:
+        self.close()  # a server drops the engine of an edited schema while passes may still run on it
+
+    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+        self.open()
+        return Confidential(self._measured(lambda run: self._scan(run, query, subsets)))
+
+    def fit(self) -> Confidential[FitCounts]:
+        self.open()
+        return Confidential(
+            self._measured(
+                lambda run: fit_counts(self._encoding(), lambda sql, values: run(sql, values)[1][0])
+            )
+        )
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        self.open()
+        return Confidential(
+            self._measured(
+                lambda run: value_counts(
+                    self._encoding(), column, longest, lambda sql, values: run(sql, values)[1]
+                )
+            )
+        )
+
+    def figures(self) -> SourceFigures:
+        """How the rows fit the declarations, exactly: for the curator, NOT private."""
+        self.open()
+        encoding = self._encoding()
+        rows = f"WITH checked AS NOT MATERIALIZED ({checked_rows(encoding).sql}) "
+        values = encoding.parameters.values
+        return self._measured(lambda run: fit_figures(encoding, lambda select: run(rows + select, values)[1]))
+
+    def _checked_table(self, connection: Connection) -> PostgresTable:
+        unreadable = SourceError(
+            f"The catalog of the database of {self.schema.table.name} cannot be read.",
+            remedy="Try again; see the server's log.",
+        )
+        with quietly(unreadable):
+            table = self._address.find(connection, self.schema)
+            zones = {column.time_zone for column in self.schema.columns.values()} - {None}
+            for zone in zones:
+                execute(connection, "SELECT now() AT TIME ZONE $1", [zone])
+        check_kinds(self.schema, table.kinds)
+        check_columns(self.schema, table.kinds)
+        return table
+
+    def _encoding(self, parameters: Parameters | None = None) -> Encoding:
+        assert self._table is not None
+        return Encoding(
+            self.schema, self._table.kinds, PostgresDialect(), self._table.name, parameters or Parameters()
+        )
+
+    # -- One pass ------------------------------------------------------------------------------------------
+
+    def _scan(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+        parts = [subsets[start : start + _MOST_SETS] for start in range(0, len(subsets), _MOST_SETS)]
+        cells = [self._cells(run, query, part) for part in parts]
+        return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
+
+    def _cells(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
+        parameters = Parameters()
+        rendered = grouped_select(query, self.schema, subsets, parameters=parameters)
+        dialect = PostgresDialect()
+        sql = self._with_rows(query, parameters) + rendered.sql(dialect.name, dialect.placeholder)
+        names, rows = run(sql, parameters.values)
+        columns = {
+            name: np.array([row[place] or 0 for row in rows], dtype=np.int64)
+            for place, name in enumerate(names)
+        }
+        return grouped_of(columns, query, self.schema, subsets)
+
+    def _with_rows(self, query: Query, parameters: Parameters) -> str:
+        """The encoded rows as an expression, unless they are stored; with the query's own expressions."""
+        encoding, names = self._encoding(parameters), expressions(query, self.schema)
+        tables = [] if self._materialises else [f"{ENCODED} AS NOT MATERIALIZED ({encoding.all_rows().sql})"]
+        if names:
+            columns = self._encoding().all_rows().columns
+            derived = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", columns))
+            tables.append(f"{DERIVED} AS NOT MATERIALIZED ({derived.sql})")
+        return f"WITH {', '.join(tables)} " if tables else ""
+
+    @property
+    def _materialises(self) -> bool:
+        return self.schema.table.storage in ("memory", "file")
+
+    def _store_rows(self, connection: Connection) -> None:
+        """Encodes the rows into a temporary table, which only this connection sees."""
+        encoding = self._encoding()
+        sql = f"CREATE TEMPORARY TABLE {ENCODED} AS {encoding.all_rows().sql}"
+        refused = SourceError(
+            f"The encoded rows of {self.schema.table.name} cannot be stored in the database.",
+            remedy="GRANT TEMPORARY ON DATABASE to the role, or leave table.storage out.",
+        )
+        with quietly(refused), interruptible(partial(_cancel, connection)):
+            with self._transaction(connection, "READ WRITE"):
+                execute(connection, sql, encoding.parameters.values)
+                connection.execute("COMMIT")
+            connection.execute(f"ANALYZE {ENCODED}")
+
+    def _measured(self, work: Callable[[Run], T]) -> T:
+        """The result of a pass. Its error, if it has one, carries nothing of the data or of the server."""
+        results: list[T] = []
+        problem = self._attempt(work, results)
+        if problem is not None:
+            raise problem
+        return results[0]
+
+    @sealed
+    def _attempt(self, work: Callable[[Run], T], results: list[T]) -> SourceError | None:
+        try:
+            with (
+                self._connection() as connection,
+                interruptible(partial(_cancel, connection)),
+                self._transaction(connection),
+            ):
+                results.append(work(partial(_run, connection)))
+            return None
+        except psycopg.errors.QueryCanceled:
+            took_too_long = True
+        except psycopg.Error:
+            took_too_long = False
+        check_stop()
+        if took_too_long:
+            problem = f"The database took longer than {self._time_limit:g} s, or was told to stop."
+            return SourceError(
+                f"{problem} {_SPENT}", remedy="Ask the curator: an index or more time may help."
+            )
+        return SourceError(
+            f"The database could not answer. {_SPENT}", remedy="Ask the curator; the database's log may tell."
+        )
+
+    @contextmanager
+    def _transaction(self, connection: Connection, access: str = "READ ONLY") -> Iterator[None]:
+        """One snapshot of the table. A connection on which something failed is not used again."""
+        connection.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ {access}")
+        settings = _SETTINGS | {"statement_timeout": f"{int(self._time_limit * 1000)}"}
+        changed = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+        connection.execute(f"SELECT {changed}")
+        yield
+        connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """An idle connection or a new one; the one with the encoded rows, if they are stored."""
+        if self._materialises:
+            with self._turn, self._discarded_on_failure(self._take()) as connection:
+                yield connection
+        else:
+            with self._discarded_on_failure(self._take()) as connection:
+                yield connection
+
+    def _take(self) -> Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self._address.connect()
+
+    @contextmanager
+    def _discarded_on_failure(self, connection: Connection) -> Iterator[Connection]:
+        is_usable = False
+        try:
+            yield connection
+            check_stop()  # a cancellation may still be on its way to it
+            is_usable = True
+        finally:
+            with self._lock:
+                is_kept = is_usable and not self._is_closed and len(self._idle) < _IDLE
+                if is_kept:
+                    self._idle.append(connection)
+                elif self._materialises:
+                    self._table = None  # its rows are gone with the connection
+            if not is_kept:
+                disconnect(connection)
+
+
+def _run(connection: Connection, sql: str, values: list[Any]) -> Fetched:
+    cursor = execute(connection, sql, values)
+    return [column.name for column in cursor.description or ()], cursor.fetchall()
+
+
+def _cancel(connection: Connection) -> None:
+    with suppress(psycopg.Error):
+        connection.cancel_safe(timeout=10)

@@ -1,0 +1,204 @@
+"""Finds a table in a PostgreSQL database and connects to it. Errors of the server can quote values and
+secrets, so none of their text is passed on.
+
+Secrets come from where libpq looks for them: PGPASSWORD, PGPASSFILE, a service file, a client certificate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from dpxplain.engines.dialect import Kind
+from dpxplain.engines.postgres_dialect import PostgresDialect, kind_of
+from dpxplain.errors import DPXPlainError, SchemaError, SourceError
+from dpxplain.model.schema import Schema, holds_password
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.types.json import Jsonb
+except ImportError as error:
+    raise SourceError(
+        "A table in PostgreSQL needs the package psycopg.", remedy="pip install 'dpxplain[postgres]'"
+    ) from error
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_OLDEST = 140000  # earlier servers have extract() in floats
+_TABLE = re.compile(r"(?P<address>.*)::(?P<table>[^/@\]]+)\Z", re.DOTALL)
+_TIMEOUTS = {
+    "connect_timeout": 10,
+    "tcp_user_timeout": 15_000,  # in milliseconds
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+_UNITS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "text", "boolean", "date")
+_COLUMNS = """
+WITH RECURSIVE relation AS (
+    SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND (
+        (c.relname = $1 AND pg_catalog.pg_table_is_visible(c.oid)) OR n.nspname || '.' || c.relname = $1)
+), typed AS (
+    SELECT r.oid, r.nspname, r.relname, a.attnum, a.attname, t.typname, t.typtype, t.typbasetype,
+        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END AS typmod,
+        pg_catalog.has_column_privilege(r.oid, a.attnum, 'SELECT') AS readable
+    FROM relation r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid
+    JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    WHERE a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT p.oid, p.nspname, p.relname, p.attnum, p.attname, t.typname, t.typtype, t.typbasetype,
+        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE p.typmod END, p.readable
+    FROM typed p JOIN pg_catalog.pg_type t ON t.oid = p.typbasetype WHERE p.typtype = 'd'
+)
+SELECT nspname, relname, attname::text, typname::text, typtype::text, typmod, readable
+FROM typed WHERE typtype <> 'd' ORDER BY oid, attnum
+"""
+
+
+@dataclass(frozen=True)
+class PostgresTable:
+    """A table of the catalog: its quoted name and the kinds of its columns."""
+
+    name: str
+    kinds: dict[str, Kind]
+
+
+@dataclass(frozen=True)
+class PostgresAddress:
+    """Where a table is, without secrets: postgresql://user@host/database or .../database::schema.table."""
+
+    conninfo: dict[str, Any]
+    table: str
+
+    @classmethod
+    def of(cls, source: str, schema: Schema) -> PostgresAddress:
+        if holds_password(source):
+            raise SourceError(
+                "An address with a password is not opened.",
+                remedy="Leave it out, and set PGPASSWORD, or PGPASSFILE, or use a service file.",
+            )
+        named = _TABLE.match(source)
+        address, table = (named["address"], named["table"]) if named else (source, schema.table.name)
+        try:
+            given: dict[str, Any] = dict(conninfo_to_dict(address))
+        except psycopg.Error:
+            given = {"password": "unknown"}  # the message would repeat the address
+        if given.keys() & {"password", "sslpassword"}:
+            raise SourceError(
+                "The address of the PostgreSQL database cannot be read.",
+                remedy="Write postgresql://user@host:5432/database, odd characters as %XX.",
+            )
+        return cls({key: value for key, value in given.items() if value is not None}, table)
+
+    @property
+    def place(self) -> str:
+        """The table's name for good: whichever host, user or option leads to it."""
+        named = self.conninfo.get("dbname") or self.conninfo.get("service") or self.conninfo.get("user") or ""
+        return f"postgresql {named} {self.table}"
+
+    def connect(self) -> Connection:
+        """A connection that logs nothing and prepares nothing."""
+        unreachable = SourceError(
+            "The PostgreSQL database cannot be reached.",
+            remedy="Is the server running, are host, database and user right, and is the password in "
+            "PGPASSWORD, PGPASSFILE or a service file?",
+        )
+        with quietly(unreachable):
+            return psycopg.connect(
+                **{**_TIMEOUTS, **self.conninfo},
+                client_encoding="UTF8",
+                application_name="dpxplain",
+                prepare_threshold=None,
+                cursor_factory=psycopg.RawCursor,
+                autocommit=True,
+            )
+
+    def find(self, connection: Connection, schema: Schema) -> PostgresTable:
+        """The table in the catalog; refuses one that is not there or that may not be read. Reads no rows."""
+        if connection.info.server_version < _OLDEST:
+            raise SourceError("A PostgreSQL server before version 14 is not read.", remedy="Upgrade it.")
+        if connection.info.parameter_status("server_encoding") != "UTF8":
+            raise SourceError(
+                "The PostgreSQL database is not in UTF-8.", remedy="Copy the table into one that is."
+            )
+        columns = execute(connection, _COLUMNS, [self.table]).fetchall()
+        relations = list(dict.fromkeys((space, relation) for space, relation, *_ in columns))
+        if len(relations) != 1:
+            number = "no" if not relations else f"{len(relations)}"
+            raise SourceError(
+                f"The database has {number} table {self.table} that this role can see.",
+                remedy="Name one by table.name or as postgresql://host/database::schema.table.",
+            )
+        self._check_rights(schema, {name: readable for *_, name, _, _, _, readable in columns})
+        quote = PostgresDialect().quote
+        kinds = {
+            name: kind_of(kind, category, modifier) for _, _, name, kind, category, modifier, _ in columns
+        }
+        return PostgresTable(".".join(map(quote, relations[0])), kinds)
+
+    def _check_rights(self, schema: Schema, readable: dict[str, bool]) -> None:
+        used = [name for name, column in schema.columns.items() if column.expression is None]
+        used += [] if schema.privacy.unit == "row" else [schema.privacy.unit]
+        denied = [name for name in dict.fromkeys(used) if not readable.get(name, True)]
+        if denied:
+            raise SourceError(
+                f"The role may not read {', '.join(denied)} of {self.table}.",
+                remedy="GRANT SELECT on the table, or on its declared columns, to the role.",
+            )
+
+
+def check_kinds(schema: Schema, kinds: dict[str, Kind]) -> None:
+    """Refuses what PostgreSQL cannot convert without an error on some value, or not as other engines do."""
+    for name, column in schema.columns.items():
+        if column.expression is None and column.is_temporal and kinds.get(name) == "text":
+            raise SchemaError(
+                f"columns.{name} is declared with dates, but is text in PostgreSQL, where a text that is no "
+                "date stops the query.",
+                remedy="Convert it in the table or in a view: a date, timestamp or timestamp with time zone.",
+            )
+    unit = schema.privacy.unit
+    if unit != "row" and kinds.get(unit) not in (
+        "whole",
+        "decimal",
+        "long decimal",
+        "text",
+        "boolean",
+        "date",
+    ):
+        raise SchemaError(
+            f"privacy.unit names the column {unit!r}, whose type has no text that is the same everywhere.",
+            remedy="Use a column of whole numbers, text, numeric, uuid or dates.",
+        )
+
+
+def execute(connection: Connection, sql: str, values: list[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+    """Runs one statement, its values sent apart from its text."""
+    sent = [Jsonb(value) if isinstance(value, dict) else value for value in values]
+    return connection.execute(sql, sent)
+
+
+@contextmanager
+def quietly(replacement: DPXPlainError) -> Iterator[None]:
+    """Replaces an error of the driver, whose text may quote values or secrets, by one that carries none."""
+    failed = False
+    try:
+        yield
+    except psycopg.Error:
+        failed = True
+    if failed:
+        try:
+            raise replacement
+        finally:
+            # Inside a `with`, Python attaches the original even here; it would be printed with the rest.
+            replacement.__context__ = None
+
+
+def disconnect(connection: Connection) -> None:
+    with suppress(psycopg.Error):
+        connection.close()

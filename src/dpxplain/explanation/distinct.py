@@ -1,0 +1,265 @@
+"""Which conditions say nearly the same, and the table with all but one of them folded away.
+
+Where an answer is prepared, how many rows two conditions share follows from the released cells; no data and
+no budget. Elsewhere only the structure is known: one condition may imply another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpxplain.explanation.family import Conjunctions, Family, Listed
+from dpxplain.model.grouped import IntArray
+from dpxplain.model.release import ExplanationLine, FoldedLine
+from dpxplain.privacy.marginals.boxes import simultaneous_quantile
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+NEARLY_SAME = 0.9
+"""Conditions are folded if so large a share of their rows is estimated to be common (the Jaccard index),"""
+LEAST_SURE = 0.7
+"""and if the interval of that share does not reach below this."""
+_CANDIDATES = 10  # looked at per line of the table
+
+Node = frozenset[tuple[str, int]] | tuple[int, int]
+"""A conjunction by its columns and codes, or a listed condition by its part and number."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """The share of rows that two conditions have in common, of the rows that meet either."""
+
+    low: float
+    estimate: float
+    high: float
+
+    @property
+    def is_same(self) -> bool:
+        return self.estimate >= NEARLY_SAME and self.low >= LEAST_SURE
+
+
+def is_folded_by_default(family: Family) -> bool:
+    """Conjunctions repeat their parts in ever new words; single conditions of different columns do not."""
+    return any(len(part.columns) > 1 for part in family.parts)
+
+
+@dataclass(frozen=True)
+class ReleasedCells:
+    """Noisy rows of every cell of every part, added up over the groups of a question."""
+
+    family: Family
+    counts: tuple[FloatArray, ...]  # one array of cells per part
+    scale: float  # σ of each of them
+    confidence: float
+
+    def fold(self, order: IntArray, k: int) -> dict[int, tuple[FoldedLine, ...]]:
+        """The first k predicates of `order` that are distinct, each with those that say nearly the same.
+
+        Looks at `_CANDIDATES` predicates per line, and at no more of them than that: whatever follows is
+        behind all of these.
+        """
+        likeness = _Likeness(self, order[: _CANDIDATES * k].tolist())
+        return dict(itertools.islice(likeness.groups(), k))
+
+    def rows(self, part: int, cells: BoolArray) -> tuple[float, float]:
+        """The rows of some cells of a part, and how far they may be off."""
+        reach = self._quantile * self.scale * math.sqrt(np.count_nonzero(cells))
+        return float(self.counts[part][cells].sum()), reach
+
+    @cached_property
+    def _quantile(self) -> float:
+        """For all sums that may be compared, because which ones are depends on the same noise."""
+        sums = sum(math.prod(size + 1 for size in _shape(part)) for part in self.family.parts)
+        return simultaneous_quantile(self.confidence, 2 * sums * sums)
+
+
+def _shape(part: object) -> tuple[int, ...]:
+    return part.shape if isinstance(part, Conjunctions) else (getattr(part, "size", 1),)
+
+
+class _Likeness:
+    """How many rows meet one of two conditions only, for some predicates and for their parts.
+
+    That number is a distance, so what is known of (a, s), (s, t) and (t, b) bounds it for (a, b); and adding
+    the same condition to both cannot make it larger. Within one part of the family it is a sum of cells.
+    """
+
+    def __init__(self, cells: ReleasedCells, candidates: Sequence[int]) -> None:
+        self._cells, self._family, self._candidates = cells, cells.family, list(candidates)
+        self._nodes: dict[Node, int] = {}
+        self._own: list[list[int]] = []  # the nodes of each candidate: itself, then its parts
+        self._kept: list[list[tuple[int, ...]]] = []
+        for predicate in self._candidates:
+            nodes = list(_nodes(self._family, predicate))
+            self._own.append([self._nodes.setdefault(node, len(self._nodes)) for node, _ in nodes])
+            self._kept.append([kept for _, kept in nodes])
+        size = len(self._nodes)
+        self._rows, self._reach = np.zeros(size), np.full(size, np.inf)
+        self._least = np.zeros((size, size))
+        self._likely, self._most = np.full((size, size), np.inf), np.full((size, size), np.inf)
+        np.fill_diagonal(self._likely, 0.0)
+        np.fill_diagonal(self._most, 0.0)
+        for number in range(len(self._family.parts)):
+            self._measure(number)
+        self._close()
+        self._add_common_conditions()
+        self._close()
+
+    def groups(self) -> Iterator[tuple[int, tuple[FoldedLine, ...]]]:
+        """Distinct predicates in the given order, each with what is folded under it."""
+        under: dict[int, list[int]] = {}  # positions among the candidates
+        for position, nodes in enumerate(self._own):
+            same = (first for first in under if self._overlap(self._own[first][0], nodes[0]).is_same)
+            under.setdefault(next(same, position), []).append(position)
+        for first, (_, *others) in under.items():
+            yield self._candidates[first], self._folded(first, others)
+
+    def _folded(self, first: int, others: list[int]) -> tuple[FoldedLine, ...]:
+        shown, *parts = self._own[first]
+        simpler = [
+            FoldedLine(self._candidates[first], kept, (overlap.low, overlap.high))
+            for node, kept in zip(parts, self._kept[first][1:], strict=True)
+            if (overlap := self._overlap(shown, node)).is_same
+        ]
+        same = [(other, self._overlap(shown, self._own[other][0])) for other in others]
+        return (
+            *simpler,
+            *(FoldedLine(self._candidates[other], None, (o.low, o.high)) for other, o in same),
+        )
+
+    def _overlap(self, first: int, second: int) -> Overlap:
+        """The Jaccard index (S − D)/(S + D): S the rows of both together, D the rows of one only."""
+        rows = self._rows[first] + self._rows[second]
+        reach = self._reach[first] + self._reach[second]
+        return Overlap(
+            _index(rows - reach, self._most[first, second]),
+            _index(rows, self._likely[first, second]),
+            _index(rows + reach, self._least[first, second]),
+        )
+
+    def _measure(self, number: int) -> None:
+        """Compares the conditions that one part of the family can tell apart.
+
+        Rows of a part's undeclared cell may meet a condition that is not about all of its columns.
+        """
+        there = [
+            (position, mask, is_open)
+            for node, position in self._nodes.items()
+            for mask, is_open in _masks(self._family, number, node)
+        ]
+        last = np.zeros(self._family.parts[number].cells, dtype=bool)
+        last[-1] = True
+        undeclared = max(0.0, sum(self._cells.rows(number, last)))
+        for position, mask, is_open in there:
+            rows, reach = self._cells.rows(number, mask)
+            if (reach := reach + is_open * undeclared) < self._reach[position]:
+                self._rows[position], self._reach[position] = rows, reach
+        for (i, first, open_1), (j, second, open_2) in itertools.combinations(there, 2):
+            rows, reach = self._cells.rows(number, first ^ second)
+            most = rows + reach + (open_1 or open_2) * undeclared
+            for pair in ((i, j), (j, i)):
+                self._least[pair] = max(self._least[pair], rows - reach)
+                self._likely[pair] = min(self._likely[pair], max(0.0, rows))
+                self._most[pair] = min(self._most[pair], max(0.0, most))
+
+    def _close(self) -> None:
+        """Shortest paths (Floyd and Warshall)."""
+        for distances in (self._likely, self._most):
+            for middle in range(len(distances)):
+                np.minimum(distances, distances[:, middle, None] + distances[None, middle], out=distances)
+
+    def _add_common_conditions(self) -> None:
+        """(x and e) and (y and e) differ in no more rows than x and y."""
+        conjunctions = {n: node for node, n in self._nodes.items() if isinstance(node, frozenset)}
+        whole = [own[0] for own in self._own if own[0] in conjunctions]
+        for i, j in itertools.combinations(whole, 2):
+            common = conjunctions[i] & conjunctions[j]
+            x, y = (self._nodes.get(conjunctions[n] - common) for n in (i, j))
+            if common and x is not None and y is not None:
+                for distances in (self._likely, self._most):
+                    distances[i, j] = distances[j, i] = min(distances[i, j], distances[x, y])
+
+
+def _index(rows: float, apart: float) -> float:
+    rows, apart = max(0.0, float(rows)), max(0.0, float(apart))
+    return 0.0 if apart >= rows else (rows - apart) / (rows + apart)
+
+
+def _nodes(family: Family, predicate: int) -> Iterator[tuple[Node, tuple[int, ...]]]:
+    """A predicate, then the conjunctions of fewer of its conditions, with the positions of those."""
+    number, index = family.place(predicate)
+    part = family.parts[number]
+    if not isinstance(part, Conjunctions):
+        yield (number, index), ()
+        return
+    codes = [int(code) for code in np.unravel_index(index, part.shape)]
+    conditions = list(zip(part.columns, codes, strict=True))
+    everything = range(len(conditions))
+    for size in (len(conditions), *range(1, len(conditions))):
+        for kept in itertools.combinations(everything, size):
+            yield frozenset(conditions[position] for position in kept), kept
+
+
+def _masks(family: Family, number: int, node: Node) -> Iterator[tuple[BoolArray, bool]]:
+    """The cells of a part where the node holds, and whether rows of its undeclared cell may meet it too.
+
+    Nothing if the part does not tell about the node.
+    """
+    part = family.parts[number]
+    if isinstance(part, Conjunctions):
+        wanted = dict(node) if isinstance(node, frozenset) else {}
+        if wanted and wanted.keys() <= set(part.columns):
+            grid = np.zeros(part.shape, dtype=bool)
+            grid[tuple(wanted.get(name, slice(None)) for name in part.columns)] = True
+            yield np.append(grid.ravel(), False), len(wanted) < len(part.columns)
+    elif not isinstance(node, frozenset) and node[0] == number:
+        mask = np.zeros(part.cells, dtype=bool)
+        mask[part.cells_of(node[1])] = True
+        yield mask, False
+
+
+def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[ExplanationLine, ...]:
+    """The lines without those that imply, or are implied by, an earlier one whose interval they overlap.
+
+    Of a mechanism that tells no cells: structure says that one condition's rows are among the other's, and
+    overlapping intervals that neither is known to matter more.
+    """
+    shown: list[ExplanationLine] = []
+    for line in lines:
+        twin = next((n for n, kept in enumerate(shown) if _repeats(family, kept, line)), None)
+        if twin is None:
+            shown.append(line)
+        else:
+            further = FoldedLine(line.predicate, None, None)
+            shown[twin] = replace(shown[twin], folded=(*shown[twin].folded, further))
+    return tuple(shown)
+
+
+def _repeats(family: Family, first: ExplanationLine, second: ExplanationLine) -> bool:
+    low = max(first.influence_interval[0], second.influence_interval[0])
+    high = min(first.influence_interval[1], second.influence_interval[1])
+    return low <= high and second.predicate in nested_with(family, first.predicate)
+
+
+def can_nest(family: Family) -> bool:
+    """Whether some predicate may imply another by structure alone: conditions on the same columns do."""
+    return any(isinstance(part, Listed) and part.size > 1 for part in family.parts)
+
+
+def nested_with(family: Family, predicate: int) -> list[int]:
+    """The predicates on the same columns that imply this one, or that it implies; not itself."""
+    number, index = family.place(predicate)
+    part = family.parts[number]
+    if not isinstance(part, Listed):  # conjunctions of one value of each column exclude each other
+        return []
+    own = set(part.cells_of(index))
+    others = ((other, set(part.cells_of(other))) for other in range(part.size) if other != index)
+    return [family.offsets[number] + other for other, cells in others if own <= cells or cells <= own]

@@ -1,0 +1,218 @@
+"""Conditions that say nearly the same are folded under one row, by what is released alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import dpxplain as dpx
+from chance import plausible_frequencies
+from dpxplain.explanation.distinct import fold_implied, nested_with
+from dpxplain.explanation.family import Family, Listed
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.predicate import FilterPredicate, Predicate
+from dpxplain.model.query import Comparison
+from dpxplain.model.release import ExplanationLine
+from dpxplain.model.schema import Schema
+from dpxplain.privacy.mechanisms.noise import private_noise
+from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.mechanisms.top_k import select_distinct
+
+SQL = "SELECT sex, AVG(pay) FROM t GROUP BY sex"
+VALUES: dict[str, list[str]] = {
+    "sex": ["M", "F"],
+    "status": ["In", "Out"],
+    "occupation": ["None", "Desk", "Field"],
+    "weeks": ["0", "1-26", "27-52"],
+    "education": ["low", "mid", "high"],
+}
+
+
+def _people(seed: int = 3, rows: int = 20_000, missing: float = 0.0) -> pa.Table:
+    """Those without work have no occupation and nearly all 0 weeks: three columns that say the same."""
+    random = np.random.default_rng(seed)
+    female = random.random(rows) < 0.5
+    idle = random.random(rows) < np.where(female, 0.35, 0.1)
+    table = {
+        "sex": np.where(female, "F", "M"),
+        "status": np.where(idle, "Out", "In"),
+        "occupation": np.where(idle, "None", random.choice(["Desk", "Field"], rows)),
+        "weeks": np.where(idle & (random.random(rows) < 0.99), "0", random.choice(["1-26", "27-52"], rows)),
+        "education": random.choice(VALUES["education"], rows),
+        "pay": np.where(idle, 0.0, random.normal(50.0, 20.0, rows)).clip(0.0, 100.0),
+    }
+    table["occupation"] = np.where(random.random(rows) < missing, "?", table["occupation"])
+    return pa.table(table)
+
+
+def _schema() -> dict[str, Any]:
+    columns: dict[str, Any] = {name: {"values": values} for name, values in VALUES.items()}
+    return {
+        "table": {"name": "t"},
+        "privacy": {"rho": 1e4},
+        "columns": columns | {"pay": {"bounds": [0, 100]}},
+    }
+
+
+def _question(folder: Path, table: pa.Table, rho: float = 0.2, seed: int = 1) -> dpx.Question:
+    session = dpx.connect(table, _schema(), workspace=folder, insecure_seed=seed)
+    answer = session.query(SQL, rho=0.1)
+    assert isinstance(answer, dpx.Answer)
+    answer.prepare(rho=rho, conjuncts=2)
+    return answer.why("M", "F")
+
+
+def _holds(predicate: Predicate | FilterPredicate, table: pa.Table) -> np.ndarray:
+    assert isinstance(predicate, Predicate)
+    return np.logical_and.reduce(
+        [table[condition.column].to_numpy() == condition.value for condition in predicate.conditions]
+    )
+
+
+def _common(first: np.ndarray, second: np.ndarray) -> float:
+    return float((first & second).sum() / (first | second).sum())
+
+
+def test_pairs_that_mean_the_same_rows_become_one_row(tmp_path: Path) -> None:
+    table, k = _people(), 5
+    question = _question(tmp_path, table)
+    every, distinct = (question.explain(k=k, conjuncts=2, distinct=flag) for flag in (False, True))
+
+    def repeated(rows: dpx.Explanation) -> int:
+        """How many rows of the table are nearly the same as an earlier one, in truth."""
+        held = [_holds(row.predicate, table) for row in rows]
+        return sum(any(_common(held[i], held[j]) > 0.9 for i in range(j)) for j in range(1, len(held)))
+
+    assert repeated(every) >= 2
+    assert repeated(distinct) == 0
+    assert len(distinct) == k
+    assert not any(row.folded for row in every)
+    first = distinct[0]
+    assert {"status = 'Out'", "occupation = 'None'"} <= {str(folded.predicate) for folded in first.folded}
+    assert "the same rows" in str(distinct)
+    assert distinct.free, "what is folded follows from what was released"
+
+
+def test_what_stays_in_the_table_has_the_same_numbers(tmp_path: Path) -> None:
+    question = _question(tmp_path, _people())
+    everything = {str(row.predicate): row for row in question.explain(k=45, conjuncts=2, distinct=False)}
+    for row in question.explain(k=5, conjuncts=2):
+        same = everything[str(row.predicate)]
+        assert (row.influence, row.rank, row.gap_without) == (same.influence, same.rank, same.gap_without)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [0.0, 0.05])
+def test_the_share_of_common_rows_is_within_its_interval(missing: float, tmp_path: Path) -> None:
+    """Also where the value of one column is undeclared, so that cells of pairs do not hold all rows."""
+    runs, outside = 20, 0
+    table = _people(missing=missing)
+    for seed in range(runs):
+        question = _question(tmp_path / str(seed), table, rho=0.05, seed=seed)
+        misses = 0
+        for row in question.explain(k=5, conjuncts=2):
+            shown = _holds(row.predicate, table)
+            for folded in row.folded:
+                assert folded.same_rows is not None
+                true = _common(shown, _holds(folded.predicate, table))
+                misses += not folded.same_rows[0] <= true <= folded.same_rows[1]
+        outside += misses > 0
+    assert outside <= stats.binom.isf(1e-6, runs, 0.05)
+
+
+def test_too_little_budget_folds_nothing_that_it_cannot_tell(tmp_path: Path) -> None:
+    rows = _question(tmp_path, _people(rows=2_000), rho=0.0005).explain(k=5, conjuncts=2)
+    assert not any(row.folded for row in rows)
+
+
+def test_single_conditions_are_not_folded_unless_asked(tmp_path: Path) -> None:
+    question = _question(tmp_path, _people(rows=3_000))
+    assert not question.explain(k=3, rho=0.1).distinct
+    assert question.explain(k=3, conjuncts=2).distinct
+
+
+def test_a_nested_range_is_folded_where_only_structure_is_known() -> None:
+    schema = Schema.load(
+        {
+            "table": {"name": "t"},
+            "privacy": {"rho": 1},
+            "columns": {"age": {"edges": [0, 30, 60, 90]}},
+        }
+    )
+    conditions = (Comparison("age", ">", 30), Comparison("age", ">", 60), Comparison("age", "<=", 30))
+    family = Family(schema, (Listed(schema, ("age",), conditions),))
+    assert nested_with(family, 0) == [1]
+    assert nested_with(family, 2) == []
+    lines = [
+        ExplanationLine(0, 10.0, (8.0, 12.0), (1, 2)),
+        ExplanationLine(1, 9.0, (7.0, 11.0), (1, 2)),
+        ExplanationLine(2, 1.0, (-1.0, 3.0), (3, 3)),
+    ]
+    kept = fold_implied(family, lines)
+    assert [line.predicate for line in kept] == [0, 2]
+    assert [(folded.predicate, folded.same_rows) for folded in kept[0].folded] == [(1, None)]
+    apart = [lines[0], ExplanationLine(1, 2.0, (1.0, 3.0), (2, 2))]
+    assert fold_implied(family, apart) == tuple(apart), "it is known to matter less"
+
+
+def test_one_shot_chooses_no_range_within_another(tmp_path: Path) -> None:
+    session = dpx.example("adult", insecure_seed=4)
+    answer = session.query("SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status", 0.1)
+    question = answer.why("Married-civ-spouse", "Never-married")
+    before = session.budget.spent
+    options: dict[str, Any] = {"rho": 1.0, "predicates": dpx.ranges("age"), "mechanism": "one-shot"}
+    table = question.explain(k=4, distinct=True, **options)
+    assert session.budget.spent - before == pytest.approx(1.0), "at the same price"
+    family = table.plan.family
+    for first, second in itertools.combinations(table, 2):
+        assert second.index not in nested_with(family, first.index)
+    assert not question.explain(k=4, **options).distinct, "another request, with a release of its own"
+    assert session.budget.spent - before == pytest.approx(2.0)
+
+
+@pytest.mark.draws
+def test_distinct_selection_is_a_sequence_of_exponential_mechanisms() -> None:
+    scores, sensitivity, k, rho = np.array([40, 30, 20, 0]) << 20, 10 << 20, 2, 0.5
+    repeated = {0: [1], 1: [0], 2: [], 3: []}
+    secret = Confidential(FamilyScores(np.arange(4), scores, 4))
+    runs, noise = 600, private_noise("vectorised")
+    drawn = Counter(
+        tuple(
+            select_distinct(
+                secret, size=4, k=k, sensitivity=sensitivity, rho=rho, noise=noise, repeated_by=repeated.get
+            )
+        )
+        for _ in range(runs)
+    )
+    scale = 2 * sensitivity * np.sqrt(1 / (8 * rho / k))  # ρ/k for each choice (SPEC section 6)
+
+    def probability(pair: tuple[int, int]) -> float:
+        weights = np.exp(scores / scale)
+        first, second = pair
+        left = [i for i in range(4) if i != first and i not in repeated[first]]
+        return float(weights[first] / weights.sum() * weights[second] / weights[left].sum())
+
+    pairs = [(a, b) for a in range(4) for b in range(4) if a != b and b not in repeated[a]]
+    assert sum(map(probability, pairs)) == pytest.approx(1.0)
+    assert plausible_frequencies([drawn[pair] for pair in pairs], [probability(pair) for pair in pairs])
+
+
+def test_fewer_are_chosen_if_the_others_would_repeat_them() -> None:
+    secret = Confidential(FamilyScores(np.arange(3), np.array([5, 4, 3]), 3))
+    chosen = select_distinct(
+        secret,
+        size=3,
+        k=2,
+        sensitivity=1,
+        rho=1.0,
+        noise=private_noise("vectorised"),
+        repeated_by=lambda index: [i for i in range(3) if i != index],
+    )
+    assert len(chosen) == 1
