@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page serve check check-page bench load audit audit-time experiments clean constraints
+.PHONY: setup demo page serve check check-page bench load audit audit-time experiments studies clean constraints
 .PHONY: test test-page test-fast test-slow test-all test-stress fuzz
 
 setup: $(STAMP)
@@ -38,12 +38,13 @@ serve: setup page
 
 # In memory where there is room: tests write many small ledgers, each synced to disk after every charge.
 SCRATCH := $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 {print $$4}')" -gt 2000000 && echo /dev/shm)
-PYTEST := $(BIN)/pytest -n 2
+# Tests with Spark stay together, in front of one JVM.
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 # Compiled modules are kept even where the environment says otherwise: the tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST_IN_MEMORY := $(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(PYTEST)
 
-# A real database and a real browser, installed when missing. At most 6 minutes on two quiet cores.
+# A real database, Spark and a real browser, installed when missing. At most 6 minutes on two quiet cores.
 test: setup page test-page
 	@tools/machine
 	$(PYTEST_IN_MEMORY) -m "not slow" --ignore=tests/page
@@ -110,12 +111,14 @@ audit: setup
 	@tools/machine
 	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(BIN)/dpxplain audit privacy --minutes $(AUDIT_MINUTES)
 
-# Slow: coverage grids and the study of mechanisms; rewrites the figures in docs/.
+# Every table and figure of the paper, within the hour on two quiet cores; resumes what was interrupted. Writes
+# build/experiments/report.html and docs/experiments.md. EXPERIMENTS="--runs 3" for a quicker look.
 experiments: setup
-	$(BIN)/python experiments/interval_coverage.py
-	$(BIN)/python experiments/marginal_coverage.py
-	$(BIN)/python experiments/untuned_coverage.py --write
-	$(BIN)/python experiments/study.py
+	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(BIN)/python -m experiments --docs $(EXPERIMENTS)
+
+# Slow: coverage grids and the study of mechanisms; rewrites their pages in docs/.
+studies: setup
+	$(BIN)/python -m experiments interval-coverage marginal-coverage untuned-coverage study
 
 # Pins what is installed now; names no host, so it works with any registry.
 constraints: setup

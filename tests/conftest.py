@@ -4,8 +4,9 @@ import pytest
 
 import repeatable
 from postgres_server import postgres_address, postgres_server
+from spark_server import spark_cluster, spark_session
 
-__all__ = ["postgres_address", "postgres_server"]
+__all__ = ["postgres_address", "postgres_server", "spark_cluster", "spark_session"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -14,10 +15,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use PostgreSQL or the browser are marked by the fixtures they ask for."""
+    """Tests that use PostgreSQL, Spark or the browser are marked by the fixtures they ask for."""
     for item in items:
         names = getattr(item, "fixturenames", ())
         if "postgres_server" in names:
             item.add_marker("database")
+        if {"spark_session", "spark_cluster"} & set(names):
+            item.add_marker("spark")
+            item.add_marker(pytest.mark.xdist_group("spark"))  # one JVM, not one per worker
         if "browser" in names:
             item.add_marker("browser")

@@ -52,6 +52,7 @@ HOMES = {
     "opendp": ("privacy/mechanisms", "privacy/accounting.py"),
     "sqlglot": ("sql",),
     "duckdb": ("engines",),
+    "pyspark": ("engines",),
     "sqlalchemy": ("ledger",),
     "sqlite3": ("ledger",),
     "psycopg": ("ledger", "engines"),

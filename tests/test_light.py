@@ -12,7 +12,18 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-NEVER = {"altair", "vl_convert", "scipy", "pandas", "polars", "fastapi", "uvicorn", "jwt", "psycopg"}
+NEVER = {
+    "altair",
+    "vl_convert",
+    "scipy",
+    "pandas",
+    "polars",
+    "fastapi",
+    "uvicorn",
+    "jwt",
+    "psycopg",
+    "pyspark",
+}
 MEASURING = {"duckdb", "opendp"}
 # Packages, and modules of packages, that a command must not load. All others are needed by what it does.
 SLOW = {

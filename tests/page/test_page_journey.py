@@ -39,7 +39,7 @@ def _ask(page: Page) -> None:
     assert spent(page) == 0, "nothing is spent by looking"
     expect(page.get_by_test_id("budget-words")).to_contain_text("This step 0.1")
     run_button(page).click()
-    expect(page.get_by_role("heading", name="AVG(high_income) by marital_status")).to_be_visible()
+    expect(page.get_by_role("heading", name="Average of high_income by marital_status")).to_be_visible()
     expect(page.get_by_role("list", name="Groups").get_by_role("button")).to_have_count(7)
     expect(page.get_by_test_id("budget-words")).to_contain_text("Spent 0.1")
 
@@ -64,7 +64,7 @@ def _compare(page: Page, shoot: Shoot) -> None:
     expect(page.get_by_test_id("live")).to_contain_text("is higher than Never-married")
     expect(page.get_by_test_id("verdict").locator("svg.marks, canvas.marks")).to_be_visible()
     assert spent(page) == 0.1, "a verdict is free"
-    page.get_by_role("heading", name="AVG(high_income) by marital_status").scroll_into_view_if_needed()
+    page.get_by_role("heading", name="Average of high_income by marital_status").scroll_into_view_if_needed()
     shoot(page, "02-answer")
 
 

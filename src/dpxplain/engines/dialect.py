@@ -48,6 +48,8 @@ class Dialect(ABC):
     """As sqlglot calls it."""
     double = "DOUBLE"
     text = "VARCHAR"
+    moment = "TIMESTAMP"
+    """The type of timestamps, which have no time zone."""
     tabulates_text = False
     """Whether functions of texts are looked up, because the database computes them in another way."""
 
@@ -78,7 +80,7 @@ class Dialect(ABC):
 
     def type_of(self, value: Any) -> str:
         """The type in which expressions have a value like this one."""
-        types = {bool: "BOOLEAN", int: self.double, float: self.double, date: "DATE", datetime: "TIMESTAMP"}
+        types = {bool: "BOOLEAN", int: self.double, float: self.double, date: "DATE", datetime: self.moment}
         return types.get(type(value), self.text)
 
     # -- The source's values -------------------------------------------------------------------------------
@@ -98,6 +100,10 @@ class Dialect(ABC):
     @abstractmethod
     def text_of(self, source: str, kind: Kind) -> str:
         """A text that is compared by its bytes; without the padding of CHAR."""
+
+    def exact_text(self, source: str, kind: Kind) -> str:
+        """The text of a value that is grouped and partitioned by its bytes, whatever its collation."""
+        return self.text_of(source, kind)
 
     @abstractmethod
     def micros(self, source: str, kind: Kind, zone: str) -> str:
@@ -141,6 +147,10 @@ class Dialect(ABC):
     def remainder(self, left: str, right: str, is_whole: bool) -> str:
         """The rest of a division, with the sign of the dividend."""
         return f"({left} % {right})"
+
+    def function(self, name: str, arguments: Sequence[str]) -> str:
+        """A call of a function; those of numbers have a double for every double."""
+        return f"{name}({', '.join(arguments)})"
 
     @abstractmethod
     def like(self, text: str, pattern: str, ignores_case: bool) -> str:

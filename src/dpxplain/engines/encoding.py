@@ -58,7 +58,7 @@ class Encoding:
         say is the person's own too.
         """
         encoded, privacy = self.columns(), self.schema.privacy
-        listed = ", ".join(f"{sql} AS {name}" for name, sql in {**encoded, **fit}.items())
+        listed = _listed({**encoded, **fit})
         names = (*encoded, *fit)
         if privacy.unit == "row":
             return Rows(f"SELECT {listed} FROM {self.source}", names)
@@ -91,7 +91,7 @@ class Encoding:
         have a collation, and 0.0 equals -0.0.
         """
         name = self.schema.privacy.unit
-        return self.dialect.text_of(self.dialect.quote(name), self.kinds[name])
+        return self.dialect.exact_text(self.dialect.quote(name), self.kinds[name])
 
     def columns(self) -> dict[str, str]:
         """The encoded columns of the source's own columns, and the SQL expression of each."""
@@ -128,15 +128,18 @@ class Encoding:
         column = self.schema.column(name)
         expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
         value = expression.render(expression_of(column, self.schema.columns))
-        added = self._derived_columns(name, column) | dict(figures or {})
-        wanted = ", ".join([*rows.columns, *(f"{sql} AS {column}" for column, sql in added.items())])
-        inner = f"SELECT {', '.join([*rows.columns, f'{value} AS derived'])} FROM ({rows.sql}) AS rows_before"
-        return Rows(f"SELECT {wanted} FROM ({inner}) AS with_value", (*rows.columns, *added))
+        added = self._derived_columns(name, column)
+        kept, further = ", ".join(rows.columns), figures or {}
+        sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
+        sql = f"SELECT {kept}, {_listed(added)}{', derived' if further else ''} FROM ({sql}) AS with_value"
+        if further:  # they may use the columns just added
+            sql = f"SELECT {kept}, {', '.join(added)}, {_listed(further)} FROM ({sql}) AS with_derived"
+        return Rows(sql, (*rows.columns, *added, *further))
 
     def derived_number(self, column: Column) -> str:
         """The value that is called `derived`, as a number."""
         if column.is_temporal:
-            micros = self.dialect.micros("CAST(derived AS TIMESTAMP)", "timestamp", "UTC")
+            micros = self.dialect.micros(f"CAST(derived AS {self.dialect.moment})", "timestamp", "UTC")
             return f"CAST({micros} AS {self.dialect.double})"
         if isinstance(next(iter(column.values or ()), None), bool):
             return self.dialect.number("derived", "boolean")
@@ -243,17 +246,22 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
             f"privacy.unit names the column {unit!r}, which the source does not have.",
             remedy=_columns_of(kinds, untyped),
         )
-    for name, column in schema.columns.items():
-        if column.expression is not None:
-            continue
+    for name in schema.unknown:
+        if name in kinds and name not in untyped and kinds[name] not in ("text", "nothing"):
+            raise SchemaError(
+                f"columns.{name} is to be discovered, but the source holds {WORDS[kinds[name]]} there.",
+                remedy="Only text is discovered; declare edges or bounds for numbers and dates.",
+            )
+    read = [name for name, column in schema.columns.items() if column.expression is None]
+    for name in dict.fromkeys([*read, *schema.unknown]):
         if name not in kinds:
             raise SchemaError(
                 f"columns.{name} is declared, but the source has no such column.",
                 remedy=_columns_of(kinds, untyped),
             )
-        if name in untyped or kinds[name] == "nothing":
+        if name in untyped or kinds[name] == "nothing" or name not in schema.columns:
             continue
-        declared, actual = _declared_kind(column), WORDS[kinds[name]]
+        declared, actual = _declared_kind(schema.columns[name]), WORDS[kinds[name]]
         is_dated = declared == _DATES and kinds[name] in (*MOMENTS, "text")
         is_same = declared == actual or {declared, actual} <= {"numbers", "true or false"}
         if not is_dated and not is_same:
@@ -281,6 +289,11 @@ def _declared_kind(column: Column) -> str:
     if isinstance(sample, bool):
         return "true or false"
     return "numbers" if isinstance(sample, int) else "text"
+
+
+def _listed(columns: Mapping[str, str]) -> str:
+    """The columns of a SELECT, from their names and expressions."""
+    return ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
 
 
 def members_of(column: Column) -> list[Any]:

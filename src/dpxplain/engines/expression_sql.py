@@ -90,7 +90,7 @@ class ExpressionSQL:
             case DatePart(name, part):
                 return self.dialect.date_part(name, self.render(part))
             case DateTrunc(unit, part):
-                kind = "TIMESTAMP" if unit in SUBDAY_UNITS else "DATE"
+                kind = self.dialect.moment if unit in SUBDAY_UNITS else "DATE"
                 return f"CAST({self.dialect.date_trunc(unit, self.render(part))} AS {kind})"
             case Shifted():
                 return self._shifted(node)
@@ -120,10 +120,12 @@ class ExpressionSQL:
 
     def _shifted(self, node: Shifted) -> str:
         try:
-            kind = shifted_kind(infer(node.part, self.schema.columns), node.unit)
+            is_date = shifted_kind(infer(node.part, self.schema.columns), node.unit) == "date"
         except UnknownDomain:  # of a part that is bounded only where some condition holds
-            kind = "timestamp"
-        return f"CAST({self.render(node.part)} + INTERVAL '{node.amount} {node.unit}' AS {kind.upper()})"
+            is_date = False
+        moment = self.dialect.moment
+        shifted = f"CAST({self.render(node.part)} AS {moment}) + INTERVAL '{node.amount} {node.unit}'"
+        return f"CAST({shifted} AS {'DATE' if is_date else moment})"
 
     def _beginning(self, unit: SpanUnit, node: Expression) -> str:
         """The number of the unit that a moment lies in, from 1970. Of whole units, so that it is exact."""
@@ -165,7 +167,7 @@ class ExpressionSQL:
     def _call(self, node: Call) -> str:
         if node.function == "round":
             return self._round(node)
-        call = f"{node.function}({', '.join(map(self.render, node.arguments))})"
+        call = self.dialect.function(node.function, [*map(self.render, node.arguments)])
         is_number = node.function in ("length", "sign", "floor", "ceil")
         return f"CAST({call} AS {self.dialect.double})" if is_number else call
 

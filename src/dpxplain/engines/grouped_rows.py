@@ -38,6 +38,22 @@ def grouped_of(
     return Grouped(codes, subset, count, total)
 
 
+def joined(cells: list[Grouped], sizes: list[int]) -> Grouped:
+    """The cells of several statements, whose subsets are numbered on."""
+    names = dict.fromkeys(name for part in cells for name in part.codes)
+    starts = np.cumsum([0, *sizes[:-1]])
+    codes = {
+        name: np.concatenate([part.codes.get(name, np.zeros_like(part.count)) for part in cells])
+        for name in names
+    }
+    return Grouped(
+        codes,
+        np.concatenate([part.subset + start for part, start in zip(cells, starts, strict=True)]),
+        np.concatenate([part.count for part in cells]),
+        np.concatenate([part.total for part in cells]),
+    )
+
+
 def _subset_numbers(
     missing: list[NDArray[np.int64]], attributes: list[str], subsets: tuple[tuple[str, ...], ...]
 ) -> NDArray[np.int64]:

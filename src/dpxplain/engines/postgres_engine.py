@@ -17,8 +17,8 @@ import psycopg
 
 from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
-from dpxplain.engines.fit_sql import fit_counts
-from dpxplain.engines.grouped_rows import grouped_of
+from dpxplain.engines.fit_sql import fit_counts, value_counts
+from dpxplain.engines.grouped_rows import grouped_of, joined
 from dpxplain.engines.live_table import LiveTable
 from dpxplain.engines.postgres_dialect import PostgresDialect
 from dpxplain.engines.postgres_source import (
@@ -37,6 +37,7 @@ from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
 
 TIME_LIMIT = 1800.0
@@ -115,6 +116,16 @@ class PostgresEngine:
             )
         )
 
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        self.open()
+        return Confidential(
+            self._measured(
+                lambda run: value_counts(
+                    self._encoding(), column, longest, lambda sql, values: run(sql, values)[1]
+                )
+            )
+        )
+
     def figures(self) -> SourceFigures:
         """How the rows fit the declarations, exactly: for the curator, NOT private."""
         self.open()
@@ -148,7 +159,7 @@ class PostgresEngine:
     def _scan(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
         parts = [subsets[start : start + _MOST_SETS] for start in range(0, len(subsets), _MOST_SETS)]
         cells = [self._cells(run, query, part) for part in parts]
-        return cells[0] if len(cells) == 1 else _joined(cells, [len(part) for part in parts])
+        return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
 
     def _cells(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
         parameters = Parameters()
@@ -274,19 +285,3 @@ def _run(connection: Connection, sql: str, values: list[Any]) -> Fetched:
 def _cancel(connection: Connection) -> None:
     with suppress(psycopg.Error):
         connection.cancel_safe(timeout=10)
-
-
-def _joined(cells: list[Grouped], sizes: list[int]) -> Grouped:
-    """The cells of several statements, whose subsets are numbered on."""
-    names = dict.fromkeys(name for part in cells for name in part.codes)
-    starts = np.cumsum([0, *sizes[:-1]])
-    codes = {
-        name: np.concatenate([part.codes.get(name, np.zeros_like(part.count)) for part in cells])
-        for name in names
-    }
-    return Grouped(
-        codes,
-        np.concatenate([part.subset + start for part, start in zip(cells, starts, strict=True)]),
-        np.concatenate([part.count for part in cells]),
-        np.concatenate([part.total for part in cells]),
-    )

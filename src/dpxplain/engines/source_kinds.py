@@ -77,6 +77,30 @@ def is_address(source: object) -> bool:
     return isinstance(source, str) and source.lower().startswith(("https://", "http://"))
 
 
+def is_spark(source: object) -> bool:
+    """Whether a source is for Spark: its address, a DataFrame, a session, or a session with a table's name.
+
+    >>> is_spark("sc://host:15002"), is_spark("spark://host:7077::db.flights"), is_spark("flights.parquet")
+    (True, True, False)
+    """
+    if isinstance(source, tuple) and len(source) == 2 and isinstance(source[1], str):
+        source = source[0]
+    if isinstance(source, str):
+        return source.lower().startswith(("spark://", "sc://"))
+    return is_spark_frame(source) or _is_of_spark(source, "SparkSession")
+
+
+def is_spark_frame(source: object) -> bool:
+    """Whether a source is a DataFrame of Spark, which is not imported for that."""
+    return _is_of_spark(source, "DataFrame")
+
+
+def _is_of_spark(source: object, name: str) -> bool:
+    return any(
+        kind.__module__.startswith("pyspark.sql") and kind.__name__ == name for kind in type(source).__mro__
+    )
+
+
 def find_files(source: str | Path | Sequence[str | Path]) -> list[str]:
     """The files that a path, glob or file::table, or a list of such, names, without looking at their kind."""
     paths = [source] if isinstance(source, str | Path) else source

@@ -27,7 +27,9 @@ from dpxplain.model.derived_column import derive, with_derived
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
+from dpxplain.model.public_table import PublicRows, PublicTable, joined_columns, named_columns
 from dpxplain.model.spelling import unknown_key
+from dpxplain.model.unknown_column import UnknownColumn, apart
 
 __all__ = [
     "AggregateKind",
@@ -65,17 +67,17 @@ class Columns(dict[str, Column]):
         return Columns, (dict(self),)
 
 
-_SECRET = re.compile(r"://[^/?#]*:[^/?#]*@|(password|passwd|pwd)\s*=", re.IGNORECASE)
+_SECRET = re.compile(r"://[^/?#]*:[^/?#]*@|(password|passwd|pwd|token)\s*=", re.IGNORECASE)
 
 
-_DATABASE = re.compile(r"postgres(ql)?://", re.IGNORECASE)
+_DATABASE = re.compile(r"(postgres(ql)?|spark|sc)://", re.IGNORECASE)
 
 
 def is_database(source: object) -> bool:
     """Whether a source is the address of a database.
 
-    >>> is_database("postgresql://host/db"), is_database("data/adult.parquet")
-    (True, False)
+    >>> is_database("postgresql://host/db"), is_database("sc://host:15002"), is_database("adult.parquet")
+    (True, True, False)
     """
     return isinstance(source, str) and _DATABASE.match(source) is not None
 
@@ -103,7 +105,10 @@ class Table(Declared):
     @classmethod
     def _no_secret(cls, source: Any) -> Any:
         if any(holds_password(part) for part in ([source] if isinstance(source, str) else source or ())):
-            raise ValueError("must hold no password; set PGPASSWORD or PGPASSFILE, or use a service file")
+            raise ValueError(
+                "must hold no password or token; set PGPASSWORD or PGPASSFILE, use a service file, or pass "
+                "Spark's address by --data or DPXPLAIN_DATA"
+            )
         return source
 
     def paths(self, folder: Path) -> str | Path | list[Path] | None:
@@ -146,6 +151,13 @@ class Schema(Displayed, Declared):
     table: Table
     privacy: Privacy
     columns: dict[str, Column] = Field(min_length=1)
+    tables: dict[str, PublicTable] = Field(default_factory=dict)  # to join with; read by with_public
+    unknown: dict[str, UnknownColumn] = Field(default_factory=dict)  # columns with values = "discover"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unknown_apart(cls, declared: Any) -> Any:
+        return apart(declared)
 
     @field_validator("columns")
     @classmethod
@@ -195,6 +207,38 @@ class Schema(Displayed, Declared):
                 mistakes=mistakes,
             ) from None
 
+    @property
+    def unread_tables(self) -> list[str]:
+        """The public tables whose columns are not known yet."""
+        return [name for name, table in self.tables.items() if not table.matched]
+
+    def with_public(self, contents: Mapping[str, PublicRows]) -> Schema:
+        """The schema with the columns of public tables, whose whole content is given."""
+        tables, added = dict(self.tables), []
+        for name, rows in contents.items():
+            tables[name], columns = joined_columns(self.columns, name, tables[name], rows)
+            added += columns
+        public = dict(named_columns(self.columns, added))
+        return Schema.load(
+            self.model_copy(update={"tables": tables, "columns": Columns({**self.columns, **public})})
+        )
+
+    @property
+    def discovered(self) -> list[str]:
+        """The columns whose values were not declared but discovered."""
+        return [name for name in self.unknown if name in self.columns]
+
+    def with_discovered(self, found: Mapping[str, tuple[str, ...]]) -> Schema:
+        """The schema with the values that were discovered; a column of which none was stays unknown."""
+        columns = {
+            name: Column(
+                values=values, label=self.unknown[name].label, description=self.unknown[name].description
+            )
+            for name, values in found.items()
+            if values
+        }
+        return Schema.load(self.model_copy(update={"columns": Columns({**self.columns, **columns})}))
+
     def column(self, name: str) -> Column:
         """A declared column, or the column of an expression that a query has in place of one."""
         declared = self.columns.get(name)
@@ -236,6 +280,7 @@ class Schema(Displayed, Declared):
                     None if c.groups is None else list(c.groups.items()),
                     c.domain,
                     c.grid if c.is_summable else c.time_zone,
+                    *(() if c.lookup is None else (c.lookup,)),
                 ]
                 for c in self.columns.values()
             ],

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from dpxplain.model.dates import position
+from dpxplain.model.dates import comparable, position
 from dpxplain.model.query import (
     VARIANCES,
     And,
@@ -37,6 +37,7 @@ from dpxplain.sql.encoded_names import code_column, column_number, units_column,
 from dpxplain.sql.inline import inline
 from dpxplain.sql.scope import Scope
 from dpxplain.sql.source import DIALECT, grow, read
+from dpxplain.sql.spark_spelling import for_spark
 
 ENCODED = "encoded"
 CONDENSED = "condensed"
@@ -87,10 +88,11 @@ class Rendered:
         """SQL text of one dialect, which says how a parameter is referred to by its number."""
 
         def placed(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Placeholder):
+                return exp.Var(this=placeholder(int(node.name)))
             if isinstance(node, exp.IntDiv) and dialect == "postgres":
                 return exp.Div(this=node.this, expression=node.expression, typed=True)  # not of numerics
-            is_parameter = isinstance(node, exp.Placeholder)
-            return exp.Var(this=placeholder(int(node.name))) if is_parameter else node
+            return for_spark(node) if dialect == "spark" else node
 
         return self.tree.transform(placed).sql(dialect=dialect)
 
@@ -318,7 +320,9 @@ class _Conditions:
         if operator in ("=", "<>"):
             this = _declared_or_null(self.schema, name)
             return _OPERATORS[operator](this=this, expression=self._bind(domain.index(value) + 1))
-        matching = [v for v in domain if v is not None and _ORDERINGS[operator](v, value)]
+        matching = [
+            v for v in domain if v is not None and _ORDERINGS[operator](comparable(v), comparable(value))
+        ]
         # An ordered comparison on whole-number categories is the set of declared values it admits.
         tests = [
             exp.EQ(this=_declared_or_null(self.schema, name), expression=self._bind(domain.index(v) + 1))

@@ -1,0 +1,281 @@
+"""The engine for Apache Spark, classic or Connect: a pass is one SQL statement, and only its cells come back.
+
+The encoding is an expression in every statement, or a cached or saved table if the schema's `storage` asks
+for one. No RDDs, no Python code in Spark. Spark's errors quote values and plans: none of it is passed on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+from typing import Any, TypeVar
+
+from dpxplain.engines.check_sql import checked_rows, fit_figures
+from dpxplain.engines.encoding import Encoding, Rows, check_columns
+from dpxplain.engines.fit_sql import fit_counts, value_counts
+from dpxplain.engines.grouped_rows import grouped_of, joined
+from dpxplain.engines.live_table import LiveTable
+from dpxplain.engines.spark_source import SparkSource, check_unit, open_spark, place_of, quietly, silenced
+from dpxplain.errors import SourceError
+from dpxplain.model.cancellation import check_stop, interruptible
+from dpxplain.model.confidential import Confidential, sealed
+from dpxplain.model.discovery import ValueCounts
+from dpxplain.model.fit import FitCounts, SourceFigures
+from dpxplain.model.grouped import AnyGrouped, Grouped
+from dpxplain.model.query import Query
+from dpxplain.model.schema import Schema
+from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
+
+TIME_LIMIT = 1800.0
+"""Seconds that a statement may take, unless the caller says otherwise."""
+
+T = TypeVar("T")
+
+_SPENT = "What was reserved stays spent."
+_MOST_COLUMNS = 64  # of GROUPING SETS in one statement
+
+
+class SparkEngine:
+    """One data set in Spark. Connects when data are first needed, or at `open`."""
+
+    def __init__(self, source: object, schema: Schema, *, time_limit: float | None = None) -> None:
+        self._opened: SparkSource | None = None
+        self._materialised: _Materialised | None = None
+        self._lock = threading.Lock()  # of the two above
+        # Not kept as it is: a DataFrame's own text may show rows.
+        self._open_source: Callable[[], SparkSource] = lambda: open_spark(source, schema.table.name)
+        self._time_limit = time_limit or TIME_LIMIT
+        self.schema = schema
+        self.source = LiveTable(schema, place_of(source, schema.table.name), self.open)
+
+    def __repr__(self) -> str:
+        return f"<SparkEngine {self.schema.table.name}>"
+
+    def open(self) -> None:
+        """Connects and checks the declarations against the catalog. Reads no rows, unless it stores them."""
+        with self._lock:
+            if self._opened is not None:
+                return
+            self._opened = self._open_source()
+            try:
+                check_columns(self.schema, self._opened.kinds)
+                check_unit(self.schema, self._opened.kinds)
+                if self.schema.table.storage in ("memory", "file"):
+                    self._materialised = self._materialise()
+            except BaseException:
+                self._opened.close()
+                self._opened = None
+                raise
+
+    def close(self) -> None:
+        with self._lock:
+            materialised, self._materialised = self._materialised, None
+            opened, self._opened = self._opened, None
+        if materialised is not None:
+            materialised.drop()
+        if opened is not None:
+            opened.close()
+
+    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+        self.open()
+        return Confidential(self._measured(lambda: self._scan(query, subsets)))
+
+    def fit(self) -> Confidential[FitCounts]:
+        self.open()
+        return Confidential(self._measured(self._fit))
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        self.open()
+        encoding = self._encoding(Parameters())
+        return Confidential(
+            self._measured(
+                lambda: value_counts(
+                    encoding, column, longest, lambda sql, values: self._fetch(sql, Parameters(values))
+                )
+            )
+        )
+
+    def figures(self) -> SourceFigures:
+        """How the rows fit the declarations, exactly: for the curator, NOT private."""
+        self.open()
+        parameters = Parameters()
+        encoding = self._encoding(parameters)
+        rows = f"WITH checked AS ({checked_rows(encoding).sql}) "
+        return self._measured(
+            lambda: fit_figures(encoding, lambda select: self._fetch(rows + select, parameters))
+        )
+
+    # -- One pass ------------------------------------------------------------------------------------------
+
+    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+        parts = _groupable(query, subsets)
+        cells = [self._cells(query, part) for part in parts]
+        return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
+
+    def _cells(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
+        parameters = Parameters()
+        rendered = grouped_select(query, self.schema, subsets, parameters=parameters)
+        encoding = self._encoding(parameters)
+        encoded = self._encoded(encoding)
+        tables = {ENCODED: encoded.sql}
+        names = expressions(query, self.schema)
+        if names:
+            rows = Rows(f"SELECT * FROM {ENCODED}", encoded.columns)
+            tables[DERIVED] = encoding.with_derived(names, rows).sql
+        listed = ", ".join(f"{name} AS ({sql})" for name, sql in tables.items())
+        select = rendered.sql(encoding.dialect.name, encoding.dialect.placeholder)
+        cells = self._run(f"WITH {listed} {select}", parameters)
+        columns = {name: cells[name].fill_null(0).to_numpy() for name in cells.column_names}
+        return grouped_of(columns, query, self.schema, subsets)
+
+    def _fit(self) -> FitCounts:
+        """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
+
+        def execute(sql: str, values: list[Any]) -> list[int]:
+            return [int(column[0].as_py()) for column in self._run(sql, Parameters(values)).columns]
+
+        return fit_counts(self._encoding(Parameters()), execute)
+
+    def _encoding(self, parameters: Parameters) -> Encoding:
+        opened = self._source
+        return Encoding(self.schema, opened.kinds, opened.dialect(), opened.view, parameters)
+
+    def _encoded(self, encoding: Encoding) -> Rows:
+        if self._materialised is None:
+            return encoding.all_rows()
+        return Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
+
+    @property
+    def _source(self) -> SparkSource:
+        assert self._opened is not None
+        return self._opened
+
+    def _run(self, sql: str, parameters: Parameters) -> Any:
+        """The result as an Arrow table: cells, never rows."""
+        with self._statement():
+            return self._frame(sql, parameters).toArrow()
+
+    def _fetch(self, sql: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        columns = [column.to_pylist() for column in self._run(sql, parameters).columns]
+        return list(zip(*columns, strict=True))
+
+    def _frame(self, sql: str, parameters: Parameters) -> Any:
+        arguments = {f"p{number}": value for number, value in enumerate(parameters.values, 1)}
+        return self._source.session.sql(sql, args=arguments)
+
+    # -- What can go wrong ---------------------------------------------------------------------------------
+
+    def _measured(self, work: Callable[[], T]) -> T:
+        """The result of a pass. Its error, if it has one, carries nothing of the data or of Spark."""
+        results: list[T] = []
+        problem = self._attempt(work, results)
+        if problem is not None:
+            raise problem
+        return results[0]
+
+    @sealed
+    def _attempt(self, work: Callable[[], T], results: list[T]) -> SourceError | None:
+        try:
+            results.append(work())
+            return None
+        except _TookTooLong:
+            return SourceError(
+                f"Spark took longer than {self._time_limit:g} s. {_SPENT}",
+                remedy='Ask the curator: a larger cluster, or storage = "memory", may help.',
+            )
+        except _Failed:
+            return SourceError(
+                f"Spark could not answer. {_SPENT}", remedy="Ask the curator; Spark's log may tell."
+            )
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """A block whose jobs have a tag, by which they are cancelled when the caller goes or time is up."""
+        source, tag = self._source, f"dpxplain-{token_hex(8)}"
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            source.cancel(tag)
+
+        limit = threading.Timer(self._time_limit, end)
+        try:
+            with silenced(), source.tagged(tag), interruptible(lambda: source.cancel(tag)):
+                limit.start()
+                yield
+        except Exception:
+            check_stop()
+            raise (_TookTooLong if is_late.is_set() else _Failed) from None
+        finally:
+            limit.cancel()
+
+    # -- A table of encoded rows ---------------------------------------------------------------------------
+
+    def _materialise(self) -> _Materialised:
+        """The encoded table, kept in Spark as the schema says; dropped when the engine is closed."""
+        parameters = Parameters()
+        rows = self._encoding(parameters).all_rows()
+        kept = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
+        failed = SourceError(
+            f"Spark could not keep the encoded table of {self.schema.table.name}.",
+            remedy='Is there room, and for "file" the right to create a table? "stream" needs neither.',
+        )
+
+        def keep() -> None:
+            with self._statement():
+                kept.fill(self._frame(rows.sql, parameters), self.schema.table.storage == "file")
+
+        quietly(keep, failed)
+        return kept
+
+
+class _TookTooLong(Exception):
+    pass
+
+
+class _Failed(Exception):
+    pass
+
+
+class _Materialised:
+    """An encoded table that is kept in Spark: cached, or saved under a name of its own."""
+
+    def __init__(self, session: Any, table: str, columns: tuple[str, ...]) -> None:
+        self.table = table
+        self.columns = columns
+        self._session = session
+        self._cached: Any = None
+
+    def fill(self, frame: Any, is_saved: bool) -> None:
+        if is_saved:
+            frame.write.saveAsTable(self.table)
+            return
+        self._cached = frame.persist()
+        self._cached.createOrReplaceTempView(self.table)
+        self._cached.count()  # reads every row, so that all passes are of the same
+
+    def drop(self) -> None:
+        def take_back() -> None:
+            if self._cached is None:
+                self._session.sql(f"DROP TABLE IF EXISTS {self.table}")
+            else:
+                self._cached.unpersist()
+                self._session.catalog.dropTempView(self.table)
+
+        with suppress(SourceError):  # the session may be gone already
+            quietly(take_back, SourceError("Spark could not drop an encoded table."))
+
+
+def _groupable(query: Query, subsets: tuple[tuple[str, ...], ...]) -> list[tuple[tuple[str, ...], ...]]:
+    """The subsets in parts, each of which one statement can group by."""
+    parts: list[list[tuple[str, ...]]] = [[]]
+    columns = set(query.group_by)
+    for subset in subsets:
+        if parts[-1] and len(columns | set(subset)) > _MOST_COLUMNS:
+            parts.append([])
+            columns = set(query.group_by)
+        parts[-1].append(subset)
+        columns |= set(subset)
+    return [tuple(part) for part in parts]

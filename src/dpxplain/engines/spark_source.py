@@ -1,0 +1,293 @@
+"""What Spark reads: a DataFrame, a session's table, or one at spark:// or sc://; and who ends the session.
+
+Only the catalog is asked here, no row is read. PySpark's errors quote plans and values, so none is passed on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any, TypeVar
+
+from dpxplain.engines.dialect import Kind
+from dpxplain.engines.source_kinds import is_spark_frame
+from dpxplain.engines.spark_dialect import SparkDialect, kind_of
+from dpxplain.errors import SchemaError, SourceError
+from dpxplain.model.schema import Schema
+
+T = TypeVar("T")
+
+_OLDEST = 4  # the first version with try_cast of everything, tags in every kind of session, and toArrow
+# A driver that this process starts shows nothing: Spark's page and event log have plans and true row counts.
+_DRIVER = {
+    "spark.app.name": "dpxplain",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    "spark.log.level": "OFF",
+}
+_UNITS: tuple[Kind, ...] = ("whole", "decimal", "long decimal", "text", "boolean", "date")
+_CHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps that a column of texts is padded
+
+
+@dataclass(frozen=True)
+class SparkSource:
+    """The rows as a view of a session, whose columns have names of ours, and its columns' kinds."""
+
+    session: Any
+    view: str
+    names: Mapping[str, str]
+    kinds: Mapping[str, Kind]
+    padded: frozenset[str]
+    _release: Callable[[], None]
+
+    def dialect(self) -> SparkDialect:
+        return SparkDialect(self.names, self.padded)
+
+    @contextmanager
+    def tagged(self, tag: str) -> Iterator[None]:
+        """A block of this thread whose jobs have the tag, so that they can be cancelled by it."""
+        # In a classic session its own tags do not reach the thread that Spark fetches results in.
+        session = self.session
+        add, remove = (
+            (session.addTag, session.removeTag)
+            if self._is_remote
+            else (session.sparkContext.addJobTag, session.sparkContext.removeJobTag)
+        )
+        add(tag)
+        try:
+            yield
+        finally:
+            remove(tag)
+
+    def cancel(self, tag: str) -> None:
+        """Ends the jobs that have the tag; called from any thread."""
+        cancel = self.session.interruptTag if self._is_remote else self.session.sparkContext.cancelJobsWithTag
+        with suppress(SourceError):
+            quietly(lambda: cancel(tag), SourceError("Spark could not cancel a statement."))
+
+    @property
+    def _is_remote(self) -> bool:
+        return type(self.session).__module__.startswith("pyspark.sql.connect")
+
+    def close(self) -> None:
+        """Takes back what opening has made: the view, and the session if it is not the caller's."""
+
+        def take_back() -> None:
+            self.session.catalog.dropTempView(self.view)
+            self._release()
+
+        with suppress(SourceError):  # the session may be gone already
+            quietly(take_back, SourceError("Spark could not close the source."))
+
+
+def place_of(source: object, table: str) -> str:
+    """What names the source for good, whichever address leads to it."""
+    return "spark DataFrame" if is_spark_frame(source) else f"spark {_named_table(source) or table}"
+
+
+def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
+    """Refuses a privacy unit by which other engines might choose other rows of a person."""
+    unit = schema.privacy.unit
+    if unit != "row" and kinds.get(unit) not in _UNITS:
+        raise SchemaError(
+            f"privacy.unit names the column {unit!r}, whose type has no text that is the same everywhere.",
+            remedy="Use a column of whole numbers, decimals, texts or dates.",
+        )
+
+
+def open_spark(source: object, table: str) -> SparkSource:
+    """Opens a source; `table` is read where the source itself names none."""
+    table = _named_table(source) or table
+    frame, release = None, _nothing
+    try:
+        if is_spark_frame(source):
+            frame = source
+        else:
+            session, release = _session_of(source)
+            frame = _table_frame(session, table)
+        return _as_view(frame, release)
+    except BaseException:
+        release()
+        raise
+
+
+def _named_table(source: object) -> str | None:
+    if isinstance(source, tuple):
+        return str(source[1])
+    return source.partition("::")[2] or None if isinstance(source, str) else None
+
+
+def _session_of(source: object) -> tuple[Any, Callable[[], None]]:
+    """The session, and what ends it if it was started here."""
+    given = source[0] if isinstance(source, tuple) else source
+    if not isinstance(given, str):
+        return given, _nothing
+    address = given.partition("::")[0]
+    failed = SourceError(
+        "Spark cannot be reached at the address given.",
+        remedy="Does it run there? sc://host:15002 is a Spark Connect server, spark://host:7077 a master.",
+    )
+    starts = _connect if address.lower().startswith("sc://") else _drivers.start
+    return quietly(lambda: starts(address), failed)
+
+
+def _connect(address: str) -> tuple[Any, Callable[[], None]]:
+    builder = _builder()
+    session = builder.remote(address).create()
+    _ = session.version  # calls the server
+    return session, session.stop
+
+
+class _Drivers:
+    """A process has one driver, so that all data sets at a spark:// address share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._address = ""
+        self._users = 0
+
+    def start(self, address: str) -> tuple[Any, Callable[[], None]]:
+        with self._lock:
+            builder = _builder()
+            if self._users == 0 and _has_session():
+                raise SourceError(
+                    "This process has a Spark session of its own already.",
+                    remedy="Pass that session, or a DataFrame of it, instead of the address.",
+                )
+            if self._users and address != self._address:
+                raise SourceError(
+                    "This process works with another Spark master already.",
+                    remedy="One process has one driver; use sc:// addresses for several.",
+                )
+            for name, value in _DRIVER.items():
+                builder = builder.config(name, value)
+            shared = builder.master(address).getOrCreate()
+            self._address, self._users = address, self._users + 1
+            return shared.newSession(), lambda: self._end(shared)
+
+    def _end(self, shared: Any) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                shared.stop()
+
+
+_drivers = _Drivers()
+
+
+def _has_session() -> bool:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
+def _builder() -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceError(
+            "Spark is not installed here.", remedy="Install dpxplain[spark], and Java 17 for spark://."
+        ) from None
+    return SparkSession.Builder()
+
+
+def _table_frame(session: Any, table: str) -> Any:
+    missing = SourceError(
+        f"Spark has no table {table!r} that may be read.",
+        remedy="Name it in the schema's [table] name, or pass (session, 'catalog.database.table').",
+    )
+    if not re.fullmatch(r"[^`\s][^`]*", table):
+        raise missing
+
+    def look_up() -> Any:
+        frame = session.table(table)
+        _ = frame.schema  # asks the catalog
+        return frame
+
+    return quietly(look_up, missing)
+
+
+def _as_view(frame: Any, release: Callable[[], None]) -> SparkSource:
+    session = frame.sparkSession
+    _check_session(session)
+    fields = quietly(
+        lambda: list(frame.schema.fields),
+        SourceError("Spark cannot say what columns the source has.", remedy="Can it be shown in Spark?"),
+    )
+    if frame.isStreaming:
+        raise SourceError("The source is a stream.", remedy="Pass a table that has an end.")
+    twice = {field.name for field in fields if sum(f.name == field.name for f in fields) > 1}
+    names = {field.name: f"c{place}" for place, field in enumerate(fields) if field.name not in twice}
+    view = f"dpxplain_{token_hex(8)}"
+    quietly(
+        lambda: frame.toDF(*(f"c{place}" for place in range(len(fields)))).createOrReplaceTempView(view),
+        SourceError("Spark refused a temporary view of the source.", remedy="Can it be shown in Spark?"),
+    )
+    kinds = {field.name: kind_of(field.dataType.simpleString()) for field in fields if field.name in names}
+    padded = frozenset(
+        field.name
+        for field in fields
+        if str((field.metadata or {}).get(_CHAR, field.dataType.simpleString())).startswith("char(")
+    )
+    return SparkSource(session, view, names, kinds, padded & names.keys(), release)
+
+
+def _check_session(session: Any) -> None:
+    version = str(session.version)
+    if int(version.partition(".")[0]) < _OLDEST:
+        raise SourceError(f"Spark {version} is too old.", remedy="Use Spark 4.0 or newer.")
+
+
+def quietly(call: Callable[[], T], replacement: SourceError) -> T:
+    """The call's result; an error of it is replaced, and none of its text, causes and frames are kept."""
+    try:
+        with silenced():
+            return call()
+    except SourceError as refusal:
+        replacement = refusal
+    except Exception:
+        pass
+    raise replacement.with_traceback(None)
+
+
+class _Silence(logging.Filter):
+    """Drops what PySpark logs of failed statements, with their plans, in threads that work for an engine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._quiet = threading.local()
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            logging.getLogger(name).addFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(self._quiet, "depth", 0)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        self._quiet.depth = getattr(self._quiet, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            self._quiet.depth -= 1
+
+
+_silence = _Silence()
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """A block in which PySpark says nothing: its logs quote plans, and it warns of versions of pandas."""
+    with _silence(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _nothing() -> None:
+    pass
