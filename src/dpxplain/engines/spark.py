@@ -21,11 +21,11 @@ from dpxplain.engines.spark_source import SparkSource, check_unit, open_spark, p
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.discovery import ValueCounts
 from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
 
 TIME_LIMIT = 1800.0
