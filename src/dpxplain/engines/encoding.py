@@ -17,6 +17,7 @@ from dpxplain.engines.expression_sql import ExpressionSQL
 from dpxplain.errors import SchemaError
 from dpxplain.model.dates import micros, position
 from dpxplain.model.derived_column import expression_of
+from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.schema import Column, DomainValue, Schema
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 from dpxplain.sql.render import PERSON, Parameters
@@ -127,7 +128,11 @@ class Encoding:
         """The rows with one expression's encoded columns, and with `figures` of its value `derived`."""
         column = self.schema.column(name)
         expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
-        value = expression.render(expression_of(column, self.schema.columns))
+        node = read_expression(column.expression or "", self.schema.columns)
+        if column.lookup and isinstance(node, Reference) and self.schema.columns[node.column].values:
+            value = expression.looked_up(node.column, column.lookup)
+        else:
+            value = expression.render(expression_of(column, self.schema.columns))
         added = self._derived_columns(name, column)
         kept, further = ", ".join(rows.columns), figures or {}
         sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
