@@ -120,10 +120,12 @@ class ExpressionSQL:
 
     def _shifted(self, node: Shifted) -> str:
         try:
-            kind = shifted_kind(infer(node.part, self.schema.columns), node.unit)
+            is_date = shifted_kind(infer(node.part, self.schema.columns), node.unit) == "date"
         except UnknownDomain:  # of a part that is bounded only where some condition holds
-            kind = "timestamp"
-        return f"CAST({self.render(node.part)} + INTERVAL '{node.amount} {node.unit}' AS {kind.upper()})"
+            is_date = False
+        moment = self.dialect.moment
+        shifted = f"CAST({self.render(node.part)} AS {moment}) + INTERVAL '{node.amount} {node.unit}'"
+        return f"CAST({shifted} AS {'DATE' if is_date else moment})"
 
     def _beginning(self, unit: SpanUnit, node: Expression) -> str:
         """The number of the unit that a moment lies in, from 1970. Of whole units, so that it is exact."""
