@@ -176,6 +176,7 @@ def _growth(database: str, sizes: Sequence[int], results: Results) -> list[Line]
         places = [stack.enter_context(_place(database)) for _ in sizes]
         measured = load_growth.measure(places, sizes)
     results.growth[database] = measured
+    print(load_document.growth_table(database, measured), flush=True)
     first, last = measured[0], measured[-1]
     ratios = {kind: last.ratio(first, kind) for kind in first.times}
     cpu_ratios = {kind: last.cpu_ratio(first, kind) for kind in first.times}

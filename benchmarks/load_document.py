@@ -86,11 +86,11 @@ def _figures(
         [line.what, line.where, line.found, line.promised, "yes" if line.kept else "**no**"] for line in lines
     ]
     tables = [_table(["what", "ledger", "found", "promised", "kept"], rows)]
-    tables += [_growth_table(database, sizes) for database, sizes in growth.items()]
+    tables += [growth_table(database, sizes) for database, sizes in growth.items()]
     return explained + "\n".join(tables) + f"\nMachine: {description()}.\n"
 
 
-def _growth_table(database: str, sizes: Sequence[Growth]) -> str:
+def growth_table(database: str, sizes: Sequence[Growth]) -> str:
     """Milliseconds by the length of the history, and the last as a multiple of the first."""
     first, last = sizes[0], sizes[-1]
     rows = [

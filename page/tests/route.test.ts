@@ -3,6 +3,7 @@ import { placeIn, hashOf } from '../src/curator/place';
 import { ALL, format, isCurator, parse, type Place } from '../src/lib/route';
 
 const PLACE: Place = {
+  job: 'a-job',
   dataset: 'adult',
   answer: 3,
   of: 'AVG(pay)',

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import { scaleOf } from '../src/lib/scale';
 
 const row = (low: number | null, estimate: number, high: number | null) => ({ estimate, low, high });
@@ -26,4 +26,19 @@ test.each([[[]], [[row(null, 0, null)]], [[row(7, 7, 7)]]])('there is an axis ev
   const { ticks, at } = scaleOf(rows);
   expect(ticks.length).toBeGreaterThan(1);
   expect(Number.isFinite(at(7))).toBe(true);
+});
+
+describe('the ends of an axis', () => {
+  it('are not stretched by a tiny negative count', () => {
+    const scale = scaleOf([row(-7, -3, 1), row(199_000, 199_500, 200_010)]);
+    expect(scale.ticks.map(({ text }) => text)).not.toContain('-50,000');
+    expect(scale.at(-7)).toBeGreaterThanOrEqual(0);
+    expect(scale.at(0)).toBeLessThan(1);
+    expect(scale.at(200_010)).toBeLessThanOrEqual(100);
+  });
+
+  it('take any number of rows', () => {
+    const rows = Array.from({ length: 200_000 }, (_, i) => row(i, i, i + 1));
+    expect(scaleOf(rows).at(200_000)).toBeLessThanOrEqual(100);
+  });
 });

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.datasets import path as bundled
+from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.ledger import WORKSPACE
@@ -25,6 +26,7 @@ from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
+from dpxplain.phases.discover_values import with_discovered
 from dpxplain.phases.releaser import LocalReleaser
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
@@ -32,11 +34,14 @@ from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.arguments import checked_arguments
 from dpxplain.results.base import TruthTeller
+from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDiscovery
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
-from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.sql.parse import parse
+
+if TYPE_CHECKING:
+    from dpxplain.results.schema_check import SchemaCheck
 
 LOG = logging.getLogger("dpxplain.session")
 
@@ -48,6 +53,7 @@ def connect(
     source: object = None,
     schema: SchemaSource | None = None,
     *,
+    tables: Mapping[str, object] | None = None,
     token: str | None = None,
     ca: str | Path | None = None,
     workspace: str | Path | None = None,
@@ -68,14 +74,15 @@ def connect(
     issuer of the server's certificate, if that is not a public one; also DPXPLAIN_CA or SSL_CERT_FILE.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
-    (default: `.dpxplain` in the current folder) and survives the session. `anchor` is the file that remembers
-    outside of that ledger what was charged (default: beside it), or "off". `trusted_code` lets influences
-    that are not the library's run on true counts. `insecure_seed` replaces the
-    noise by a repeatable one for experiments; everything it touches is marked as not private.
+    (default: `.dpxplain` in the current folder) and survives the session. `tables` are public tables to join
+    with, in place of the files that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file that
+    remembers outside of that ledger what was charged (default: beside it), or "off". `trusted_code` lets
+    influences that are not the library's run on true counts. `insecure_seed` replaces the noise by
+    a repeatable one for experiments; everything it touches is marked as not private.
     """
     _refuse_swapped(source, schema)
     if is_address(source):
-        local = (schema, workspace, anchor, insecure_seed)
+        local = (schema, tables, workspace, anchor, insecure_seed)
         if trusted_code or any(argument is not None for argument in local):
             raise BadRequest(
                 "A data set at a server comes with the server's schema, budget and noise.",
@@ -93,7 +100,7 @@ def connect(
             "A data set needs a declared schema.",
             remedy='Pass schema="data.toml"; draft one with: dpxplain schema init DATA_FILE',
         )
-    declared = Schema.load(schema)
+    declared = with_public_tables(Schema.load(schema), _folder_of(schema), tables)
     if source is None:
         source = _declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
@@ -113,11 +120,12 @@ def check_schema(source: object = None, schema: SchemaSource | None = None) -> S
     What is left out, clamped or misspelt comes as warnings with remedies. Arguments are those of `connect`.
     """
     from dpxplain.engines.opening import source_figures
+    from dpxplain.results.schema_check import SchemaCheck
 
     _refuse_swapped(source, schema)
     if schema is None:
         raise SchemaError("There is no schema to check.", remedy='Pass schema="data.toml".')
-    declared = Schema.load(schema)
+    declared = with_public_tables(Schema.load(schema), _folder_of(schema))
     data = _declared_source(declared, schema) if source is None else source
     return SchemaCheck.of(declared, data, source_figures(data, declared))
 
@@ -151,8 +159,11 @@ def example(
 class Session:
     """An analyst's access to one data set."""
 
-    def __init__(self, dataset: OpenDataset) -> None:
+    def __init__(self, dataset: OpenDataset, reopen: Callable[[Schema], OpenDataset] | None = None) -> None:
+        """`reopen` opens the data under another schema, after values were discovered; None where none are."""
         self._dataset = dataset
+        self._reopen = reopen
+        self._earlier: list[OpenDataset] = []  # answers from before a discovery still need theirs
 
     def __repr__(self) -> str:
         budget = self.budget
@@ -168,7 +179,8 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        self._dataset.close()
+        for dataset in (*self._earlier, self._dataset):
+            dataset.close()
 
     @property
     def schema(self) -> Schema:
@@ -223,6 +235,32 @@ class Session:
     def plan_quality(self, rho: float, *, confidence: float = 0.95) -> PlannedQuality:
         """What `quality` will do, to be priced, looked up and carried out later. Spends nothing."""
         return PlannedQuality(plain(rho), confidence, self._dataset)
+
+    def discover(self, column: str, rho: float, *, delta: float | None = None) -> Discovery:
+        """The values of a column declared with `values = "discover"`: those that enough privacy units have.
+
+        Priced in ρ, and in δ: by default all such columns share the declared one evenly. Stored, so that it
+        is done once for each version of the data; from then on the column is like any other.
+        """
+        planned = self.plan_discovery(column, rho, delta=delta)
+        if self._reopen is None:
+            raise BadRequest(
+                "Values are discovered where the data are, not through a server.",
+                remedy=f"Let the curator run: dpxplain discover {column} --rho {rho:g}",
+            )
+        discovery = planned.run()
+        if discovery.values and column not in self._dataset.schema.columns:
+            self._earlier.append(self._dataset)
+            self._dataset = self._reopen(self._dataset.schema.with_discovered({column: discovery.values}))
+        return discovery
+
+    def preview_discover(self, column: str, rho: float, *, delta: float | None = None) -> DiscoveryPreview:
+        """What `discover` would cost, and how many units a value needs to be found. Spends nothing."""
+        return self.plan_discovery(column, rho, delta=delta).preview()
+
+    def plan_discovery(self, column: str, rho: float, *, delta: float | None = None) -> PlannedDiscovery:
+        """What `discover` will do, to be priced and carried out later. Spends nothing."""
+        return PlannedDiscovery(plain(column), plain(rho), delta, self._dataset)
 
     def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
@@ -298,27 +336,35 @@ def _open(
     from dpxplain.engines.opening import open_engine
 
     name, version = schema.table.name, schema.table.version
+    noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
+    kind, releaser = CuratorDataset if curator else OpenDataset, LocalReleaser(ledger)
+
+    def opened(declared: Schema) -> OpenDataset:
+        recognised = recognised_by(ledger.versions, name, version)
+        engine = open_engine(source, declared, cache=cache, recognised=recognised)
+        guard = DataGuard(ledger.versions, name, version, engine.source)
+        guard.take_old_charges()
+        return kind(declared, engine, ledger, releaser, noise, progress, trusted_code, guard)
+
     try:
         ledger.open_dataset(name, schema.privacy.rho, schema.privacy.delta)
         progress(f"Opening {name}")
-        recognised = recognised_by(ledger.versions, name, version)
-        engine = open_engine(source, schema, cache=cache, recognised=recognised)
-        guard = DataGuard(ledger.versions, name, version, engine.source)
-        guard.take_old_charges()
+        return Session(opened(with_discovered(schema, ledger, insecure_seed)), opened)
     except BaseException:
         ledger.close()
         raise
-    noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
-    kind = CuratorDataset if curator else OpenDataset
-    releaser = LocalReleaser(ledger)
-    return Session(kind(schema, engine, ledger, releaser, noise, progress, trusted_code, guard))
 
 
 def _declared_source(schema: Schema, given: SchemaSource) -> str | Path | list[Path]:
     """table.source, relative to the schema file."""
-    source = schema.table.paths(Path(given).parent if isinstance(given, str | Path) else Path())
+    source = schema.table.paths(_folder_of(given))
     if source is None:
         raise SchemaError(
             "No data were given.", remedy="Pass a path or DataFrame, or set table.source in the schema."
         )
     return source
+
+
+def _folder_of(given: SchemaSource) -> Path:
+    """What paths in a schema are relative to."""
+    return Path(given).parent if isinstance(given, str | Path) else Path()

@@ -321,6 +321,21 @@ def test_plain_copy_that_is_empty_or_behind_is_not_taken_for_the_ledger(workspac
     assert "0 records, BROKEN" in out
 
 
+def test_plain_copy_that_is_empty_is_not_called_intact_where_no_anchor_tells_of_it(
+    workspace, tmp_path, capsys
+):
+    elsewhere = tmp_path / "elsewhere" / "cp.sqlite"
+    elsewhere.parent.mkdir()
+    shutil.copyfile(tmp_path / "cp.sqlite", elsewhere)
+    assert run(["audit", "verify", "--ledger", str(elsewhere)]) == 2
+    said = capsys.readouterr()
+    assert "the log is empty" in said.out
+    assert "intact" not in said.out
+    assert "dpxplain ledger backup" in " ".join(said.err.split())
+    assert run(["audit", "verify", "--json", "--ledger", str(elsewhere)]) == 2
+    assert json.loads(capsys.readouterr().out)["intact"] is False
+
+
 def test_ledger_that_is_gone_is_not_made_anew_until_the_loss_is_declared(workspace, capsys):
     workspace.unlink()
     with pytest.raises(SourceError, match="is gone, but its anchor"):

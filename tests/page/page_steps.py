@@ -46,8 +46,16 @@ def spent(page: Page) -> float:
     return float(found.group(1))
 
 
+def write_again(page: Page) -> None:
+    """Open the form, which is one sentence once it was answered."""
+    change = page.get_by_role("button", name="Change it, or ask something else")
+    if change.is_visible():
+        change.click()
+
+
 def write_sql(page: Page, sql: str) -> None:
     """Into the editor, as a person pastes it."""
+    write_again(page)
     page.locator(".cm-content").click()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(sql)
@@ -80,6 +88,8 @@ def held_in_page(page: Page, ending: str) -> Iterator[None]:
 
 
 def set_price(page: Page, label: str, rho: float) -> None:
+    if label == "Budget for this answer":
+        write_again(page)
     page.get_by_role("spinbutton", name=label, exact=True).fill(str(rho))
 
 

@@ -182,11 +182,10 @@ def test_the_command_prints_its_address_and_ends_in_order(tmp_path: Path) -> Non
     book.close()
 
 
-def test_two_files_for_one_table_or_none_at_all_do_not_start(tmp_path: Path) -> None:
+def test_two_files_for_one_table_or_no_folder_at_all_do_not_start(tmp_path: Path) -> None:
     write_people(tmp_path / "twice")
     (tmp_path / "twice" / "again.toml").write_text(SCHEMA, encoding="utf-8")
-    (tmp_path / "empty").mkdir()
-    for folder in ("twice", "empty", "missing"):
+    for folder in ("twice", "missing"):
         config = Config.load({"server": {"datasets": str(tmp_path / folder)}})
         book = open_ledger(None)
         with pytest.raises(DPXPlainError), running_server(config, book):

@@ -16,6 +16,7 @@ import dpxplain as dpx
 from dpxplain.errors import BadRequest, SchemaError, SourceError, Unavailable
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server import run as running
+from dpxplain.server.app import create_app
 from dpxplain.server.config import Config
 from server_fixture import SCHEMA, SQL, config_of, running_server, write_people
 
@@ -68,13 +69,11 @@ def test_a_section_that_is_no_section_says_so() -> None:
     [
         ({"datasets": "nowhere"}, "server.datasets: there is no folder or schema file '{}/nowhere'"),
         ({"datasets": ["schemas", "no.toml"]}, "there is no folder or schema file '{}/no.toml'"),
-        ({"datasets": "empty"}, "server.datasets: there is no schema file in {}/empty"),
         ({"datasets": "schemas", "data_folder": "gone"}, "server.data_folder: there is no folder '{}/gone'"),
     ],
 )  # fmt: skip
 def test_a_missing_folder_is_named_with_its_key(tmp_path: Path, server: dict[str, Any], says: str) -> None:
     write_people(tmp_path / "schemas")
-    (tmp_path / "empty").mkdir()
     file = tmp_path / "server.toml"
     lines = [f"{key} = {value!r}" for key, value in server.items()]
     file.write_text("\n".join(["[server]", *lines]), encoding="utf-8")
@@ -82,6 +81,35 @@ def test_a_missing_folder_is_named_with_its_key(tmp_path: Path, server: dict[str
         running.run(Config.load(file))
     assert says.format(tmp_path) in refusal.value.problem
     assert refusal.value.remedy
+
+
+def test_a_server_with_an_empty_folder_starts_and_gets_its_first_data_set(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    config = Config.load({"server": {"datasets": str(tmp_path / "empty"), "port": 0}})
+    book = open_ledger(tmp_path / "ledger.sqlite")
+    with running_server(config, book) as server:
+        curator = server.curator()
+        assert curator.get("/datasets").json() == {"datasets": []}
+        assert curator.get("/admin/datasets").json() == {"datasets": [], "editable": True}
+        assert server.anonymous().get("/ready").status_code == 200
+        refused = curator.post("/admin/datasets", json={"toml": SCHEMA})
+        assert refused.status_code == 400, "its file is not there yet"
+        write_people(tmp_path / "elsewhere")
+        shutil.copy(tmp_path / "elsewhere/people.parquet", tmp_path / "empty")
+        curator.post("/admin/datasets", json={"toml": SCHEMA}).raise_for_status()
+        asked = server.client().post("/datasets/people/preview", json={"sql": SQL, "rho": 0.1})
+        assert asked.status_code == 200
+
+
+def test_a_folder_that_lost_its_schemas_is_refused(tmp_path: Path) -> None:
+    config = config_of(tmp_path / "data")
+    with running_server(config, open_ledger(tmp_path / "ledger.sqlite")):
+        pass
+    (tmp_path / "data/people.toml").unlink()
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    with pytest.raises(SchemaError, match=r"there is no schema file in .*, but the ledger knows data sets"):
+        create_app(config, ledger)
+    ledger.close()
 
 
 def _refused_tls(folder: Path, certificate: Path, key: Path) -> SchemaError:

@@ -21,7 +21,7 @@ const of = (dataset: string, rest: string) => `/datasets/${encodeURIComponent(da
 const admin = (dataset: string) => `/admin/datasets/${encodeURIComponent(dataset)}`;
 
 export const curatorApi = {
-  declared: () => call<{ datasets: Declared[] }>('GET', '/admin/datasets'),
+  declared: () => call<{ datasets: Declared[]; editable: boolean }>('GET', '/admin/datasets'),
   schema: (dataset: string) => call<SchemaText>('GET', admin(dataset)),
   check: (toml: string, signal?: AbortSignal) =>
     call<SchemaChecked>('POST', '/admin/schema/check', { body: { toml }, signal, free: true }),
@@ -34,6 +34,8 @@ export const curatorApi = {
   analysts: (dataset: string) => call<{ analysts: Allowance[] }>('GET', of(dataset, '/analysts')),
   grant: (dataset: string, analyst: string, body: { rho: number; expires: string | null; reason: string }) =>
     call<Allowance>('PUT', of(dataset, `/analysts/${encodeURIComponent(analyst)}`), { body }),
+  forgive: (dataset: string, analyst: string, reason: string) =>
+    call<unknown>('POST', of(dataset, `/analysts/${encodeURIComponent(analyst)}/forgive`), { body: { reason } }),
   topUp: (dataset: string, body: { rho: number; reason: string; analyst: string | null }) =>
     call<{ analysts: Allowance[] }>('POST', of(dataset, '/top-up'), { body }),
   shares: (dataset: string) => call<{ shares: Share[] }>('GET', of(dataset, '/shares')),

@@ -10,9 +10,15 @@ export function save(name: string, content: Blob | string, type = 'text/plain;ch
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** Records as CSV (RFC 4180), each with what its numbers are of; a text that a spreadsheet would run as a formula is kept a text. */
-export function csv(records: Record<string, unknown>[], shapedBy: string[] = []): string {
-  if (shapedBy.length) records = records.map((record) => ({ ...record, shaped_by: shapedBy.join(' ') }));
+/** What a table is about, as columns of their own: every reader of CSV understands those. */
+export function about(result: { title: string; caption: string; shaped_by: string[] }): Record<string, string> {
+  const { title, caption, shaped_by } = result;
+  return { question: title, source: caption, ...(shaped_by.length ? { shaped_by: shaped_by.join(' ') } : {}) };
+}
+
+/** Records as CSV (RFC 4180), each with what it is about; a text that a spreadsheet would run as a formula is kept a text. */
+export function csv(records: Record<string, unknown>[], about: Record<string, string> = {}): string {
+  records = records.map((record) => ({ ...record, ...about }));
   const columns = [...new Set(records.flatMap((record) => Object.keys(record)))];
   const lines = records.map((record) => columns.map((column) => cell(record[column])).join(','));
   return [columns.map(cell).join(','), ...lines].join('\r\n') + '\r\n';

@@ -1,8 +1,17 @@
 // A line of the history as a place in the page, from what the ledger keeps about its request.
-import type { HistoryEntry } from './api/types';
+import type { HistoryEntry, JobLine } from './api/types';
 import { ALL, DEFAULT_CONFIDENCE, FIRST_K, type ExplainPlace, type Place } from './route';
 
-export function placeOf(entry: HistoryEntry, dataset: string): Place | null {
+/** What both a line of the history and a job tell of a request. */
+type Asked = Pick<HistoryEntry, 'id' | 'kind' | 'state' | 'request' | 'weights'>;
+
+/** Work that goes on or has ended, with the request that it is of. */
+export function placeOfJob({ id, kind, state, request, weights }: JobLine, dataset: string): Place | null {
+  const place = placeOf({ id: 0, kind, state: 'released', request, weights }, dataset);
+  return place && { ...place, job: state === 'queued' || state === 'running' ? id : null };
+}
+
+export function placeOf(entry: Asked, dataset: string): Place | null {
   const place: Place = {
     dataset,
     answer: null,
@@ -11,6 +20,7 @@ export function placeOf(entry: HistoryEntry, dataset: string): Place | null {
     groups: [],
     atLeast: 0,
     explain: null,
+    job: null,
   };
   if (entry.state !== 'released') return null;
   if (entry.kind === 'query') return { ...place, answer: entry.id };

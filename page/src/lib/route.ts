@@ -11,6 +11,8 @@ export interface Place {
   groups: { label: string; weight: number }[];
   atLeast: number;
   explain: ExplainPlace | null;
+  /** Work that goes on, found again after a reload. */
+  job: string | null;
 }
 
 export interface ExplainPlace {
@@ -60,6 +62,7 @@ export function parse(hash: string): Place {
     groups: values.getAll('group').flatMap(weighted),
     atLeast: number(values.get('at_least'), 0),
     explain,
+    job: values.get('job'),
   };
 }
 
@@ -72,6 +75,7 @@ export function format(place: Place): string {
   for (const { label, weight } of place.groups) values.append('group', `${weight}*${label}`);
   if (place.atLeast) values.set('at_least', String(place.atLeast));
   if (place.explain) explainValues(place.explain, values);
+  if (place.job) values.set('job', place.job);
   const search = values.toString();
   return `#/${encodeURIComponent(place.dataset)}${search && `?${search}`}`;
 }

@@ -10,26 +10,38 @@ export interface Scale {
 }
 
 const MOST_TICKS = 5;
+const JUST_BEYOND = 0.15; // of a step
 
 export function scaleOf(rows: Pick<AnswerRow, 'estimate' | 'low' | 'high'>[]): Scale {
-  const ends = rows.flatMap((row) => [row.low ?? row.estimate, row.high ?? row.estimate]).filter(Number.isFinite);
-  let low = ends.length ? Math.min(...ends) : 0;
-  let high = ends.length ? Math.max(...ends) : 1;
+  let [low, high] = endsOf(rows);
   // Zero belongs to the picture unless everything is far from it.
   if (low > 0 && low < 0.5 * high) low = 0;
   if (high < 0 && high > 0.5 * low) high = 0;
   if (low === high) [low, high] = [low - 1, high + 1];
   const step = roundStep((high - low) / MOST_TICKS);
-  const first = Math.floor(low / step);
-  const last = Math.ceil(high / step);
-  const span = (last - first) * step;
-  const at = (value: number) => (100 * (value - first * step)) / span;
+  // An end just beyond a tick, such as a count of −3 beside 200,000, gets its own room and not a whole step.
+  const first = low / step - Math.floor(low / step) > 1 - JUST_BEYOND ? Math.ceil(low / step) : Math.floor(low / step);
+  const last = high / step - Math.floor(high / step) < JUST_BEYOND ? Math.floor(high / step) : Math.ceil(high / step);
+  const start = Math.min(low, first * step);
+  const span = Math.max(high, last * step) - start;
+  const at = (value: number) => (100 * (value - start)) / span;
   const ticks = Array.from({ length: last - first + 1 }, (_, i) => {
     const value = Number(((first + i) * step).toPrecision(12));
     return { at: at(value), text: plain(value) };
   });
-  const zero = first <= 0 && last >= 0 ? at(0) : null;
+  const zero = start <= 0 && start + span >= 0 ? at(0) : null;
   return { ticks, zero, at };
+}
+
+function endsOf(rows: Pick<AnswerRow, 'estimate' | 'low' | 'high'>[]): [number, number] {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const row of rows) {
+    const ends = [row.low ?? row.estimate, row.high ?? row.estimate].filter(Number.isFinite);
+    low = Math.min(low, ...ends);
+    high = Math.max(high, ...ends);
+  }
+  return low <= high ? [low, high] : [0, 1];
 }
 
 function roundStep(rough: number): number {

@@ -39,6 +39,11 @@ export function counted(count: number, noun: string): string {
   return `${whole(count)} ${count === 1 ? noun : plural}`;
 }
 
+/** Whether a question compares two groups, so that its number is a gap. */
+export function isGap({ weights, at_least }: { weights: unknown[]; at_least: number }): boolean {
+  return weights.length === 2 && at_least === 0;
+}
+
 const times = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 /** When something was asked, in the reader's own time zone. */

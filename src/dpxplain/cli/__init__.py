@@ -4,7 +4,7 @@ command_line      runs one command, and turns whatever it raises into one senten
 lazy_commands     all commands, each imported when it is needed
 ask_commands      query, why, preview, prepare, compute
 explain_commands  explain, ratio
-account_commands  budget, history, quality
+account_commands  budget, history, quality, discover
 demo              demo, sample
 schema_commands   schema init, schema check; schema_draft writes the drafted TOML
 data_commands     data

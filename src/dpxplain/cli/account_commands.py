@@ -1,4 +1,4 @@
-"""`dpxplain budget`, `history` and `quality`: what is left, what was spent on what, and how the data fit."""
+"""`dpxplain budget`, `history`, `quality` and `discover`: what was spent, how the data fit."""
 
 from __future__ import annotations
 
@@ -107,3 +107,37 @@ def quality(
         with progress.running("Counting"):
             measured = session.quality(rho, confidence=confidence)
         present(measured, lambda: quality_payload(measured, session.budget), output.form)
+
+
+def discover(
+    column: Annotated[str, typer.Argument(help='A column declared with values = "discover".')],
+    rho: o.Rho,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Its share of the declared δ; by default all such columns have the same."),
+    ] = None,
+    dry_run: o.DryRun = False,
+    yes: o.Yes = False,
+    *,
+    place: Place,
+    output: o.Output,
+) -> None:
+    """The values of a column that nobody could list: those that enough privacy units have.
+
+    Afterwards the column can be asked about like any other.
+
+    \b
+    Example:
+      [cyan]dpxplain discover city --rho 0.1[/cyan]
+    """
+    from dpxplain.wire.payloads import discovery_payload
+
+    progress = Progress()
+    with place.read_only_session() as session:
+        preview = session.preview_discover(column, rho, delta=delta)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        return
+    with place.measuring_session(progress) as session:
+        with progress.running("Discovering"):
+            found = session.discover(column, rho, delta=delta)
+        present(found, lambda: discovery_payload(found, session.budget), output.form)

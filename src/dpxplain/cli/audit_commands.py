@@ -93,7 +93,7 @@ def verify_audit(
     place: LedgerPlace = None,
     as_json: o.Json = False,
 ) -> None:
-    """Recompute the log's chain of hashes and hold the ledger against it. Exit code 2 if it is broken.
+    """Recompute the log's chain of hashes and hold the ledger against it. Exit code 2 if broken or empty.
 
     Where a long log was found intact is remembered beside the key, signed: the next time it begins there.
 
@@ -113,23 +113,24 @@ def verify_audit(
         since = None if full else last_verified(ledger, place_of_key)
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)
+    intact = report.intact and report.records > 0
     if as_json:
-        fields = json_fields(report) | {"intact": report.intact}
+        fields = json_fields(report) | {"intact": intact}
         if anchored is not None:
             age = round(anchored.age.total_seconds())
             fields["anchor"] = {"records": anchored.records, "time": anchored.time, "age_seconds": age}
         show_json({"kind": "audit-report"} | fields)
     else:
         _print_report(report)
-        if since is not None and head is None and report.intact:
+        if since is not None and head is None and intact:
             note(
                 f"Records up to {since.records:,} were verified {_age_text(since.age)}: --full does it again."
             )
         if anchored is not None:
-            _print_anchor(anchored, report.intact)
-        elif report.intact:
+            _print_anchor(anchored, intact)
+        elif intact:
             note("Only an anchor or a head kept elsewhere proves that no record was cut off: audit anchor.")
-    if not report.intact:
+    if not intact:
         raise typer.Exit(BROKEN)
 
 
@@ -209,6 +210,12 @@ def _age_text(age: timedelta) -> str:
 def _print_report(report: AuditReport) -> None:
     for problem in report.problems:
         OUT.print(problem, style="red")
+    if report.intact and not report.records:
+        OUT.print("0 records: the log is empty, so nothing was verified.", style="bold")
+        note(
+            "A ledger's file that was copied while it was in use looks like this: use dpxplain ledger backup."
+        )
+        return
     OUT.print(f"{report.records:,} records, {'intact' if report.intact else 'BROKEN'}.", style="bold")
     OUT.print(f"head {report.head}", soft_wrap=True)
     if not report.intact:

@@ -24,6 +24,7 @@ HOMES = {
     "compute": ("ask_commands", "compute"),
     "ratio": ("explain_commands", "ratio"),
     "quality": ("account_commands", "quality"),
+    "discover": ("account_commands", "discover"),
     "budget": ("account_commands", "budget"),
     "history": ("account_commands", "history"),
     "sample": ("demo", "sample"),
@@ -34,6 +35,7 @@ HOMES = {
     "allow": ("admin_commands", "allow_app"),
     "audit": ("privacy_audit_command", "audit_app"),
     "ledger": ("ledger_commands", "ledger_app"),
+    "experiment": ("experiment_command", "experiment"),
 }
 
 

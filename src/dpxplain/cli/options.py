@@ -64,12 +64,12 @@ def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
 
 def _schema(ctx: typer.Context) -> Schema:
     from dpxplain.datasets import path as bundled
+    from dpxplain.engines.public_tables import with_public_tables
     from dpxplain.model.schema import Schema
 
     example = ctx.params.get("example")
-    return Schema.load(
-        ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA)
-    )
+    file = Path(ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA))
+    return with_public_tables(Schema.load(file), file.parent)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,10 +21,17 @@ from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
+    from dpxplain.cli.foreign_metadata import Description
     from dpxplain.cli.schema_draft import Draft
     from dpxplain.model.schema import Column, Privacy, Schema
     from dpxplain.results.check_warnings import SchemaWarning
     from dpxplain.results.schema_check import SchemaCheck
+
+
+class MetadataKind(StrEnum):
+    CSVW = "csvw"
+    SMARTNOISE = "smartnoise"
+
 
 schema_app = typer.Typer(rich_markup_mode="rich")
 _LONGEST = 400  # characters of TOML shown; --json has all of it
@@ -37,7 +46,14 @@ def schema_root(context: typer.Context) -> None:
 
 @schema_app.command("init")
 def init(
-    data: Annotated[str, typer.Argument(metavar="FILE", help="File or glob; or file.duckdb::table.")],
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...|ADDRESS",
+            help="Files or globs; file.duckdb::table; metadata of others (CSVW-EO as .json, SmartNoise as "
+            ".yaml); or postgresql://user@host/database::schema.table.",
+        ),
+    ],
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE.toml", help="Where to write; - for stdout.")
     ] = DEFAULT_SCHEMA,
@@ -48,14 +64,21 @@ def init(
             "--codebook", metavar="FILE", help="CSV or YAML of columns, values and labels to declare."
         ),
     ] = None,
+    kind: Annotated[
+        MetadataKind | None,
+        typer.Option("--from", help="What a metadata file is; by default it is told from its content."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: o.Json = False,
 ) -> None:
     """Draft a schema from data. Reads the data, so it is NOT private: review it.
 
+    From metadata, and from a database's catalog, nothing but names, types and what is said there is taken.
+
     \b
     Example:
       [cyan]dpxplain schema init people.parquet --rho 1.0[/cyan]
+      [cyan]dpxplain schema init 2024.csv 2025.csv --output people.toml[/cyan]
     """
     from dpxplain.cli.codebook import read_codebook
     from dpxplain.cli.schema_draft import WARNING, draft_schema, source_for
@@ -67,17 +90,37 @@ def init(
     if target is not None and target.exists() and not force:
         raise BadRequest(f"{target} exists.", remedy="Choose another --output, or add --force.")
     book = None if codebook is None else read_codebook(codebook)
-    with Progress().running("Reading the data for a draft"):
-        draft = draft_schema(profile(data), source_for(data, target), rho, book)
+    described = _described(data[0], kind) if len(data) == 1 else None
+    if described is not None:
+        from dpxplain.cli.metadata_draft import draft_described
+
+        draft, warning = draft_described(described, rho), f"Drafted from {described.origin}; no row was read."
+    else:
+        with Progress().running("Reading the data for a draft"):
+            named = [source_for(path, target) for path in data]
+            source, names = (data, named) if len(data) > 1 else (data[0], named[0])
+            draft, warning = draft_schema(profile(source), names, rho, book), WARNING
     if target is not None:
         _write(target, draft.text, force)
-    warn(WARNING)
+    warn(warning)
     if as_json:
-        show_json(_draft_payload(draft, target, WARNING))
+        show_json(_draft_payload(draft, target, warning))
     elif target is None:
         typer.echo(draft.text, nl=False)
     else:
         _print_draft(draft, target)
+
+
+def _described(data: str, kind: MetadataKind | None) -> Description | None:
+    """What metadata or a catalog say of a table; None for data."""
+    from dpxplain.cli.foreign_metadata import described_catalog, is_metadata, read_metadata
+    from dpxplain.engines.table_catalogs import is_catalog, postgres_catalog
+
+    if is_catalog(data):
+        return described_catalog(postgres_catalog(data), "the catalog of a PostgreSQL database")
+    if kind is not None or is_metadata(data):
+        return read_metadata(data, kind)
+    return None
 
 
 @schema_app.command("check")
@@ -130,12 +173,15 @@ def _write(target: Path, text: str, force: bool) -> None:
 
 def _print_draft(draft: Draft, target: Path) -> None:
     table = Table("column", "drafted as", title=f"Draft of {target}", title_justify="left", expand=False)
-    for name, column in draft.schema.columns.items():
-        table.add_row(Text(name), _kind(column))
+    known = {} if draft.schema is None else draft.schema.columns
+    for name in tomllib.loads(draft.text)["columns"]:
+        table.add_row(Text(name), _kind(known[name]) if name in known else "values to be discovered")
     for omitted in draft.left_out:
         table.add_row(Text(omitted.name, "dim"), Text(f"left out: {omitted.reason}", "dim"))
     OUT.print(table)
     note(f"Written to {target}. Review it first.")
+    if draft.schema is None:
+        note("It is a form: declare values, edges or bounds of at least one column before it can be used.")
     suggest("Then check it:", "schema", "check", str(target))
 
 
@@ -204,14 +250,15 @@ def _kind(column: Column) -> str:
 
 
 def _draft_payload(draft: Draft, target: Path | None, warning: str) -> dict[str, Any]:
+    written = tomllib.loads(draft.text)
     return {
         "kind": "draft",
         "private": False,
         "warning": warning,
         "written": None if target is None else str(target),
         "toml": draft.text if target is None else None,
-        "table": draft.schema.table.name,
-        "columns": list(draft.schema.columns),
+        "table": written["table"]["name"],
+        "columns": list(written["columns"]),
         "left_out": [{"column": omitted.name, "reason": omitted.reason} for omitted in draft.left_out],
     }
 

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,14 +64,14 @@ class Draft:
     """TOML text that Schema.load accepts, and what it leaves out."""
 
     text: str
-    schema: Schema
+    schema: Schema | None  # None where the curator has to declare a domain first
     left_out: tuple[LeftOut, ...]
 
 
 def draft_schema(
-    columns: Sequence[ColumnProfile], source: str, rho: float, codebook: Codebook | None = None
+    columns: Sequence[ColumnProfile], source: str | list[str], rho: float, codebook: Codebook | None = None
 ) -> Draft:
-    """The draft for a source, named relative to where the schema file will lie.
+    """The draft for a source or several files, named relative to where the schema file will lie.
 
     What a code book lists is declared as it lists it, whatever the data hold.
     """
@@ -88,7 +89,7 @@ def draft_schema(
             remedy="Write the schema by hand; docs and adult.toml show how.",
         )
     declared = [column for column in columns if not reasons[column.name]]
-    table = _table_name(source)
+    table = table_name(source)
     units = _unit_candidates(columns)
 
     def written(name: str) -> str:
@@ -113,7 +114,7 @@ def source_for(data: str, output: Path | None) -> str:
 
 def _toml(
     table: str,
-    source: str,
+    source: str | list[str],
     privacy: Table,
     columns: Sequence[ColumnProfile],
     left_out: Sequence[LeftOut],
@@ -168,10 +169,10 @@ def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
         values = (
             [t.lower() == "true" for t in texts] if booleans else [int(t) for t in texts] if whole else texts
         )
-        declaration.add("values", _array(values))
+        declaration.add("values", toml_array(values))
         _add_null(declaration, column)
     elif coded.bounds is not None:
-        declaration.add("bounds", tomlkit.item([_number(bound) for bound in coded.bounds]))
+        declaration.add("bounds", tomlkit.item([number_item(bound) for bound in coded.bounds]))
     return declaration
 
 
@@ -202,7 +203,7 @@ def _is_coded_id(column: ColumnProfile) -> bool:
 def _privacy(rho: float, units: Sequence[ColumnProfile]) -> Table:
     privacy = tomlkit.table()
     for key, value, comment in (
-        ("rho", tomlkit.item(_number(rho)), "the whole data set's budget, for everyone and for ever"),
+        ("rho", tomlkit.item(number_item(rho)), "the whole data set's budget, for everyone and for ever"),
         ("delta", tomlkit.value("1e-6"), "only for showing (epsilon, delta)"),
         (
             "unit",
@@ -271,7 +272,7 @@ def _dated_declaration(column: ColumnProfile) -> Table:
     period, edges = drafted_dates(_moment(column.first), _moment(column.last), column.whole)
     last_of = "; a bin ends with the day that it names last" if column.whole else ""
     declaration.add(tomlkit.comment(f"one bin per {period}{last_of}"))
-    declaration.add("edges", _array(edges))
+    declaration.add("edges", toml_array(edges))
     _add_null(declaration, column)
     return declaration
 
@@ -284,28 +285,28 @@ def _declaration(column: ColumnProfile) -> Table:
         values = calendar_names(column.values) or column.values
         if len(values) > _SHORT:
             declaration.add(tomlkit.comment(f"{len(values)} values, to be confirmed by public knowledge"))
-        declaration.add("values", _array(values))
+        declaration.add("values", toml_array(values))
         _add_null(declaration, column)
         return declaration
     assert column.low is not None
     assert column.high is not None
     calendar = calendar_values(column.name, column.low, column.high) if column.whole else None
     if calendar is not None:
-        declaration.add("values", _array(calendar))
+        declaration.add("values", toml_array(calendar))
         _add_null(declaration, column)
         return declaration
     has_step = column.whole
     if column.whole and 0 < len(column.values) <= 10 and max(map(abs, column.values)) < 2**53:
-        categories = tomlkit.item([_number(value) for value in column.values]).as_string()
+        categories = tomlkit.item([number_item(value) for value in column.values]).as_string()
         declaration.add(tomlkit.comment(f"or, to treat it as categories: values = {categories}"))
     if column.whole and {column.low, column.high} <= {0.0, 1.0}:
         declaration.add("bounds", tomlkit.item([0, 1]))
     else:
         edges = drafted_edges(column.low, column.high, column.whole, column.quantiles)
         low, high = _bounds(column, edges)
-        declaration.add("edges", _array([_number(edge) for edge in edges]))
+        declaration.add("edges", toml_array([number_item(edge) for edge in edges]))
         _add_null(declaration, column)
-        declaration.add("bounds", tomlkit.item([_number(low), _number(high)]))
+        declaration.add("bounds", tomlkit.item([number_item(low), number_item(high)]))
         if column.quantiles and 3 * (column.quantiles[-2] - column.quantiles[1]) < high - low:
             usual = f"{column.quantiles[1]:.6g} to {column.quantiles[-2]:.6g}"
             declaration.add(tomlkit.comment(f"99.8% lie within {usual}: narrower bounds make less noise"))
@@ -327,7 +328,7 @@ def _add_null(declaration: Table, column: ColumnProfile) -> None:
         declaration.add("null", tomlkit.item(True).comment("NULL is one of the values"))
 
 
-def _array(items: Sequence[object]) -> Array:
+def toml_array(items: Sequence[object]) -> Array:
     """An array on one line if it fits, else on several, each as full as the line allows."""
     array = tomlkit.item(list(items))
     if len(array.as_string()) <= _LINE:
@@ -342,18 +343,21 @@ def _array(items: Sequence[object]) -> Array:
     return parsed
 
 
-def _number(value: float) -> int | float:
+def number_item(value: float) -> int | float:
     """A whole number as an int, which TOML writes without a fraction.
 
-    >>> _number(10.0), _number(0.25), _number(1e300)
+    >>> number_item(10.0), number_item(0.25), number_item(1e300)
     (10, 0.25, 1e+300)
     """
     value = float(value)
     return int(value) if value == int(value) and abs(value) < 2**53 else value
 
 
-def _table_name(source: str) -> str:
-    """The file's name as an SQL name."""
+def table_name(source: str | list[str]) -> str:
+    """The file's name as an SQL name; of several files, the words that all their names begin with."""
+    if isinstance(source, list):
+        words = zip(*(table_name(path).split("_") for path in source), strict=False)
+        return "_".join(same[0] for same in takewhile(lambda same: len(set(same)) == 1, words)) or "data"
     name = source.rpartition("::")[2] if "::" in source else Path(source).name.split(".")[0]
     stem = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     return stem if stem[:1].isalpha() else f"data_{stem}".rstrip("_")

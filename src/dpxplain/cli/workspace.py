@@ -88,7 +88,9 @@ class Place:
         if self.server is not None:
             with self.read_only_session() as session:
                 return session.schema
-        return Schema.load(self.schema_file)
+        from dpxplain.engines.public_tables import with_public_tables
+
+        return with_public_tables(Schema.load(self.schema_file), self.schema_file.parent)
 
     @property
     def source(self) -> str | Path | list[str] | list[Path] | None:

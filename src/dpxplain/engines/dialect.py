@@ -101,6 +101,10 @@ class Dialect(ABC):
     def text_of(self, source: str, kind: Kind) -> str:
         """A text that is compared by its bytes; without the padding of CHAR."""
 
+    def exact_text(self, source: str, kind: Kind) -> str:
+        """The text of a value that is grouped and partitioned by its bytes, whatever its collation."""
+        return self.text_of(source, kind)
+
     @abstractmethod
     def micros(self, source: str, kind: Kind, zone: str) -> str:
         """Microseconds since 1970 as a 64-bit integer, local to the zone if the value has one."""

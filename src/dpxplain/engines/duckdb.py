@@ -6,9 +6,11 @@ DuckDB can quote values, so none of their text is passed on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -19,7 +21,7 @@ from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoded_cache import EncodedCache, cache_file, discard
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
-from dpxplain.engines.fit_sql import fit_counts
+from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of
 from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import is_path
@@ -31,6 +33,7 @@ from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 from dpxplain.sql.render import (
     CONDENSED,
@@ -44,6 +47,8 @@ from dpxplain.sql.render import (
     grouped_select,
     row_select,
 )
+
+T = TypeVar("T")
 
 
 class DuckDBEngine:
@@ -98,15 +103,22 @@ class DuckDBEngine:
         return Confidential(self._scan(query, subsets))
 
     def fit(self) -> Confidential[FitCounts]:
+        return self._read_again(self._fit)
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        return self._read_again(lambda source: self._value_counts(source, column, longest))
+
+    def _read_again(self, count: Callable[[object], T]) -> Confidential[T]:
+        """What is counted in the source itself, if it still holds what was encoded."""
         is_same = False
 
-        def fit_and_compare(source: object) -> FitCounts:
+        def count_and_compare(source: object) -> T:
             nonlocal is_same
-            counts = self._fit(source)
+            counts = count(source)
             is_same = self.source.holds_same(source, self._digest)
             return counts
 
-        counts = self._source.map(fit_and_compare)
+        counts = self._source.map(count_and_compare)
         if not is_same:
             raise DataChanged.of(self.schema.table.name, charged=True)
         return counts
@@ -124,6 +136,18 @@ class DuckDBEngine:
             opened.relation.create_view("source")
             encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
             return fit_counts(encoding, lambda sql, values: connection.execute(sql, values).fetchall()[0])
+
+    @sealed
+    def _value_counts(self, source: object, column: str, longest: int) -> ValueCounts:
+        connection = open_connection(self._memory)
+        with closing(connection), interruptible(connection.interrupt):
+            opened = open_source(connection, source, self.schema.table.name)
+            opened.check_rows()
+            opened.relation.create_view("source")
+            encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
+            return value_counts(
+                encoding, column, longest, lambda sql, values: connection.execute(sql, values).fetchall()
+            )
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:

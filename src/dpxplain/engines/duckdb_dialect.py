@@ -55,6 +55,10 @@ class DuckDBDialect(Dialect):
     def text_of(self, source: str, kind: Kind) -> str:
         return f"CAST({source} AS VARCHAR)"
 
+    def exact_text(self, source: str, kind: Kind) -> str:
+        # A cast keeps a collation, by which two persons, or two values, would be one.
+        return f"decode(encode({self.text_of(source, kind)}))"
+
     def micros(self, source: str, kind: Kind, zone: str) -> str:
         return f"epoch_us({self._moment(source, kind, zone)})"
 

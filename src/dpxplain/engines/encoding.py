@@ -17,6 +17,7 @@ from dpxplain.engines.expression_sql import ExpressionSQL
 from dpxplain.errors import SchemaError
 from dpxplain.model.dates import micros, position
 from dpxplain.model.derived_column import expression_of
+from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.schema import Column, DomainValue, Schema
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 from dpxplain.sql.render import PERSON, Parameters
@@ -58,7 +59,7 @@ class Encoding:
         say is the person's own too.
         """
         encoded, privacy = self.columns(), self.schema.privacy
-        listed = ", ".join(f"{sql} AS {name}" for name, sql in {**encoded, **fit}.items())
+        listed = _listed({**encoded, **fit})
         names = (*encoded, *fit)
         if privacy.unit == "row":
             return Rows(f"SELECT {listed} FROM {self.source}", names)
@@ -91,7 +92,7 @@ class Encoding:
         have a collation, and 0.0 equals -0.0.
         """
         name = self.schema.privacy.unit
-        return self.dialect.text_of(self.dialect.quote(name), self.kinds[name])
+        return self.dialect.exact_text(self.dialect.quote(name), self.kinds[name])
 
     def columns(self) -> dict[str, str]:
         """The encoded columns of the source's own columns, and the SQL expression of each."""
@@ -127,11 +128,18 @@ class Encoding:
         """The rows with one expression's encoded columns, and with `figures` of its value `derived`."""
         column = self.schema.column(name)
         expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
-        value = expression.render(expression_of(column, self.schema.columns))
-        added = self._derived_columns(name, column) | dict(figures or {})
-        wanted = ", ".join([*rows.columns, *(f"{sql} AS {column}" for column, sql in added.items())])
-        inner = f"SELECT {', '.join([*rows.columns, f'{value} AS derived'])} FROM ({rows.sql}) AS rows_before"
-        return Rows(f"SELECT {wanted} FROM ({inner}) AS with_value", (*rows.columns, *added))
+        node = read_expression(column.expression or "", self.schema.columns)
+        if column.lookup and isinstance(node, Reference) and self.schema.columns[node.column].values:
+            value = expression.looked_up(node.column, column.lookup)
+        else:
+            value = expression.render(expression_of(column, self.schema.columns))
+        added = self._derived_columns(name, column)
+        kept, further = ", ".join(rows.columns), figures or {}
+        sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
+        sql = f"SELECT {kept}, {_listed(added)}{', derived' if further else ''} FROM ({sql}) AS with_value"
+        if further:  # they may use the columns just added
+            sql = f"SELECT {kept}, {', '.join(added)}, {_listed(further)} FROM ({sql}) AS with_derived"
+        return Rows(sql, (*rows.columns, *added, *further))
 
     def derived_number(self, column: Column) -> str:
         """The value that is called `derived`, as a number."""
@@ -243,23 +251,30 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
             f"privacy.unit names the column {unit!r}, which the source does not have.",
             remedy=_columns_of(kinds, untyped),
         )
-    for name, column in schema.columns.items():
-        if column.expression is not None:
-            continue
+    for name in schema.unknown:
+        if name in kinds and name not in untyped and kinds[name] not in ("text", "nothing"):
+            raise SchemaError(
+                f"columns.{name} is to be discovered, but the source holds {WORDS[kinds[name]]} there.",
+                remedy="Only text is discovered; declare edges or bounds for numbers and dates.",
+            )
+    read = [name for name, column in schema.columns.items() if column.expression is None]
+    for name in dict.fromkeys([*read, *schema.unknown]):
         if name not in kinds:
             raise SchemaError(
                 f"columns.{name} is declared, but the source has no such column.",
                 remedy=_columns_of(kinds, untyped),
             )
-        if name in untyped or kinds[name] == "nothing":
+        if name in untyped or kinds[name] == "nothing" or name not in schema.columns:
             continue
-        declared, actual = _declared_kind(column), WORDS[kinds[name]]
+        declared, actual = _declared_kind(schema.columns[name]), WORDS[kinds[name]]
         is_dated = declared == _DATES and kinds[name] in (*MOMENTS, "text")
         is_same = declared == actual or {declared, actual} <= {"numbers", "true or false"}
         if not is_dated and not is_same:
+            texts = 'Declare its texts, such as values = ["true", "false"]'
+            mend = texts if actual == "text" else "Mend the schema"
             raise SchemaError(
                 f"columns.{name} is declared with {declared}, but the source holds {actual} there.",
-                remedy="Mend the schema, or convert the column in the source.",
+                remedy=f"{mend}, or convert the column in the source.",
             )
 
 
@@ -279,6 +294,11 @@ def _declared_kind(column: Column) -> str:
     if isinstance(sample, bool):
         return "true or false"
     return "numbers" if isinstance(sample, int) else "text"
+
+
+def _listed(columns: Mapping[str, str]) -> str:
+    """The columns of a SELECT, from their names and expressions."""
+    return ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
 
 
 def members_of(column: Column) -> list[Any]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # some need NumPy, and here all are for annotations only
     from dpxplain.model.grouped import AnyGrouped
     from dpxplain.model.query import Query
     from dpxplain.model.schema import Schema
+    from dpxplain.model.unknown_column import ValueCounts
 
 __all__ = ["Engine", "Recognised", "Source"]
 
@@ -66,6 +67,14 @@ class Engine(Protocol):
 
     def fit(self) -> Confidential[FitCounts]:
         """How the kept rows fit the declarations; and units by the number of all their rows."""
+        ...
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        """How many units have each value of a text column, by at most max_rows values of each unit.
+
+        Which of them is chosen by that unit's own values. NULL and values of more than `longest` characters
+        are left out.
+        """
         ...
 
     def close(self) -> None: ...

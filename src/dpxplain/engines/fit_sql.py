@@ -10,10 +10,13 @@ import numpy as np
 from dpxplain.engines.encoding import Encoding
 from dpxplain.model.dates import position
 from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 
 Execute = Callable[[str, list[Any]], Sequence[int]]
 """Runs a statement that has one row, and returns it."""
+Fetch = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
+"""Runs a statement, and returns all its rows."""
 
 
 def fit_counts(encoding: Encoding, execute: Execute) -> FitCounts:
@@ -34,6 +37,28 @@ def fit_counts(encoding: Encoding, execute: Execute) -> FitCounts:
     sizes = unit_sizes(schema)
     units: Sequence[int] = execute(_units(encoding, sizes), []) if sizes else ()
     return FitCounts(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int64))
+
+
+def value_counts(encoding: Encoding, column: str, longest: int, fetch: Fetch) -> ValueCounts:
+    """How many privacy units have each value of a text column, by at most max_rows values of each unit.
+
+    Which of a unit's values count is chosen by that unit's own (docs/proofs/discovery.md).
+    """
+    d, privacy = encoding.dialect, encoding.schema.privacy
+    text = d.exact_text(d.quote(column), encoding.kinds[column])
+    fits = f"{text} IS NOT NULL AND length({text}) <= {longest}"
+    rows = f"SELECT {text} AS value FROM {encoding.source} WHERE {fits}"
+    if privacy.unit != "row":
+        unit = encoding.unit()
+        selected = f"SELECT DISTINCT {unit} AS person, {text} AS value FROM {encoding.source}"
+        pairs = f"{selected} WHERE {d.known_text(unit)} AND {fits}"
+        hashed = d.md5("person || ',' || value")
+        place = f"row_number() OVER (PARTITION BY person ORDER BY {hashed}, value) AS place"
+        placed = f"SELECT value, {place} FROM ({pairs}) AS pairs"
+        rows = f"SELECT value FROM ({placed}) AS placed WHERE place <= {privacy.max_rows}"
+    counted = fetch(f"SELECT value, count(*) AS units FROM ({rows}) AS kept GROUP BY value", [])
+    values = tuple(str(value) for value, _ in counted)
+    return ValueCounts(values, np.array([units for _, units in counted], dtype=np.int64))
 
 
 def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> str:

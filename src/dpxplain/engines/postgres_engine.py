@@ -17,7 +17,7 @@ import psycopg
 
 from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
-from dpxplain.engines.fit_sql import fit_counts
+from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of, joined
 from dpxplain.engines.live_table import LiveTable
 from dpxplain.engines.postgres_dialect import PostgresDialect
@@ -37,6 +37,7 @@ from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
 
 TIME_LIMIT = 1800.0
@@ -112,6 +113,16 @@ class PostgresEngine:
         return Confidential(
             self._measured(
                 lambda run: fit_counts(self._encoding(), lambda sql, values: run(sql, values)[1][0])
+            )
+        )
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        self.open()
+        return Confidential(
+            self._measured(
+                lambda run: value_counts(
+                    self._encoding(), column, longest, lambda sql, values: run(sql, values)[1]
+                )
             )
         )
 

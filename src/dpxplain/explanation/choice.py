@@ -76,7 +76,10 @@ class CheckedChoice:
 
 
 def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedChoice:
-    """By default all discrete columns that the query neither groups nor aggregates by; refuses in words."""
+    """By default all discrete columns that the query neither groups nor aggregates by; refuses in words.
+
+    Columns of public tables explain where they are named: each attribute makes the others' noise larger.
+    """
     attributes, conjuncts = choice.attributes, choice.conjuncts
     exclude, predicates = choice.exclude, choice.predicates
     eligible = eligible_attributes(schema, query)
@@ -87,7 +90,8 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
                 remedy="Leave attributes, conjuncts and exclude out, or leave predicates out.",
             )
         return CheckedChoice((), 0, _plain_predicates(predicates))
-    chosen = _names("attributes", eligible if attributes is None else attributes, schema, query, eligible)
+    own = [name for name in eligible if schema.columns[name].joined is None]
+    chosen = _names("attributes", own if attributes is None else attributes, schema, query, eligible)
     left_out = _names("exclude", exclude, schema, query, eligible)
     chosen = tuple(name for name in chosen if name not in left_out)
     if not chosen:
@@ -241,6 +245,9 @@ def _not_eligible(name: str, schema: Schema, query: Query, eligible: Sequence[st
     elif name in schema.columns:
         problem = f"{name!r} is declared with bounds only, so it has no ranges to explain by."
         remedy = "Give it edges in the schema, or choose another attribute."
+    elif name in schema.unknown:
+        problem = f"The values of {name!r} are not known yet."
+        remedy = f'Discover them: session.discover("{name}", rho=...), or dpxplain discover.'
     else:
         problem = f"{name!r} is not a declared column."
         remedy = did_you_mean(name, eligible) or remedy

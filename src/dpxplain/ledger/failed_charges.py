@@ -27,6 +27,9 @@ _FORGIVENESS = (
     .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _FORGIVEN)
     .order_by(LOG.c.id.desc())
 )
+_EVERY_CANCELLATION = sa.select(LOG.c.details).where(
+    LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _CANCELLED
+)
 _CANCELLATIONS = sa.select(LOG.c.details).where(
     LOG.c.dataset == sa.bindparam("dataset"),
     LOG.c.action == _CANCELLED,
@@ -86,6 +89,13 @@ class Failures:
             tuple(Unreleased(row.id, may_follow(row.heard)) for row in rows if row.id > up_to),
             frozenset(entry for entry in cancelled if entry > up_to),
         )
+
+    @damage_explained()
+    def cancelled(self, dataset: str) -> frozenset[int]:
+        """Every entry of the data set that somebody asked to cancel."""
+        with self._store.reading() as connection:
+            details = connection.execute(_EVERY_CANCELLATION, {"dataset": dataset}).scalars().all()
+        return frozenset(audit.parsed(text)["entry"] for text in details)
 
     def forgive(self, dataset: str, analyst: str, *, reason: str, by: str) -> None:
         """Stop counting the analyst's failures so far; the charges stay."""

@@ -84,22 +84,15 @@ class Jobs:
             row = connection.execute(sa.select(JOBS).where(JOBS.c.id == id)).one_or_none()
         if row is None:
             raise BadRequest(f"There is no job {id!r}.", remedy="Check its id.")
-        heard = datetime.fromisoformat(row.heard)
-        lost = row.state in UNFINISHED and datetime.now(UTC) - heard > SILENCE
-        return Job(
-            id=row.id,
-            dataset=row.dataset,
-            owner=row.owner,
-            kind=row.kind,
-            request=json.loads(row.request),
-            state="lost" if lost else row.state,
-            stage=row.stage,
-            error=None if row.error is None else json.loads(row.error),
-            entry=row.entry,
-            cancel_asked=row.cancel_asked,
-            created=datetime.fromisoformat(row.created),
-            heard=heard,
-        )
+        return _job(row)
+
+    @damage_explained()
+    def of_owner(self, owner: str, dataset: str, limit: int = 50) -> list[Job]:
+        """The owner's newest jobs on a data set; those of a day are kept at most."""
+        own = sa.select(JOBS).where(JOBS.c.owner == owner, JOBS.c.dataset == dataset)
+        with self._store.reading() as connection:
+            rows = connection.execute(own.order_by(JOBS.c.created.desc()).limit(limit)).all()
+        return [_job(row) for row in rows]
 
     def prune(self, older: timedelta = timedelta(days=1)) -> None:
         """Delete jobs whose last sign of life is older; what they released is in their entries."""
@@ -111,3 +104,22 @@ class Jobs:
         unfinished = sa.update(JOBS).where(JOBS.c.id == id, JOBS.c.state.in_(UNFINISHED))
         with self._store.updating() as connection:
             connection.execute(unfinished.values(**values))
+
+
+def _job(row: sa.Row[Any]) -> Job:
+    heard = datetime.fromisoformat(row.heard)
+    lost = row.state in UNFINISHED and datetime.now(UTC) - heard > SILENCE
+    return Job(
+        id=row.id,
+        dataset=row.dataset,
+        owner=row.owner,
+        kind=row.kind,
+        request=json.loads(row.request),
+        state="lost" if lost else row.state,
+        stage=row.stage,
+        error=None if row.error is None else json.loads(row.error),
+        entry=row.entry,
+        cancel_asked=row.cancel_asked,
+        created=datetime.fromisoformat(row.created),
+        heard=heard,
+    )

@@ -122,6 +122,12 @@ class SQLLedger(Account):
         """Whether opening it has created it."""
         return self._store.is_new
 
+    @property
+    def has_datasets(self) -> bool:
+        """Whether some data set was ever opened in it."""
+        with self._store.reading() as connection:
+            return connection.execute(sa.select(LIMITS.c.id).limit(1)).first() is not None
+
     def close(self) -> None:
         self._store.close()
 

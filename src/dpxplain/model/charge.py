@@ -38,6 +38,7 @@ class Event(StrEnum):
     RANK_SEARCH_BY_DISTANCE = "gaussian.rank-search-by-distance"
     FIT_COUNTS = "gaussian.fit-counts"
     UNIT_COUNTS = "gaussian.unit-counts"
+    VALUES = "gaussian.values-above-threshold"
 
 
 WORDS = {
@@ -58,6 +59,7 @@ WORDS = {
     Event.RANK_SEARCH_BY_DISTANCE: "ranks by distance (noisy binary search)",
     Event.FIT_COUNTS: "rows that fit each declaration (Gaussian)",
     Event.UNIT_COUNTS: "units by their number of rows (Gaussian)",
+    Event.VALUES: "values above a threshold (Gaussian)",
 }
 # Distance searches were once written with the words of the ordinary ones; kind and noise are the same.
 OLD_WORDS = {words: event for event, words in WORDS.items()} | {
@@ -140,7 +142,7 @@ class Charge:
     """What the ledger reserves: `rho` for good, shared by the events of `spends`."""
 
     kind: str
-    """"query", "prepare", "explain" or "quality"."""
+    """"query", "prepare", "explain", "quality" or "discover"."""
     key: str
     """Identity of the request: an equal key means that a stored release answers it."""
     request: Request
@@ -162,7 +164,7 @@ class Entry:
     time: datetime
     """When it was reserved, in UTC."""
     kind: str
-    """"query", "explain", "prepare", "quality", "loss"; or "limit", "top-up", "grant", which cost nothing."""
+    """"query", "explain", "prepare", "quality", "discover", "loss"; "limit", "top-up", "grant" are free."""
     description: str
     rho: float
     spends: tuple[Spend, ...]

@@ -106,6 +106,8 @@ class Column(Declared):
     groups: dict[str, tuple[Scalar, ...]] | None = (
         None  # the values of each group; groups are the values then
     )
+    lookup: tuple[tuple[Scalar, Any], ...] | None = None  # the value for each value of the expression
+    joined: tuple[str, str] | None = None  # the public table and its column that the lookup was read from
     time_zone: str | None = None  # which local time timestamps with a zone are converted to; UTC if none
     null: bool = False  # NULL is one of the declared values (TOML has no null of its own)
     label: str = ""  # shown to people in place of the column's name
@@ -136,6 +138,15 @@ class Column(Declared):
         if not isinstance(members[0], str | int):
             raise ValueError("may hold text, whole numbers, true or false")
         return groups
+
+    @field_validator("lookup", mode="before")
+    @classmethod
+    def _plain_results(cls, lookup: Any) -> Any:
+        """Results that are dates, as text in JSON, are read like declared values."""
+        if not lookup:
+            return lookup
+        keys, results = zip(*lookup, strict=True)
+        return tuple(zip(keys, read_dates(results) or results, strict=True))
 
     @field_validator("values", mode="before")
     @classmethod
@@ -209,6 +220,8 @@ class Column(Declared):
             self.bounds is None or not self.bounds[0] <= self.center <= self.bounds[1]
         ):
             raise ValueError("center needs bounds and must lie between them")
+        if self.lookup is not None and (self.expression is None or self.groups is not None):
+            raise ValueError("lookup needs an expression, and no groups")
         if self.groups is not None and self.values != tuple(self.groups):
             raise ValueError("values cannot stand beside groups, whose names are the values")
         if self.time_zone is not None and not self.is_temporal:
@@ -250,6 +263,8 @@ class Column(Declared):
     def meaning(self) -> str:
         """Label, unit, description and expression in one text; empty if none is declared."""
         computed = f"Computed as {self.expression}" if self.expression else ""
+        if self.joined is not None:
+            computed = f"From the public table {self.joined[0]}, by {self.expression}"
         parts = (self.heading("").strip(), self.description.rstrip("."), computed)
         return ". ".join(part for part in parts if part)
 

@@ -54,17 +54,29 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
 
 
 def expression_of(column: Column, columns: Mapping[str, Column]) -> Expression:
-    """The expression of a derived column; with groups, the name of the group that its value is in."""
+    """The expression of a derived column; with groups, the name of the group that its value is in.
+
+    With a lookup, what is found for its value.
+    """
     assert column.expression is not None
     node = read_expression(column.expression, columns)
-    if column.groups is None:
+    members = _members(column)
+    if not members:
         return node
     return Case(
         tuple(
-            (Among(node, tuple(Constant(member) for member in members)), Constant(name))
-            for name, members in column.groups.items()
+            (Among(node, tuple(Constant(member) for member in values)), Constant(result))
+            for result, values in members.items()
         )
     )
+
+
+def _members(column: Column) -> dict[Any, list[Any]]:
+    """The expression's values that lead to each result, of a column with groups or a lookup."""
+    members: dict[Any, list[Any]] = {name: [*values] for name, values in (column.groups or {}).items()}
+    for value, result in column.lookup or ():
+        members.setdefault(result, []).append(value)
+    return members
 
 
 _BESIDE = "Declare values, edges or bounds beside the expression."

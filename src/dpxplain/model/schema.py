@@ -27,7 +27,9 @@ from dpxplain.model.derived_column import derive, with_derived
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
+from dpxplain.model.public_table import PublicRows, PublicTable, joined_columns, named_columns
 from dpxplain.model.spelling import unknown_key
+from dpxplain.model.unknown_column import UnknownColumn, apart
 
 __all__ = [
     "AggregateKind",
@@ -149,6 +151,13 @@ class Schema(Displayed, Declared):
     table: Table
     privacy: Privacy
     columns: dict[str, Column] = Field(min_length=1)
+    tables: dict[str, PublicTable] = Field(default_factory=dict)  # to join with; read by with_public
+    unknown: dict[str, UnknownColumn] = Field(default_factory=dict)  # columns with values = "discover"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unknown_apart(cls, declared: Any) -> Any:
+        return apart(declared)
 
     @field_validator("columns")
     @classmethod
@@ -198,6 +207,38 @@ class Schema(Displayed, Declared):
                 mistakes=mistakes,
             ) from None
 
+    @property
+    def unread_tables(self) -> list[str]:
+        """The public tables whose columns are not known yet."""
+        return [name for name, table in self.tables.items() if not table.matched]
+
+    def with_public(self, contents: Mapping[str, PublicRows]) -> Schema:
+        """The schema with the columns of public tables, whose whole content is given."""
+        tables, added = dict(self.tables), []
+        for name, rows in contents.items():
+            tables[name], columns = joined_columns(self.columns, name, tables[name], rows)
+            added += columns
+        public = dict(named_columns(self.columns, added))
+        return Schema.load(
+            self.model_copy(update={"tables": tables, "columns": Columns({**self.columns, **public})})
+        )
+
+    @property
+    def discovered(self) -> list[str]:
+        """The columns whose values were not declared but discovered."""
+        return [name for name in self.unknown if name in self.columns]
+
+    def with_discovered(self, found: Mapping[str, tuple[str, ...]]) -> Schema:
+        """The schema with the values that were discovered; a column of which none was stays unknown."""
+        columns = {
+            name: Column(
+                values=values, label=self.unknown[name].label, description=self.unknown[name].description
+            )
+            for name, values in found.items()
+            if values
+        }
+        return Schema.load(self.model_copy(update={"columns": Columns({**self.columns, **columns})}))
+
     def column(self, name: str) -> Column:
         """A declared column, or the column of an expression that a query has in place of one."""
         declared = self.columns.get(name)
@@ -239,6 +280,7 @@ class Schema(Displayed, Declared):
                     None if c.groups is None else list(c.groups.items()),
                     c.domain,
                     c.grid if c.is_summable else c.time_zone,
+                    *(() if c.lookup is None else (c.lookup,)),
                 ]
                 for c in self.columns.values()
             ],

@@ -30,6 +30,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.phases.concurrency import SizedMemo
 from dpxplain.phases.data_guard import DataGuard, GuardedLedger
 from dpxplain.privacy.mechanisms.noise import NoiseSource
@@ -220,6 +221,10 @@ class OpenDataset:
         """How the rows fit the declarations; asked once, so not kept."""
         return self._open_engine.fit()
 
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        """How many privacy units have each value of an undeclared column; asked once, so not kept."""
+        return self._open_engine.value_counts(column, longest)
+
     def request_key(self, *parts: object) -> str:
         """Identity of a request: equal requests on equal declarations have equal keys.
 
@@ -229,16 +234,18 @@ class OpenDataset:
         """
         if not self._declared:
             # Keys that came later are left out where they are not used, so that older releases stay found.
-            later = ("center", "expression", "groups", "time_zone")
-            unused = {
+            later = ("center", "expression", "groups", "time_zone", "lookup", "joined")
+            unused: dict[str, Any] = {
                 name: {"label", "unit", "value_labels"}  # words for people, which change no number
                 | {key for key in later if getattr(column, key) is None}
                 for name, column in self.schema.columns.items()
-            }
+            } | dict.fromkeys(self.schema.discovered, True)  # as they are discovered once for each version
             left_out: dict[str, Any] = {
                 "privacy": {"rho", "delta", "noise"},
                 "table": {"source", "cache", "storage"},
                 "columns": unused,
+                "unknown": True,
+                "tables": True,  # all of it that counts is in the lookups of columns
             }
             declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
             self._declared = hashlib.sha256(declared.encode()).hexdigest()

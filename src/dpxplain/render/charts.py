@@ -48,9 +48,10 @@ def answer_chart(
     rows: Sequence[AnswerRow] | None = None,
     highlight: Collection[tuple[object, ...]] = (),
     width: int = WIDE,
+    most: int = MOST_GROUPS,
 ) -> Any:
-    """One row per group: its released value and interval on a common axis."""
-    return _styled(_dots(answer, answer.rows if rows is None else rows, highlight, width))
+    """One row per group, at most so many: its released value and interval on a common axis."""
+    return _styled(_dots(answer, answer.rows if rows is None else rows, highlight, width, most))
 
 
 @chart.register
@@ -61,9 +62,13 @@ def answers_chart(answers: Answers, *, width: int = WIDE) -> Spec:
 
 
 def _dots(
-    answer: Answer, rows: Sequence[AnswerRow], highlight: Collection[tuple[object, ...]], width: int
+    answer: Answer,
+    rows: Sequence[AnswerRow],
+    highlight: Collection[tuple[object, ...]],
+    width: int,
+    most: int = MOST_GROUPS,
 ) -> Spec:
-    visible_rows = list(rows)[:MOST_GROUPS]
+    visible_rows = list(rows)[:most]
     values = [
         _mark(row.interval, row.estimate)
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}

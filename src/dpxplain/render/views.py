@@ -93,6 +93,10 @@ def of_schema(schema: Schema, most: int = 1_000) -> View:
             _range(column),
         )
         for name, column in declared[:most]
+    ) + tuple(
+        (formats.clean(name), *(("",) if has_meanings else ()), "not known: dpxplain discover", "")
+        for name in schema.unknown
+        if name not in schema.columns
     )
     meaning = (Column("meaning", wrap=True),) if has_meanings else ()
     columns = (Column("column"), *meaning, Column("values or bins", wrap=True), Column("numbers"))
@@ -102,10 +106,11 @@ def of_schema(schema: Schema, most: int = 1_000) -> View:
     return View(
         title=f"Schema of {formats.clean(schema.table.name)}",
         lead=("What the curator declared; all of it is public.",),
-        grid=Grid(columns, rows, more=words.more(len(declared) - len(rows), "further column")),
+        grid=Grid(columns, rows, more=words.more(len(declared) - most, "further column")),
         notes=(
             f"Budget: {formats.rho(privacy.rho)}, which is ε = {epsilon(privacy.rho, privacy.delta):.3g} at "
             f"δ = {privacy.delta:g}. Protected: {protected} ({privacy.neighbours} neighbours).",
+            *((words.DISCOVERY_DELTA.format(privacy.delta),) if schema.unknown else ()),
         ),
     )
 

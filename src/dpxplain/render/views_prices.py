@@ -9,6 +9,7 @@ from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
 from dpxplain.results import formats
+from dpxplain.results.discovery import Discovery, DiscoveryPreview
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.quality import Quality, QualityPreview
@@ -171,6 +172,45 @@ def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
             *words.quality_limits(quality),
             words.each_interval(quality.confidence),
             words.cost(quality.rho, quality.spends, quality.free),
+        ),
+    )
+
+
+@view.register
+def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
+    shown = discovery.rows[:most]
+    found = f"{len(discovery.rows):,} value{'' if len(discovery.rows) == 1 else 's'}"
+    return View(
+        title=f"Values of {formats.clean(discovery.column)}: {found}",
+        warning="" if discovery.private else NOT_PRIVATE,
+        lead=(
+            "From now on the column can be grouped, filtered and explained by; other values are undeclared."
+            if discovery.rows
+            else "No value has enough privacy units, so the column still cannot be asked about.",
+        ),
+        grid=Grid(
+            (Column("value", wrap=True), Column("units, noisy", "right")),
+            tuple((formats.clean(row.value), formats.number(row.units)) for row in shown),
+            more=words.more(len(discovery.rows) - len(shown), "further value"),
+        )
+        if shown
+        else None,
+        notes=(
+            words.threshold(discovery.threshold, discovery.delta),
+            words.cost(discovery.rho, discovery.spends, discovery.free),
+        ),
+    )
+
+
+@view.register
+def of_discovery_preview(preview: DiscoveryPreview, most: int = MOST_ROWS) -> View:
+    return View(
+        title=f"Preview of discovering {formats.clean(preview.column)}: nothing is spent",
+        lead=(
+            *words.price(preview.price),
+            words.threshold(preview.threshold, preview.delta),
+            f"One that {preview.found_units:,} units have is found with {formats.level(preview.confidence)} "
+            "confidence.",
         ),
     )
 

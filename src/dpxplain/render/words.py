@@ -106,6 +106,17 @@ def expected_count(margin: float, confidence: float) -> str:
     return f"Expected ±{number(margin)} rows per count ({level(confidence)} interval)."
 
 
+DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
+
+
+def threshold(least: int, delta: float) -> str:
+    """What it takes for a value to be discovered."""
+    return (
+        f"Found are values whose noisy number of units exceeds {least:,}; one that a single unit has is "
+        f"found with a chance below δ = {delta:.3g}, which is spent beside ρ."
+    )
+
+
 def quality_limits(quality: Quality) -> tuple[str, ...]:
     """What the shares of a data set's quality do not tell."""
     shares = (

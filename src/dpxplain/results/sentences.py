@@ -109,6 +109,11 @@ def _derived(query: Query, schema: Schema, quality: QualityLike | None) -> Itera
         column = schema.column(name)
         if column.expression is None:
             continue
+        if column.joined is not None:
+            table, key = clean(column.joined[0]), clean(column.expression)
+            yield f"{clean(name)} is looked up in the public table {table} by {key}."
+            yield f"A {key} that is undeclared, or not in {table}, has no {clean(name)}."
+            continue
         if name not in filter_columns(query.where) or name in (*query.group_by, *measured):
             yield f"{clean(name)} {_inferred(column)}."
         for source in sorted(schema.sources((name,))):

@@ -15,6 +15,7 @@ from dpxplain.server.schema_text import check_source
 def check_allowed(schema: Schema, folder: Path, home: Path, databases: tuple[str, ...]) -> None:
     """Refuses files outside `home` and databases that are not listed: curators edit schemas from afar."""
     source = source_of(schema, folder)
+    _check_inside([folder / table.source for table in schema.tables.values() if table.source], home)
     if not isinstance(source, str):
         _check_inside(source, home)
     elif not is_listed(source, schema, databases):
@@ -31,7 +32,7 @@ def _check_inside(source: Path | list[Path], home: Path) -> None:
     paths = [Path(match) for path in named for match in find_files(path) or [str(path)]]
     if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
         raise SourceError(
-            "table.source: lies outside the server's data folder.",
+            "A source lies outside the server's data folder.",
             remedy="Name a file inside it, relative to the schema's own folder.",
         )
 

@@ -93,6 +93,8 @@ ExpectedKey = Annotated[
         description="The identity that the client computed; another one at the server is refused uncharged.",
     ),
 ]
+ChartOrder = Literal["given", "high", "low", "name"]
+"""Of a chart's groups: as asked, by their values, or by their names."""
 ChartQuery = Annotated[
     int | None, Query(ge=100, le=4_000, description="If given, a Vega-Lite chart of this width comes along.")
 ]

@@ -44,7 +44,9 @@ def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"])
         description=description(schema),
         engine=engine_name(schema.table.source),
         schema=schema.model_dump(
-            mode="json", exclude={"table": {"source", "cache", "storage"}}, exclude_defaults=True
+            mode="json",
+            exclude={"table": {"source", "cache", "storage"}, "tables": {"__all__": {"source"}}},
+            exclude_defaults=True,
         ),  # where the data lie is nobody's business
         columns=columns(schema),
         examples=examples(schema),

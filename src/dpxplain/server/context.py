@@ -29,11 +29,12 @@ from dpxplain.server.ledger_health import LedgerHealth
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
-from dpxplain.server.problems import busy, other_version
+from dpxplain.server.problems import busy, failure_count, other_version
 from dpxplain.server.rate_limits import ProcessCount, RateLimits
 from dpxplain.server.readiness import Readiness
 from dpxplain.server.refusals import Refusal
 from dpxplain.server.registry import Registry
+from dpxplain.server.response_shapes import FailureCount
 from dpxplain.server.size_limits import FailureLimit, Sizes
 from dpxplain.session import Session
 from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
@@ -179,6 +180,13 @@ class DatasetAccess:
     def curator_session(self) -> Session:
         assert self.caller.is_curator
         return caller_session.curator_session(self.dataset, self.account)
+
+    def failure_count(self) -> FailureCount | None:
+        """How many of the caller's charged requests failed or were stopped, with what follows from that."""
+        if self.caller.is_curator:
+            return None
+        limit = self.server.failures
+        return failure_count(limit.counted(self.name, self.caller.name), limit.most)
 
     async def measure(self, work: Callable[[Task], T]) -> T:
         """Await work that reads data; refused at once if the server is busy."""

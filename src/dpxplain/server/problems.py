@@ -29,7 +29,7 @@ from dpxplain.errors import (
     LedgerUnavailable,
     SchemaError,
 )
-from dpxplain.server.response_shapes import Position, SchemaProblem
+from dpxplain.server.response_shapes import FailureCount, Position, SchemaProblem
 
 LOG = logging.getLogger("dpxplain.server")
 
@@ -149,6 +149,25 @@ def too_many_failures() -> Problem:
         "data; so nothing new is measured for you on this data set. Nothing was charged.",
         "Stored answers stay free. Ask the curator, who can look into it and forgive the failures.",
     )
+
+
+def failure_count(counted: int, most: int) -> FailureCount:
+    """The count in a sentence; empty before the first failure."""
+    sentence = f"{counted} of {most} charged requests of yours were stopped or failed. "
+    if counted >= most:
+        sentence += "Nothing new is measured for you here until the curator forgives them."
+    else:
+        sentence += f"After {most}, nothing new is measured for you here until the curator forgives them."
+    return FailureCount(counted=counted, most=most, sentence=sentence if counted else "")
+
+
+def stopping(rho: float, failures: FailureCount | None) -> str:
+    """What stopping a running request would mean."""
+    charge = f"The charge of {rho:.6g} stays." if rho > 0 else "Once it is charged, the charge stays."
+    if failures is None:
+        return charge
+    counted, most = min(failures["counted"] + 1, failures["most"]), failures["most"]
+    return f"{charge} A stopped request counts as a failure: this would be {counted} of {most}."
 
 
 def too_large() -> Problem:

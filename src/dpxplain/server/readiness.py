@@ -89,7 +89,9 @@ class Readiness:
         served = [
             file.dataset is not None and file.problem is None and file.data_problem is None for file in files
         ]
-        return OK if served and all(served) else PARTLY if any(served) else FAILED
+        if not served:  # a new server: its first data set is added through it
+            return PARTLY
+        return OK if all(served) else PARTLY if any(served) else FAILED
 
 
 def _outcome(check: TimeLimited[str]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpxplain.engines.opening import open_engine, source_figures
+from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_files import FileSource
 from dpxplain.errors import (
     BadRequest,
@@ -28,6 +29,7 @@ from dpxplain.errors import (
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.discover_values import with_discovered
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
@@ -191,6 +193,11 @@ class Registry:
                 self._schema_files[file] = after
             return dataset
 
+    @property
+    def can_add(self) -> bool:
+        """Whether data sets can be added."""
+        return self.editable and any(place.is_dir() for place in self._places)
+
     def _new_file(self, name: str) -> Path:
         """Where a new data set's schema belongs."""
         folder = next((place for place in self._places if place.is_dir()), None)
@@ -213,6 +220,7 @@ class Registry:
         """
         if self.editable:  # otherwise the one user may open any file anyway
             check_allowed(schema, folder, self._data_folder or folder, self._databases)
+        schema = with_discovered(with_public_tables(schema, folder), self._ledger)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
         engine = open_engine(
             source_of(schema, folder),
@@ -235,6 +243,7 @@ class Registry:
         folder = next(self._folders()) if declared is None else declared.file.parent
         if self.editable:  # otherwise the one user may open any file anyway
             check_allowed(schema, folder, self._data_folder or folder, self._databases)
+        schema = with_public_tables(schema, folder)
         figures = source_figures(source_of(schema, folder), schema, memory=self._memory)
         return SchemaCheck.of(schema, schema.table.source, figures)
 
@@ -265,10 +274,13 @@ class Registry:
                 f"server.data_folder: there is no folder {str(self._data_folder)!r}.",
                 remedy=f"Make it, or mend the path; {path}",
             )
-        if not list(self._files()):
+        # A new server begins without one, and gets it through the page; one that had some has lost them.
+        if not list(self._files()) and self._ledger.has_datasets:
             raise SchemaError(
-                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}.",
-                remedy="Put a schema there; draft one with: dpxplain schema init DATA_FILE",
+                f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}, but the "
+                "ledger knows data sets.",
+                remedy="Mend the path or bring the files back; draft a new one with: dpxplain schema init "
+                "DATA_FILE",
             )
 
     def _scan(self, *, at_once: bool) -> None:
@@ -341,7 +353,7 @@ class Registry:
         for file, other in self._schema_files.items():
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
-                    f"table.source: the data set {other.name} has the same data, and a budget for them.",
+                    f"table.source: the data set {other.name} has the same file or table, and a budget.",
                     remedy="Ask both of that data set. If the two budgets may add up, copy the data.",
                 )
 

@@ -13,6 +13,7 @@ from dpxplain.wire.shapes import (
     PreparedPayload,
     QualityPayload,
     QueryForm,
+    WeightPayload,
 )
 
 
@@ -107,7 +108,32 @@ class DatasetPayload(TypedDict):
     examples: list[Example]
     budget: BudgetFigures
     role: Literal["analyst", "curator"]  # yours
+    failures: NotRequired[FailureCount | None]  # null for a curator, whose failures do not count
     quality: NotRequired[ReleasePayload | None]  # the latest; left out while the data are not the version's
+
+
+class FailureCount(TypedDict):
+    """Charged requests of yours that failed or were stopped; after `most` nothing more is measured."""
+
+    counted: int
+    most: int
+    sentence: str
+
+
+class JobLine(TypedDict):
+    """A job as a list shows it; `request` and `weights` as in the history."""
+
+    id: str
+    kind: Literal["prepare", "explain"]
+    state: Literal["queued", "running", "done", "failed", "cancelled", "lost"]
+    stage: str
+    created: str
+    request: dict[str, Any]
+    weights: list[WeightPayload]
+
+
+class JobList(TypedDict):
+    jobs: list[JobLine]  # the newest first
 
 
 class JobPayload(TypedDict):
@@ -117,6 +143,7 @@ class JobPayload(TypedDict):
     state: Literal["queued", "running", "done", "failed", "cancelled", "lost"]
     stage: str
     rho: float
+    stopping: str  # what stopping it would mean, in a sentence; "" once it has ended
     result: ExplanationPayload | PreparedPayload | ClientRelease | None
     error: Failure | None
 
@@ -154,6 +181,8 @@ class AllowancePayload(TypedDict):
     reason: str
     by: str
     time: str | None
+    failures: int  # charged requests that failed or were stopped since failures were last forgiven
+    blocked: bool  # nothing more is measured for them until that is done again
 
 
 class Analysts(TypedDict):
@@ -183,6 +212,7 @@ class DeclaredPayload(TypedDict):
 
 class DeclaredList(TypedDict):
     datasets: list[DeclaredPayload]
+    editable: bool  # whether data sets can be added
 
 
 class SchemaText(TypedDict):

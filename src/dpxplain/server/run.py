@@ -64,7 +64,7 @@ class Opening:
         age = "is new" if self.is_new else "is open"
         return (
             f"{self.ledger} {age}: {self.records:,} records, head {self.head}. "
-            f"Data sets: {', '.join(self.datasets)}."
+            f"Data sets: {', '.join(self.datasets) or 'none yet; a curator adds the first on the page'}."
         )
 
 

@@ -152,9 +152,14 @@ class FailureLimit:
     def __init__(self, failures: Failures, pool: Pool, limits: Limits) -> None:
         self._failures = failures
         self._pool = pool
-        self._most = limits.failures
+        self.most = limits.failures
 
     def check(self, dataset: str, analyst: str) -> None:
+        if self.counted(dataset, analyst) >= self.most:
+            raise too_many_failures()
+
+    def counted(self, dataset: str, analyst: str) -> int:
+        """How many failures count now. A failure does when its request ends, at a padded time."""
         running, failed = self._pool.entries, self._pool.failed
         suspects = self._failures.suspects(dataset, analyst)
         ended = {
@@ -162,5 +167,4 @@ class FailureLimit:
             for entry in suspects.unreleased
             if entry.id in failed or (entry.id not in running and not entry.is_running)
         }
-        if len(ended | suspects.cancelled) >= self._most:
-            raise too_many_failures()
+        return len(ended | suspects.cancelled)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
-from dpxplain.render.charts import chart
+from dpxplain.render.charts import answer_chart, chart, gap_chart
 from dpxplain.render.snippets import Place
-from dpxplain.results.answer import Answer
+from dpxplain.render.words import tells_gaps
+from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
@@ -19,7 +20,7 @@ from dpxplain.results.links import AnswerLike
 from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
-from dpxplain.server.bodies import Explain, Family, Prepare, Why
+from dpxplain.server.bodies import ChartOrder, Explain, Family, Prepare, Why
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
@@ -32,6 +33,12 @@ from dpxplain.wire.payloads import (
 )
 
 Payload = dict[str, Any]
+_MOST_DRAWN = 1_000  # groups of a chart that is passed on: as many as an image can hold
+_ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
+    "high": lambda row: -row.estimate,
+    "low": lambda row: row.estimate,
+    "name": lambda row: row.label,
+}
 
 
 def stored_answer(session: Session, number: int, confidence: float) -> Answer | Answers:
@@ -114,10 +121,19 @@ def show_release(result: Answer | Answers | Explanation | Prepared | Quality) ->
     return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}
 
 
-def show_answer(session: Session, answer: Answer | Answers, place: Place, chart_width: int | None) -> Payload:
+def show_answer(
+    session: Session,
+    answer: Answer | Answers,
+    place: Place,
+    chart_width: int | None,
+    order: ChartOrder = "given",
+) -> Payload:
     """The payload, with code that asks the same at `place`."""
     payload = _plain(answer_payload(answer, session.budget, place=place))
-    if chart_width is not None:
+    if chart_width is not None and isinstance(answer, Answer):
+        rows = sorted(answer.rows, key=_ORDERS[order]) if order != "given" else answer.rows
+        payload["chart"] = answer_chart(answer, rows=rows, width=chart_width, most=_MOST_DRAWN)
+    elif chart_width is not None:
         payload["chart"] = chart(answer, width=chart_width)
     return payload
 
@@ -137,6 +153,7 @@ def show_explanation(session: Session, table: Explanation, place: Place, chart_w
     payload = _plain(explanation_payload(table, session.budget, place=place))
     if chart_width is not None:
         payload["chart"] = chart(table, width=chart_width)
+        payload["gap_chart"] = gap_chart(table, width=chart_width) if tells_gaps(table) else None
     return payload
 
 

@@ -35,9 +35,10 @@ from dpxplain.sql.advice import GRAMMAR
 from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
 from dpxplain.sql.formula_parser import Aggregates, FormulaParser, rounding
 from dpxplain.sql.inline import inline, table_scope
+from dpxplain.sql.join import join_conditions, read_joins
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
-from dpxplain.sql.where import condition
+from dpxplain.sql.where import all_of, condition
 
 _AGGREGATES: dict[type[exp.Expr], MeasuredKind] = {
     exp.Count: "count",
@@ -80,8 +81,8 @@ it, so noise would drown it; ask for QUANTILE_CONT(column, 0.95).
 @lru_cache(maxsize=256)  # one request is parsed when it is admitted, priced, measured and shown
 def _parsed(sql: str, declared: SchemaKey) -> Statement:
     schema = declared.schema
-    source = read(sql)
-    scope = Scope(source, schema)
+    source, joins = read_joins(read(sql), schema)
+    scope = Scope(source, schema, joins=joins)
     tree = inline(admit(source), scope)
     scope = table_scope(tree.args.get("from_"), scope)
     aggregates = Aggregates(_is_aggregate, lambda node: _aggregate(node, scope))
@@ -95,11 +96,12 @@ def _parsed(sql: str, declared: SchemaKey) -> Statement:
         order=_order(tree, outputs, named),
         limit=_limit(tree, scope),
     )
+    conditions = [*([condition(where.this, scope)] if where else []), *join_conditions(joins, schema)]
     query = Query(
         table=schema.table.name,
         group_by=group_by,
         aggregate=aggregates.known[0],
-        where=condition(where.this, scope) if where else None,
+        where=all_of(conditions) if conditions else None,
     )
     return Statement(sql, query, presentation, tuple(aggregates.known[1:]))
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from dpxplain.model.dates import position
+from dpxplain.model.dates import comparable, position
 from dpxplain.model.query import (
     VARIANCES,
     And,
@@ -320,7 +320,9 @@ class _Conditions:
         if operator in ("=", "<>"):
             this = _declared_or_null(self.schema, name)
             return _OPERATORS[operator](this=this, expression=self._bind(domain.index(value) + 1))
-        matching = [v for v in domain if v is not None and _ORDERINGS[operator](v, value)]
+        matching = [
+            v for v in domain if v is not None and _ORDERINGS[operator](comparable(v), comparable(value))
+        ]
         # An ordered comparison on whole-number categories is the set of declared values it admits.
         tests = [
             exp.EQ(this=_declared_or_null(self.schema, name), expression=self._bind(domain.index(v) + 1))

@@ -7,7 +7,7 @@ declared names or values, which are public.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -27,12 +27,24 @@ _LISTED = 5  # declared values listed in a refusal
 
 
 @dataclass(frozen=True)
+class Joined:
+    """A public table that a statement joins, and the declared column for each column of it."""
+
+    table: str
+    alias: str
+    on: str  # the column of the data that holds the key
+    is_inner: bool
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Scope:
     """The table and columns that a statement's names can refer to."""
 
     source: Source
     schema: Schema
     qualifiers: tuple[str, ...] = ()  # names that may stand before a column: the table's, its alias
+    joins: tuple[Joined, ...] = ()
 
     def refuse(self, problem: str, remedy: str, at: Place = None) -> QueryRefused:
         return self.source.refuse(problem, remedy, at)
@@ -49,26 +61,50 @@ class Scope:
             raise self.refuse(
                 "A plain column is expected here.", otherwise or "Name a declared column.", node
             )
-        qualifier = node.args.get("table")
+        qualifier, listed = node.args.get("table"), list(columns)
+        if (public := self._public_column(node, qualifier, listed)) is not None:
+            return public
         if qualifier is not None and not matching(qualifier, self.qualifiers):
             qualified = f"{self.qualifiers[0]}.{node.name}, or " if self.qualifiers else ""
             remedy = f"Write {qualified}{node.name} alone."
             raise self.refuse(f"No table here is called {qualifier.name}.", remedy, qualifier)
-        listed = list(columns)
         names = matching(node.this, listed)
         if len(names) == 1:
             return names[0]
         if names:
             quoted = " or ".join(f'"{name}"' for name in names)
             raise self.refuse(f"{node.name} could be several columns.", f"Write {quoted}.", node.this)
+        if matching(node.this, self.schema.unknown):
+            remedy = f'Discover them: session.discover("{node.name}", rho=...), or dpxplain discover.'
+            raise self.refuse(f"The values of {node.name} are not known yet.", remedy, node.this)
         problem = f"There is no {kind}column {node.name}{'' if kind else ' here'}."
         raise self.refuse(problem, f"{suggest(node.name, listed)} {otherwise}".strip(), node.this)
+
+    def _public_column(self, node: exp.Column, qualifier: exp.Expr | None, listed: list[str]) -> str | None:
+        """The column that a name stands for in a joined public table; the data's own columns go first."""
+        if qualifier is None and matching(node.this, listed):
+            return None
+        found = []
+        for join in self.joins:
+            if qualifier is None or matching(qualifier, [join.alias]):  # type: ignore[arg-type]
+                names = matching(node.this, join.columns)
+                found += [(join, join.columns[name]) for name in names if join.columns[name] in listed]
+        if len({name for _, name in found}) > 1:
+            remedy = f"Write {' or '.join(f'{join.alias}.{node.name}' for join, _ in found)}."
+            raise self.refuse(f"{node.name} could be several columns.", remedy, node.this)
+        if not found:
+            return None
+        join, name = found[0]
+        if name == join.on and not join.is_inner and qualifier is not None:
+            remedy = f"Write {join.on}, the column of the data."
+            raise self.refuse(f"{node.name} is NULL where LEFT JOIN finds nothing.", remedy, node)
+        return name
 
     def literal(self, column: str, operator: Operator, node: exp.Expr) -> Literal_:
         """A literal in the form the column's values have, or a refusal if it never fits them."""
         declaration = self.schema.column(column)
         if declaration.is_temporal:
-            return self._moment_literal(column, declaration, node)
+            return self._moment_literal(column, declaration, operator, node)
         value = self._plain(node)
         declared = declaration.values
         if declared is None:
@@ -90,7 +126,7 @@ class Scope:
         texts = [v for v in plain_values if isinstance(v, str)]  # similar digits do not make numbers near
         raise self.refuse(problem, suggest(str(value), texts, otherwise=listing(plain_values)), node)
 
-    def _moment_literal(self, column: str, declared: Column, node: exp.Expr) -> date:
+    def _moment_literal(self, column: str, declared: Column, operator: Operator, node: exp.Expr) -> date:
         """A date or timestamp in the form that the column's own have."""
         inner = node.this if isinstance(node, exp.Cast) else node
         text = str(inner.this) if isinstance(inner, exp.Literal) and inner.args.get("is_string") else ""
@@ -103,7 +139,7 @@ class Scope:
         moment = midnight(read[0])
         is_day = moment == midnight(moment.date()) and not isinstance(listed[0], datetime)
         value = moment.date() if is_day else moment
-        if declared.values is not None and value not in listed:
+        if declared.values is not None and operator in ("=", "<>") and value not in listed:
             problem = f"{text} is not a declared value of {column}, so it can never match."
             raise self.refuse(problem, f"Declared: {_some([str(v) for v in listed])}.", node)
         return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dpxplain.model.budget import Budget
@@ -25,12 +25,12 @@ def budget_payload(budget: Budget) -> BudgetPayload:
     return BudgetPayload(kind="budget", **budget_figures(budget))
 
 
-def history_payload(page: HistoryPage) -> HistoryPayload:
-    """A page of entries with their running totals, oldest first."""
-    return HistoryPayload(kind="history", entries=history_records(page.entries), older=page.older)
+def history_payload(page: HistoryPage, stopped: Collection[int] = ()) -> HistoryPayload:
+    """A page of entries with their running totals, oldest first; `stopped` were asked to stop."""
+    return HistoryPayload(kind="history", entries=history_records(page.entries, stopped), older=page.older)
 
 
-def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
+def history_records(entries: Sequence[Entry], stopped: Collection[int] = ()) -> list[HistoryLine]:
     return [
         HistoryLine(
             id=entry.id,
@@ -38,12 +38,13 @@ def history_records(entries: Sequence[Entry]) -> list[HistoryLine]:
             analyst=entry.analyst,
             kind=entry.kind,
             state=entry.state,
+            stopped=entry.id in stopped,
             description=entry.description,
             rho=entry.rho,
             total_rho=entry.total_rho or entry.rho,
             spends=spend_payloads(entry.spends),
             request=None if entry.request is None else dict(entry.request),
-            weights=_weights(entry.request),
+            weights=request_weights(entry.request),
             key=entry.key,
             version=entry.version,
         )
@@ -73,7 +74,7 @@ def spend_payloads(spends: Sequence[Spend]) -> list[SpendPayload]:
     ]
 
 
-def _weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
+def request_weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
     """The groups that a stored request compares, labelled as its answer labels them."""
     weights = (request or {}).get("weights", ())
     if not weights:

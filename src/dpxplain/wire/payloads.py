@@ -11,14 +11,17 @@ from typing import Any
 from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
+from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
+from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code, query_code
 from dpxplain.render.views_results import true_texts
-from dpxplain.results import formats
+from dpxplain.results import formats, titles
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
+from dpxplain.results.discovery import Discovery, DiscoveryPreview
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
@@ -50,7 +53,13 @@ from dpxplain.wire.shapes import (
 )
 
 Preview = (
-    QueryPreview | QueriesPreview | ExplanationPreview | CustomPreview | PreparationPreview | QualityPreview
+    QueryPreview
+    | QueriesPreview
+    | ExplanationPreview
+    | CustomPreview
+    | PreparationPreview
+    | QualityPreview
+    | DiscoveryPreview
 )
 
 
@@ -61,14 +70,18 @@ def answer_payload(
     payload = AnswerPayload(
         kind="answer" if isinstance(answer, Answer) else "answers",
         id=answer.id,
+        title=titles.answer_title(answer.statement, answer.schema),
+        caption=titles.caption(answer.schema, answer.entry, answer.confidence),
         sql=answer.sql,
         rho=answer.rho,
         free=answer.free,
         private=answer.private,
         confidence=answer.confidence,
         columns=list(answer.groups.columns),
+        headings=[titles.column_words(name, answer.schema) for name in answer.groups.columns],
+        ordered=_is_ordered(answer),
         rows=list(map(_finite, answer.records())),
-        parts=[_part(part) for part in parts],
+        parts=[_part(part, answer.statement) for part in parts],
         shaped_by=list(answer.shaped_by),
         notes=answer.notes,
         spends=spend_payloads(answer.spends),
@@ -84,12 +97,20 @@ def answer_payload(
     return payload
 
 
-def _part(answer: Answer) -> AnswerPart:
+def _is_ordered(answer: Answer | Answers) -> bool:
+    columns = [answer.schema.column(name) for name in answer.groups.columns]
+    in_line = any(column.edges is not None or column.is_temporal for column in columns)
+    return in_line or bool(answer.statement.presentation.order)
+
+
+def _part(answer: Answer, whole: Statement) -> AnswerPart:
     aggregate = answer.statement.query.aggregate
     is_computed = isinstance(answer, FormulaAnswer)
     columns = [answer.schema.column(name) for name in answer.groups.columns]
     return AnswerPart(
         name=answer.value_name,
+        title=titles.value_title(answer.statement, whole, answer.schema),
+        heading=titles.value_words(answer.statement.presentation.values[0], answer.statement, answer.schema),
         expression=answer.expression,
         aggregate="formula" if is_computed else aggregate.kind,
         column=None if is_computed else aggregate.column,
@@ -187,6 +208,9 @@ def explanation_payload(
     payload = ExplanationPayload(
         kind="explanation",
         id=table.id,
+        title=titles.question_title(table.question.text, answer.statement, answer.schema),
+        headline=headline(table),
+        caption=titles.caption(answer.schema, table.entry, table.confidence),
         question=question_payload(table.question),
         mechanism=table.mechanism,
         reason=table.plan.reason,
@@ -251,6 +275,8 @@ def preview_payload(
 
 
 def _expected(preview: Preview) -> list[str]:
+    if isinstance(preview, DiscoveryPreview):
+        return [words.threshold(preview.threshold, preview.delta)]
     if isinstance(preview, QualityPreview):
         return [words.expected_count(preview.margin, preview.confidence)]
     if isinstance(preview, QueryPreview):
@@ -298,6 +324,23 @@ def _number(value: float) -> float | None:
 
 def _finite(record: dict[str, Any]) -> Record:
     return {name: _number(value) if isinstance(value, float) else value for name, value in record.items()}
+
+
+def discovery_payload(discovery: Discovery, budget: Budget) -> dict[str, Any]:
+    """For the command line; values are not discovered through a server."""
+    return {
+        "kind": "discovery",
+        "id": discovery.id,
+        "column": discovery.column,
+        "rho": discovery.rho,
+        "delta": discovery.delta,
+        "free": discovery.free,
+        "private": discovery.private,
+        "threshold": discovery.threshold,
+        "values": discovery.records(),
+        "spends": spend_payloads(discovery.spends),
+        "budget": budget_figures(budget),
+    }
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:

@@ -87,6 +87,8 @@ class AnswerPart(TypedDict):
     """One aggregate's values, in the order shown."""
 
     name: str
+    title: str  # the question as a sentence
+    heading: str  # what the value is called: by the query, or by the label of what it measures
     expression: str  # the value as SQL writes it, which names it in any request
     aggregate: Literal[
         "count",
@@ -111,12 +113,16 @@ class AnswerPayload(TypedDict):
 
     kind: Literal["answer", "answers"]
     id: int
+    title: str  # the whole question as a sentence, with its filter
+    caption: str  # of which data, for how much, when and how sure: for what leaves the page
     sql: str
     rho: float
     free: bool
     private: bool
     confidence: float
     columns: list[str]
+    headings: list[str]  # what the columns are called
+    ordered: bool  # whether the order means something: by ORDER BY, or as bins and dates follow each other
     value: NotRequired[str]
     values: NotRequired[list[str]]
     rows: list[Record]
@@ -193,6 +199,9 @@ class ExplanationLine(TypedDict):
 class ExplanationPayload(TypedDict):
     kind: Literal["explanation"]
     id: int
+    title: str  # the question with the filter of its answer
+    headline: str  # what the table is called: whether its order is more than noise
+    caption: str  # of which data, for how much, when and how sure
     question: QuestionPayload
     mechanism: str
     reason: str
@@ -212,6 +221,7 @@ class ExplanationPayload(TypedDict):
     budget: BudgetFigures
     code: Code
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
+    gap_chart: NotRequired[dict[str, Any] | None]  # the gap without each condition; null where it is not told
     truth: NotRequired[TruthPayload]
 
 
@@ -318,6 +328,7 @@ class HistoryLine(TypedDict):
     analyst: str
     kind: str
     state: str
+    stopped: bool  # whether somebody asked to stop it once it was charged
     description: str
     rho: float
     total_rho: float

@@ -15,8 +15,11 @@ export const api = {
     call<T.Preview>('POST', at(name, '/preview'), { body, signal, free: true }),
   query: (name: string, body: { sql: string; rho: number; confidence: number }) =>
     call<T.Answer>('POST', at(name, '/query'), { body }),
-  answer: (name: string, id: number, options: { confidence?: number; chart_width?: number } = {}) =>
-    call<T.Answer>('GET', at(name, `/answers/${id}${query(options)}`)),
+  answer: (
+    name: string,
+    id: number,
+    options: { confidence?: number; chart_width?: number; chart_order?: string } = {},
+  ) => call<T.Answer>('GET', at(name, `/answers/${id}${query(options)}`)),
   why: (name: string, body: T.WhyRequest, signal?: AbortSignal) =>
     call<T.Question>('POST', at(name, '/why'), { body, signal, free: true }),
   quality: (name: string) => call<{ quality: T.Quality | null }>('GET', at(name, '/quality')),
@@ -31,6 +34,7 @@ export const api = {
   explain: (name: string, body: T.ExplainRequest) => start<T.Explanation>(at(name, '/explain'), { body }),
   job: <R>(id: string, signal?: AbortSignal) =>
     call<T.Job<R>>('GET', `/jobs/${encodeURIComponent(id)}?wait=${JOB_WAIT}`, { signal }),
+  jobs: (name: string) => call<{ jobs: T.JobLine[] }>('GET', at(name, '/jobs')),
   cancel: (id: string) => call<T.Job<unknown>>('DELETE', `/jobs/${encodeURIComponent(id)}`),
   report: (name: string, body: T.ExplainRequest) => callText('POST', at(name, '/report'), { body }),
   history: (name: string, page: { before?: number; limit?: number; find?: string }, signal?: AbortSignal) =>

@@ -475,6 +475,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Jobs
+         * @description Your jobs of the last day on a data set, the newest first: those that run, and those that ended.
+         */
+        get: operations["jobs_api_v1_datasets__dataset__jobs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job}": {
         parameters: {
             query?: never;
@@ -863,6 +883,10 @@ export interface components {
             by: string;
             /** Time */
             time: string | null;
+            /** Failures */
+            failures: number;
+            /** Blocked */
+            blocked: boolean;
         };
         /** AmountTexts */
         AmountTexts: {
@@ -894,6 +918,10 @@ export interface components {
         AnswerPart: {
             /** Name */
             name: string;
+            /** Title */
+            title: string;
+            /** Heading */
+            heading: string;
             /** Expression */
             expression: string;
             /**
@@ -922,6 +950,10 @@ export interface components {
             kind: "answer" | "answers";
             /** Id */
             id: number;
+            /** Title */
+            title: string;
+            /** Caption */
+            caption: string;
             /** Sql */
             sql: string;
             /** Rho */
@@ -934,6 +966,10 @@ export interface components {
             confidence: number;
             /** Columns */
             columns: string[];
+            /** Headings */
+            headings: string[];
+            /** Ordered */
+            ordered: boolean;
             /** Value */
             value?: string;
             /** Values */
@@ -1149,6 +1185,7 @@ export interface components {
              * @enum {string}
              */
             role: "analyst" | "curator";
+            failures?: components["schemas"]["FailureCount"] | null;
             quality?: components["schemas"]["ReleasePayload"] | null;
         };
         /** Datasets */
@@ -1160,6 +1197,8 @@ export interface components {
         DeclaredList: {
             /** Datasets */
             datasets: components["schemas"]["DeclaredPayload"][];
+            /** Editable */
+            editable: boolean;
         };
         /**
          * DeclaredPayload
@@ -1314,6 +1353,12 @@ export interface components {
             kind: "explanation";
             /** Id */
             id: number;
+            /** Title */
+            title: string;
+            /** Headline */
+            headline: string;
+            /** Caption */
+            caption: string;
             question: components["schemas"]["QuestionPayload"];
             /** Mechanism */
             mechanism: string;
@@ -1354,6 +1399,10 @@ export interface components {
             chart?: {
                 [key: string]: unknown;
             };
+            /** Gap Chart */
+            gap_chart?: {
+                [key: string]: unknown;
+            } | null;
             truth?: components["schemas"]["TruthPayload"];
         };
         /**
@@ -1379,6 +1428,18 @@ export interface components {
             /** Remedy */
             remedy: string;
             position: components["schemas"]["Position"] | null;
+        };
+        /**
+         * FailureCount
+         * @description Charged requests of yours that failed or were stopped; after `most` nothing more is measured.
+         */
+        FailureCount: {
+            /** Counted */
+            counted: number;
+            /** Most */
+            most: number;
+            /** Sentence */
+            sentence: string;
         };
         /**
          * Family
@@ -1492,6 +1553,8 @@ export interface components {
             kind: string;
             /** State */
             state: string;
+            /** Stopped */
+            stopped: boolean;
             /** Description */
             description: string;
             /** Rho */
@@ -1523,6 +1586,39 @@ export interface components {
             /** Older */
             older: number | null;
         };
+        /**
+         * JobLine
+         * @description A job as a list shows it; `request` and `weights` as in the history.
+         */
+        JobLine: {
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "prepare" | "explain";
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "queued" | "running" | "done" | "failed" | "cancelled" | "lost";
+            /** Stage */
+            stage: string;
+            /** Created */
+            created: string;
+            /** Request */
+            request: {
+                [key: string]: unknown;
+            };
+            /** Weights */
+            weights: components["schemas"]["WeightPayload"][];
+        };
+        /** JobList */
+        JobList: {
+            /** Jobs */
+            jobs: components["schemas"]["JobLine"][];
+        };
         /** JobPayload */
         JobPayload: {
             /** Id */
@@ -1543,6 +1639,8 @@ export interface components {
             stage: string;
             /** Rho */
             rho: number;
+            /** Stopping */
+            stopping: string;
             /** Result */
             result: components["schemas"]["ExplanationPayload"] | components["schemas"]["PreparedPayload"] | components["schemas"]["ClientRelease"] | null;
             error: components["schemas"]["Failure"] | null;
@@ -3113,6 +3211,7 @@ export interface operations {
                 confidence?: number;
                 /** @description If given, a Vega-Lite chart of this width comes along. */
                 chart_width?: number | null;
+                chart_order?: "given" | "high" | "low" | "name";
             };
             header?: never;
             path: {
@@ -4508,6 +4607,92 @@ export interface operations {
             };
             /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    jobs_api_v1_datasets__dataset__jobs_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobList"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

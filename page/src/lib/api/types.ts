@@ -53,9 +53,14 @@ export type Family = Required<Schemas['Family']>;
 export type PrepareRequest = Schemas['Prepare'];
 export type ExplainRequest = Schemas['Explain'];
 export type Prepared = Schemas['PreparedPayload'];
-export type Explanation = Charted<Omit<Schemas['ExplanationPayload'], 'question'>> & { question: Question };
+export type Explanation = Charted<Omit<Schemas['ExplanationPayload'], 'question' | 'gap_chart'>> & {
+  question: Question;
+  gap_chart?: ChartSpec | null;
+};
 export type ExplanationRow = Schemas['ExplanationLine'];
 export type Job<Result> = Omit<Schemas['JobPayload'], 'result'> & { result: Result | null };
+
+export type JobLine = Schemas['JobLine'];
 
 export type HistoryEntry = Schemas['HistoryLine'];
 export type HistoryPage = Schemas['HistoryPayload'];

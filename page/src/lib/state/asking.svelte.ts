@@ -7,6 +7,7 @@ import { emptyForm, write, type Form } from '../sqlform';
 import { workspace } from './workspace.svelte';
 
 export const FIRST_PRICE = 0.1;
+export const SETTLING = 5; // a price may be overtaken by that of a later change
 
 class Asking {
   sql = $state('');
@@ -18,8 +19,12 @@ class Asking {
   #formSql = $state('');
   problem = $state.raw<Problem | null>(null);
   running = $state(false);
+  /** Whether somebody wants to write although the question of the answer below is all that is written. */
+  opened = $state(false);
   /** What the preview is of: while the query has moved on, it promises nothing about it. */
   #priced = $state('');
+  /** What the problem is of. */
+  #refused = $state('');
   #request: AbortController | null = null;
   #begun = '';
 
@@ -28,6 +33,10 @@ class Asking {
   readonly current = $derived(this.preview !== null && this.#priced === this.written);
   readonly free = $derived(this.current && this.preview?.free === true);
   readonly ready = $derived(this.current && this.problem === null && this.preview?.affordable === true);
+  /** Whether what is written now cannot be bought; while its price is on the way, that is not known. */
+  readonly refused = $derived(
+    (this.problem !== null && this.#refused === this.written) || (this.current && this.preview?.affordable === false),
+  );
 
   /** All that a person may have changed. */
   get written(): string {
@@ -92,8 +101,16 @@ class Asking {
       // A refused price says nothing about a form that is read already.
       if (sql !== this.#formSql) this.#read(sql, null);
       this.problem = problem;
+      this.#refused = written;
       workspace.prices.ask = null;
     }
+  }
+
+  /** Waits for the price of what is written; true if it can be bought, and nothing was changed meanwhile. */
+  async settle(): Promise<boolean> {
+    const { written } = this;
+    for (let tries = 0; tries < SETTLING && !this.current && !this.refused; tries++) await this.price();
+    return this.ready && this.written === written;
   }
 
   /** Spends: only ever called by a button that names the price. */
@@ -104,12 +121,13 @@ class Asking {
     try {
       const answer = await api.query(dataset.name, { sql, rho, confidence: this.confidence });
       this.problem = null;
-      workspace.budget = answer.budget;
+      workspace.spent(answer.budget);
       workspace.prices.ask = null;
       return answer;
     } catch (error) {
       this.problem = problemFrom(error);
-      if (this.problem?.code === 'budget_exhausted') await workspace.refreshBudget();
+      this.#refused = this.written;
+      await workspace.refreshFailures();
       return null;
     } finally {
       this.running = false;

@@ -10,6 +10,18 @@ export interface Choice {
   weight: number;
 }
 
+export type Sort = 'given' | 'high' | 'low' | 'name';
+const byName = new Intl.Collator(undefined, { numeric: true });
+
+/** Numbers of the rows in an order; the rows themselves stay as they are. */
+export function orderOf(rows: AnswerRow[], sort: Sort): number[] {
+  const numbers = rows.map((_, i) => i);
+  if (sort === 'high') numbers.sort((a, b) => rows[b]!.estimate - rows[a]!.estimate);
+  if (sort === 'low') numbers.sort((a, b) => rows[a]!.estimate - rows[b]!.estimate);
+  if (sort === 'name') numbers.sort((a, b) => byName.compare(rows[a]!.label, rows[b]!.label));
+  return numbers;
+}
+
 class Comparing {
   answer = $state.raw<Answer | null>(null);
   of = $state<string | null>(null);
@@ -21,6 +33,8 @@ class Comparing {
   question = $state.raw<Question | null>(null);
   problem = $state.raw<Problem | null>(null);
   loading = $state(false);
+  /** The order on the screen, which files that leave the page follow. */
+  sort = $state<Sort>('high');
   #request: AbortController | null = null;
 
   readonly part: AnswerPart | null = $derived(
@@ -32,6 +46,7 @@ class Comparing {
 
   show(answer: Answer, of: string | null = null): void {
     const keep = this.answer?.id === answer.id ? this.chosen.map((choice) => choice.row.label) : [];
+    if (this.answer?.id !== answer.id) this.sort = answer.ordered ? 'given' : 'high';
     this.answer = answer;
     this.of = of ?? answer.parts[0]?.name ?? null;
     if (!keep.length) this.clear();

@@ -3,13 +3,14 @@ import { api } from '../api';
 import { ApiError, isGone, problemFrom } from '../api/client';
 import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
 import { FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
+import { SETTLING } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { preparations } from './prepared.svelte';
 import { workspace } from './workspace.svelte';
 
 export type Way = 'prepare' | 'once';
 export const FIRST_PRICES: Record<Way, number> = { prepare: 0.02, once: 0.5 };
-const MOST_K = 50;
+export const MOST_K = 50;
 
 class Explaining {
   way = $state<Way>('prepare');
@@ -28,8 +29,10 @@ class Explaining {
   preview = $state.raw<Preview | null>(null);
   /** What the preview is of: while the options have moved on, it promises nothing about them. */
   #priced = $state.raw<ExplainRequest | null>(null);
+  /** What the problem is of. */
+  #refused = $state('');
   table = $state.raw<Explanation | null>(null);
-  job = $state.raw<{ id: string; stage: string; rho: number } | null>(null);
+  job = $state.raw<Pick<Job<unknown>, 'id' | 'stage' | 'stopping'> | null>(null);
   running = $state(false);
   /** Why the present options have no price. */
   problem = $state.raw<Problem | null>(null);
@@ -47,6 +50,12 @@ class Explaining {
   );
   /** Whether the present options are answered by what is prepared or stored, so that asking is free. */
   readonly free = $derived(this.current && this.preview?.free === true);
+
+  /** Whether the present options cannot be bought; while their price is on the way, that is not known. */
+  readonly refused = $derived(
+    (this.problem !== null && this.#refused === identity(this.request(this.rho))) ||
+      (this.current && this.preview?.affordable === false),
+  );
 
   /** Whether that is so because the answer is prepared, for any groups. */
   readonly fromPrepared = $derived(this.free && this.#priced?.rho === null);
@@ -84,7 +93,7 @@ class Explaining {
   }
 
   get place(): ExplainPlace {
-    const prepared = this.table !== null && this.table.mechanism === 'marginals';
+    const prepared = this.table ? this.table.mechanism === 'marginals' : this.way === 'prepare';
     return {
       k: this.k,
       rho: prepared ? null : this.rho,
@@ -157,9 +166,17 @@ class Explaining {
       if (problem === null || isGone(error)) return true;
       this.preview = this.#priced = null;
       this.problem = problem;
+      this.#refused = identity(this.request(this.rho));
       workspace.prices.explain = null;
     }
     return true;
+  }
+
+  /** Waits for the price of the present options; true if they can be bought, and were not changed meanwhile. */
+  async settle(): Promise<boolean> {
+    const asked = identity(this.request(this.rho));
+    for (let tries = 0; tries < SETTLING && !this.current && !this.refused; tries++) await this.price();
+    return this.current && !this.refused && identity(this.request(this.rho)) === asked;
   }
 
   get #readsPrepared(): boolean {
@@ -209,7 +226,7 @@ class Explaining {
     const { answer, of } = why;
     const prepared = await this.#work(() => api.prepare(dataset, { answer, of, rho: this.rho, family: this.family }));
     if (!prepared) return;
-    workspace.budget = (prepared as Prepared).budget;
+    workspace.spent((prepared as Prepared).budget);
     this.#prepared();
     await this.#explain(this.request(null, chartWidth));
   }
@@ -218,6 +235,19 @@ class Explaining {
     this.way = 'prepare';
     this.more = false;
     preparations.add(this.family);
+  }
+
+  /** Follows work that was begun before the page was loaded; free, as what it costs is charged already. */
+  async resume(id: string, chartWidth: number): Promise<void> {
+    if (this.running) return;
+    const result = await this.#work(() => api.job<Explanation | Prepared>(id));
+    if (!result) return;
+    if (result.kind === 'explanation') this.#show(result, '');
+    else {
+      workspace.spent(result.budget);
+      this.#prepared();
+      await this.#explain(this.request(null, chartWidth));
+    }
   }
 
   async cancel(): Promise<void> {
@@ -229,14 +259,18 @@ class Explaining {
     if (!dataset || !body) return;
     const table = await this.#work(() => api.explain(dataset, body));
     if (!table) return;
-    this.table = table as Explanation;
-    this.#tableRequest = identity(body);
+    this.#show(table as Explanation, identity(body));
+  }
+
+  #show(table: Explanation, request: string): void {
+    this.table = table;
+    this.#tableRequest = request;
     // The mechanism that reads prepared cells has prepared the answer, whoever chose it.
     if (this.table.mechanism === 'marginals' && !preparations.has(this.family)) this.#prepared();
-    workspace.budget = this.table.budget;
+    workspace.spent(this.table.budget);
     workspace.prices.explain = null;
     const first = this.table.rows[0];
-    workspace.report(`Explained by ${this.table.rows.length} predicates. ${first ? first.sentence : ''}`);
+    workspace.report(`Explained by ${this.table.rows.length} conditions. ${first ? first.sentence : ''}`);
   }
 
   /** Follows a job to its end; null if it failed, was stopped, or another question was asked meanwhile. */
@@ -248,14 +282,14 @@ class Explaining {
       let job = await begin();
       while (job.state === 'queued' || job.state === 'running') {
         if (thisJob !== this.#latestJob) return null;
-        this.job = { id: job.id, stage: job.stage, rho: job.rho };
+        this.job = job;
         workspace.report(job.stage);
         job = await api.job<R>(job.id);
       }
       if (thisJob !== this.#latestJob) return null;
       if (job.state === 'done') return job.result;
       this.failure = job.error ?? ENDED[job.state] ?? null;
-      await workspace.refreshBudget();
+      await workspace.refreshFailures();
       return null;
     } catch (error) {
       if (thisJob === this.#latestJob) this.failure = problemFrom(error);

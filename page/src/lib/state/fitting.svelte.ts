@@ -2,6 +2,7 @@
 import { api } from '../api';
 import { isGone, problemFrom } from '../api/client';
 import type { Preview, Problem, Quality } from '../api/types';
+import { SETTLING } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { workspace } from './workspace.svelte';
 
@@ -23,6 +24,7 @@ class Fitting {
   readonly current = $derived(this.preview !== null && this.#priced === this.written);
   readonly free = $derived(this.current && this.preview?.free === true);
   readonly ready = $derived(this.current && this.preview?.affordable === true && !this.running);
+  readonly refused = $derived(this.current && this.preview?.affordable === false);
 
   get written(): string {
     return JSON.stringify([workspace.dataset?.name, this.rho]);
@@ -66,6 +68,13 @@ class Fitting {
     }
   }
 
+  /** Waits for the price of the present budget; true if it can be bought. */
+  async settle(): Promise<boolean> {
+    const { written } = this;
+    for (let tries = 0; tries < SETTLING && !this.current; tries++) await this.price();
+    return this.ready && this.written === written;
+  }
+
   /** Spends: only ever called by a button that names the price. */
   async buy(): Promise<void> {
     const name = workspace.dataset?.name;
@@ -75,13 +84,13 @@ class Fitting {
       const measured = await api.measureQuality(name, { rho: this.rho });
       this.measured = measured;
       this.problem = null;
-      workspace.budget = measured.budget;
+      workspace.spent(measured.budget);
       workspace.prices.quality = null;
-      workspace.say('Measured how well the data fit. From now on every answer says it.');
+      workspace.tell('Measured how well the data fit. From now on every answer says it.');
       await comparing.reread();
     } catch (error) {
       this.problem = problemFrom(error);
-      if (this.problem?.code === 'budget_exhausted') await workspace.refreshBudget();
+      await workspace.refreshFailures();
     } finally {
       this.running = false;
     }

@@ -41,6 +41,7 @@ class Journey {
       // What somebody wrote while it was on the way stays.
       if (isOther && comparing.answer?.id === place.answer && asking.written === written)
         asking.takeAnswer(comparing.answer);
+      if (isOther) asking.opened = false;
     }
     if (comparing.answer?.id !== place.answer) return;
     comparing.show(comparing.answer, place.of);
@@ -72,6 +73,7 @@ class Journey {
   /** A fresh answer becomes the one that is shown; the address gets a step of its own for it. */
   show(answer: Answer, keep: { label: string; weight: number }[] = []): void {
     explaining.reset();
+    asking.opened = false;
     comparing.confidence = answer.confidence;
     comparing.show(answer);
     if (keep.length) comparing.choose(keep);
@@ -89,7 +91,12 @@ class Journey {
       confidence: comparing.confidence,
       groups: comparing.chosen.map(({ row, weight }) => ({ label: row.label, weight })),
       atLeast: comparing.atLeast,
-      explain: !comparing.complete ? null : explaining.table ? explaining.place : (this.linked?.explain ?? null),
+      explain: !comparing.complete
+        ? null
+        : explaining.table || explaining.job
+          ? explaining.place
+          : (this.linked?.explain ?? null),
+      job: explaining.job?.id ?? this.linked?.job ?? null,
     };
   }
 

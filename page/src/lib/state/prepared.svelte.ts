@@ -21,7 +21,7 @@ class Preparations {
   /** In words, where only some predicates were prepared. */
   limits(family: Family): string {
     if (comparing.question?.prepared || this.#knowsUsual) return '';
-    return family.attributes ? `, by ${family.attributes.join(', ')}` : ', by these predicates';
+    return family.attributes ? `, by ${family.attributes.join(', ')}` : ', by these conditions';
   }
 
   add(family: Family): void {

@@ -1,6 +1,6 @@
 // What every panel shares: who asks, of which data set, and what is left of its budget.
 import { api } from '../api';
-import { problemFrom, session, whoAmI } from '../api/client';
+import { isGone, problemFrom, session, whoAmI } from '../api/client';
 import type { Budget, Dataset, DatasetSummary, Me, Problem } from '../api/types';
 
 export type Step = 'ask' | 'again' | 'explain' | 'quality';
@@ -21,6 +21,10 @@ class Workspace {
   /** Spoken by a second one, so that progress does not cut a verdict short. */
   progress = $state('');
 
+  /** Shown for a moment, as a quiet success. */
+  notice = $state.raw<{ text: string } | null>(null);
+  #tabs = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel('dpxplain-budget');
+
   readonly step = $derived(this.prices[this.considering]);
   readonly exhausted = $derived(this.budget !== null && this.budget.rho.remaining <= 0);
   readonly mustSignIn = $derived(this.me !== null && !this.me.signed_in && !this.me.single_user);
@@ -40,6 +44,16 @@ class Workspace {
     } catch (error) {
       this.problem = problemFrom(error);
     }
+  }
+
+  /** Another tab has spent, or this one was looked away from: what is left is asked for again. */
+  followBudget(): void {
+    this.#tabs?.addEventListener('message', ({ data }) => {
+      if (data === this.dataset?.name) void this.refreshBudget();
+    });
+    document.addEventListener('visibilitychange', () => {
+      if (document.visibilityState === 'visible') void this.refreshBudget();
+    });
   }
 
   async signIn(token: string): Promise<void> {
@@ -70,12 +84,45 @@ class Workspace {
     }
   }
 
+  /** What is left now; while the server is away, it stays as it was. */
   async refreshBudget(): Promise<void> {
-    if (this.dataset) this.budget = await api.budget(this.dataset.name);
+    const name = this.dataset?.name;
+    if (!name) return;
+    try {
+      const budget = await api.budget(name);
+      if (this.dataset?.name === name) this.budget = budget;
+    } catch (error) {
+      if (!isGone(error)) this.problem = problemFrom(error);
+    }
+  }
+
+  /** Something was bought: the budget as the server tells it, here and in other tabs. */
+  spent(budget: Budget): void {
+    this.budget = budget;
+    if (this.dataset) this.#tabs?.postMessage(this.dataset.name);
+  }
+
+  /** After a request failed or was stopped: what it cost, and how many of them count now. */
+  async refreshFailures(): Promise<void> {
+    const name = this.dataset?.name;
+    if (!name) return;
+    await this.refreshBudget();
+    try {
+      const { failures } = await api.dataset(name);
+      if (this.dataset?.name === name) this.dataset = { ...this.dataset, failures };
+    } catch (error) {
+      if (!isGone(error)) this.problem = problemFrom(error);
+    }
   }
 
   say(text: string): void {
     this.announcement = text;
+  }
+
+  /** A quiet success: read out, and shown for a moment. */
+  tell(text: string): void {
+    this.say(text);
+    this.notice = { text };
   }
 
   report(text: string): void {

@@ -62,7 +62,8 @@ def declared(_caller: Curator, server: ServerDep) -> Any:
                 }
                 for declared in server.datasets.schema_files()
                 for problem in [declared.problem or declared.data_problem]
-            ]
+            ],
+            "editable": server.datasets.can_add,
         }
     )
 

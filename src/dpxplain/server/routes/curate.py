@@ -154,7 +154,13 @@ def _marked(truth: Truth) -> Response:
 def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
     default = access.server.config.analysts.default_rho
     allowances = access.server.ledger.allowances(access.name, default_limit=default)
-    return [plain_times(asdict(allowance), "expires", "time") for allowance in allowances]
+    limit = access.server.failures
+    failures = {given.analyst: limit.counted(access.name, given.analyst) for given in allowances}
+    return [
+        plain_times(asdict(given), "expires", "time")
+        | {"failures": failures[given.analyst], "blocked": failures[given.analyst] >= limit.most}
+        for given in allowances
+    ]
 
 
 def _shares(access: DatasetAccess) -> dict[str, Any]:

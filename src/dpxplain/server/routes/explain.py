@@ -22,8 +22,9 @@ from dpxplain.server.job_runner import FINISHED, lost
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
-from dpxplain.server.problems import not_found, other_plan
-from dpxplain.server.response_shapes import JobPayload
+from dpxplain.server.problems import not_found, other_plan, stopping
+from dpxplain.server.response_shapes import JobLine, JobList, JobPayload
+from dpxplain.wire.account_payloads import request_weights
 from dpxplain.wire.payloads import preview_payload
 from dpxplain.wire.shapes import PreviewPayload
 
@@ -87,6 +88,26 @@ def _own_job(server: ServerDep, caller: AnyCaller, job: JobId) -> Job:
 
 
 OwnJob = Annotated[Job, Depends(_own_job)]
+
+
+@router.get("/datasets/{dataset}/jobs", responses=answers(JobList))
+def jobs(access: AccessDep) -> Any:
+    """Your jobs of the last day on a data set, the newest first: those that run, and those that ended."""
+    server = access.server
+    own = server.ledger.jobs.of_owner(access.caller.name, access.name)
+    lines = [
+        JobLine(
+            id=job.id,
+            kind=job.kind,  # type: ignore[typeddict-item]
+            state=job.state,  # type: ignore[typeddict-item]
+            stage=server.jobs.stage(job),
+            created=job.created.isoformat(),
+            request=dict(job.request),
+            weights=request_weights(job.request),
+        )
+        for job in own
+    ]
+    return JSONResponse(JobList(jobs=lines))
 
 
 @router.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_GOING_ON})
@@ -194,6 +215,7 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
         "state": state,
         "stage": jobs.stage(job),
         "rho": charge,
+        "stopping": "" if state in FINISHED else stopping(charge, await run_sync(access.failure_count)),
         "result": result,
         "error": error,
     }

@@ -24,6 +24,7 @@ from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
     Ask,
     BeforeEntry,
+    ChartOrder,
     ChartQuery,
     ConfidenceQuery,
     EntryId,
@@ -83,6 +84,7 @@ def dataset(access: AccessDep) -> Any:
     """What is declared about it, and questions to begin with. All of it is public."""
     role: Literal["analyst", "curator"] = "curator" if access.caller.is_curator else "analyst"
     details = catalog.details(access.dataset.schema, access.account.budget(access.name), role)
+    details["failures"] = access.failure_count()
     with suppress(DataChanged):  # the declarations are shown all the same
         details["quality"] = _latest_release(access, "quality")
     return JSONResponse(details)
@@ -140,13 +142,18 @@ async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
 
 @router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload, "The answer.", 409, 503))
 async def answer(
-    access: AccessDep, entry: EntryId, confidence: ConfidenceQuery = 0.95, chart_width: ChartQuery = None
+    access: AccessDep,
+    entry: EntryId,
+    confidence: ConfidenceQuery = 0.95,
+    chart_width: ChartQuery = None,
+    chart_order: ChartOrder = "given",
 ) -> Any:
     """A stored answer, at any confidence. Free."""
     session = access.read_only_session()
 
     def show(stored: Answer | Answers) -> Response:
-        return JSONResponse(translate.show_answer(session, stored, access.place, chart_width))
+        shown = translate.show_answer(session, stored, access.place, chart_width, chart_order)
+        return JSONResponse(shown)
 
     def read() -> Response | Answer | Answers:
         """Rendered at once, unless its many groups would keep others waiting."""
@@ -186,7 +193,8 @@ async def history(
         return search_history(partial(access.account.history_page, access.name), find, before, limit)
 
     # In the planning pool, so that whoever reads on and on takes turns with everybody else.
-    return await access.plan(lambda: JSONResponse(history_payload(page())))
+    cancelled = access.server.ledger.failures.cancelled
+    return await access.plan(lambda: JSONResponse(history_payload(page(), cancelled(access.name))))
 
 
 @router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409))

@@ -1,0 +1,118 @@
+"""The columns of a table as a database's catalog describes them: names and types, and no value of any row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from dpxplain.errors import SourceError
+from dpxplain.model.schema import holds_password
+
+_KINDS = {
+    "numbers": r"(small|big|tiny)?int(eger)?\b|short|long|byte|numeric|decimal|real|double|float",
+    "text": r"text|string|character|varchar|char|citext|uuid|bpchar|name\b|USER-DEFINED",
+    "true or false": r"bool",
+    "dates": r"date|timestamp",
+}
+_WHOLE = re.compile(r"(small|big|tiny)?int(eger)?\b|short|long|byte", re.IGNORECASE)
+_SYSTEM = ("pg_catalog", "information_schema")
+
+
+@dataclass(frozen=True)
+class CatalogColumn:
+    """One column: what kind of values its type holds, or the type's name if none that can be declared."""
+
+    name: str
+    type_name: str
+    nullable: bool = True
+
+    @property
+    def kind(self) -> str:
+        kinds = (
+            kind for kind, types in _KINDS.items() if re.match(types, self.type_name.strip(), re.IGNORECASE)
+        )
+        return next(kinds, self.type_name)
+
+    @property
+    def whole(self) -> bool:
+        return _WHOLE.match(self.type_name.strip()) is not None
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table and where it is, without secrets."""
+
+    name: str
+    source: str
+    columns: tuple[CatalogColumn, ...]
+
+
+def is_catalog(source: str) -> bool:
+    """Whether a source is a database of which the catalog is read.
+
+    >>> is_catalog("postgresql://host/db"), is_catalog("people.csv")
+    (True, False)
+    """
+    return source.lower().startswith(("postgresql://", "postgres://"))
+
+
+def postgres_catalog(source: str) -> CatalogTable:
+    """The table of `postgresql://user@host/database::schema.table`, from information_schema alone."""
+    import psycopg
+
+    if holds_password(source):
+        raise SourceError(
+            "An address with a password is not opened.",
+            remedy="Leave it out, and set PGPASSWORD, or PGPASSFILE, or use a service file.",
+        )
+    address, mark, named = source.rpartition("::")
+    address, named = (address, named) if mark else (source, "")
+    failed = SourceError(
+        "The database cannot be reached.", remedy="Check the address; a password comes from PGPASSWORD."
+    )
+    try:
+        connection = psycopg.connect(address, connect_timeout=10, options="-c statement_timeout=30000")
+    except (psycopg.Error, UnicodeError):
+        connection = None
+    if connection is None:
+        raise failed  # outside of the handler: the driver's text repeats the address
+    with closing(connection):
+        connection.read_only = True
+        tables = connection.execute(
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_schema <> ALL(%s) ORDER BY 1, 2",
+            [list(_SYSTEM)],
+        ).fetchall()
+        schema, table = _chosen([(str(a), str(b)) for a, b in tables], named)
+        rows = connection.execute(
+            "SELECT column_name, data_type, is_nullable FROM information_schema.columns "
+            "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+            [schema, table],
+        ).fetchall()
+    columns = tuple(CatalogColumn(str(name), str(kind), nullable == "YES") for name, kind, nullable in rows)
+    return CatalogTable(table, f"{address}::{schema}.{table}", columns)
+
+
+def spark_catalog(schema: Any, name: str, source: str = "") -> CatalogTable:
+    """The table of a Spark DataFrame's `.schema`; nothing but the types is asked of it."""
+    columns = tuple(
+        CatalogColumn(str(part.name), str(part.dataType.simpleString()), bool(part.nullable))
+        for part in schema.fields
+    )
+    return CatalogTable(name, source, columns)
+
+
+def _chosen(tables: list[tuple[str, str]], named: str) -> tuple[str, str]:
+    matching = [pair for pair in tables if named in (pair[1], ".".join(pair))] if named else tables
+    if len(matching) == 1:
+        return matching[0]
+    what = f"There is no one table {named}." if named else f"The database has {len(tables)} tables."
+    raise SourceError(what, remedy=f"Name one as address::schema.table; there are: {_some(tables)}.")
+
+
+def _some(tables: Iterable[tuple[str, str]], most: int = 20) -> str:
+    names = [".".join(pair) for pair in tables]
+    return ", ".join(names[:most]) + (" and more" if len(names) > most else "") or "none"

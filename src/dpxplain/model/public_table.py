@@ -1,0 +1,170 @@
+"""Public dimension tables: their columns as functions of a declared column of the data (ADR 31).
+
+Of a join many-to-one with a public table, every column is a function of the key. So a public column is a
+derived column with a lookup from declared values, and no engine ever joins anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from dpxplain.errors import SchemaError
+from dpxplain.model.column import Column, Scalar
+from dpxplain.model.expression import sql_name
+from dpxplain.model.hardening import Declared
+
+MOST_LOOKED_UP = 1_000  # values of one public column: each is a branch of an expression
+
+PublicRows = Mapping[str, Sequence[Any]]
+"""The columns of a public table, by name."""
+
+
+class PublicTable(Declared):
+    """The declaration `[tables.NAME]`; `matched` is filled in when the table is read."""
+
+    source: str | None = None
+    key: str = Field(min_length=1)
+    public: Literal[True]
+    joins: tuple[str, ...] = ()  # columns of the data that hold the key; the one of its name if none is given
+    columns: tuple[str, ...] | None = None  # which of its columns can be joined; all if none is given
+    matched: dict[str, tuple[Scalar, ...]] = Field(
+        default_factory=dict
+    )  # declared values that it has, by join
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_public(cls, declared: Any) -> Any:
+        if isinstance(declared, Mapping) and declared.get("public") is not True:
+            raise ValueError(
+                "only public tables are joined, and public = true is missing; to join private tables by a "
+                "person's id, join them beforehand and declare the joined table with its unit and max_rows"
+            )
+        return declared
+
+
+def joined_columns(
+    columns: Mapping[str, Column], table: str, declared: PublicTable, rows: PublicRows
+) -> tuple[PublicTable, list[tuple[str, Column]]]:
+    """The declaration with what was matched, and the public columns as (join, derived column)."""
+    _check_names(table, declared, rows)
+    keys = rows[declared.key]
+    joins = declared.joins or (declared.key,)
+    attributes = [name for name in declared.columns or rows if name != declared.key]
+    matched, added = {}, []
+    for join in joins:
+        key_of = _declared_keys(columns, table, declared, join)
+        places = _places(keys, key_of, table, declared)
+        matched[join] = tuple(places)
+        for attribute in attributes:
+            values = rows[attribute]
+            lookup = tuple((key, values[at]) for key, at in places.items() if values[at] is not None)
+            _check_lookup(table, attribute, lookup)
+            if lookup:
+                added.append((join, _looked_up(table, attribute, join, lookup)))
+    return declared.model_copy(update={"matched": matched}), added
+
+
+def named_columns(
+    columns: Mapping[str, Column], added: Iterable[tuple[str, Column]]
+) -> Iterator[tuple[str, Column]]:
+    """Names for public columns: their own where that is unambiguous, else `join.column`."""
+    public = list(added)
+    taken = [name.casefold() for name in columns]
+    own = [column.joined[1].casefold() for _, column in public if column.joined is not None]
+    names: set[str] = set()
+    for join, column in public:
+        assert column.joined is not None
+        table, attribute = column.joined
+        is_free = own.count(attribute.casefold()) == 1 and attribute.casefold() not in taken
+        name = attribute if is_free else f"{join}.{attribute}"
+        if name.casefold() in {*taken, *names}:
+            raise SchemaError(
+                f"tables.{table}: its column {attribute} cannot be told from another one, {name}.",
+                remedy=f"List the columns to join without it: tables.{table}.columns = [...].",
+            )
+        names.add(name.casefold())
+        yield name, column
+
+
+def _looked_up(table: str, attribute: str, join: str, lookup: tuple[tuple[Scalar, Any], ...]) -> Column:
+    return Column(expression=sql_name(join), lookup=lookup, joined=(table, attribute))
+
+
+def _check_names(table: str, declared: PublicTable, rows: PublicRows) -> None:
+    wanted = (declared.key, *(declared.columns or ()))
+    missing = [name for name in wanted if name not in rows]
+    if missing:
+        raise SchemaError(
+            f"tables.{table}: the public table has no column {missing[0]}.",
+            remedy=f"It has: {', '.join(rows)}.",
+        )
+
+
+def _declared_keys(
+    columns: Mapping[str, Column], table: str, declared: PublicTable, join: str
+) -> dict[str, Scalar]:
+    """The declared values of the column that is joined on, by their text."""
+    column = columns.get(join)
+    if column is None and not declared.joins:
+        raise SchemaError(
+            f"tables.{table}.key: the data have no declared column {join}.",
+            remedy=f'Declare it, or name the columns that hold the key: tables.{table}.joins = ["..."].',
+        )
+    if column is None:
+        raise SchemaError(
+            f"tables.{table}.joins: there is no declared column {join}.",
+            remedy=f"Declared: {', '.join(columns)}.",
+        )
+    values = [value for value in column.values or () if value is not None]
+    if not values or column.is_temporal or column.joined is not None:
+        raise SchemaError(
+            f"tables.{table}: {join} cannot be joined on, as no text or whole numbers are declared for it.",
+            remedy=f"Declare columns.{join}.values; only declared values are joined.",
+        )
+    return {_text(value): value for value in values}
+
+
+def _places(
+    keys: Sequence[Any], key_of: Mapping[str, Scalar], table: str, declared: PublicTable
+) -> dict[Scalar, int]:
+    """Where each declared value stands among the keys; refuses a key that is there twice."""
+    first: dict[str, int] = {}
+    for at, key in enumerate(keys):
+        if key is None:
+            continue
+        if (text := _text(key)) in first:
+            raise SchemaError(
+                f"tables.{table}: the key {declared.key} has {text!r} twice, so a row would be joined twice.",
+                remedy="A public table has one row for each key.",
+            )
+        first[text] = at
+    places = {value: first[text] for text, value in key_of.items() if text in first}
+    if not places:
+        raise SchemaError(
+            f"tables.{table}: none of its keys is a declared value, so nothing can be joined.",
+            remedy=f"Compare {declared.key} of the public table with the declared values.",
+        )
+    return places
+
+
+def _check_lookup(table: str, attribute: str, lookup: tuple[tuple[Scalar, Any], ...]) -> None:
+    distinct = len({value for _, value in lookup})
+    if distinct > MOST_LOOKED_UP:
+        raise SchemaError(
+            f"tables.{table}: {attribute} has {distinct:,} values for declared keys; at most "
+            f"{MOST_LOOKED_UP:,} are joined.",
+            remedy=f"List the columns to join without it: tables.{table}.columns = [...].",
+        )
+
+
+def _text(value: Any) -> str:
+    """A key as text, so that 7, 7.0 and "7" are one."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value.isoformat() if isinstance(value, date | datetime) else str(value)

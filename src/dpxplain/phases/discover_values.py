@@ -1,0 +1,139 @@
+"""Private discovery of a column's values: those that enough privacy units have (docs/proofs/discovery.md).
+
+A column is discovered once for each version of the data; afterwards its values are part of the schema. The
+declared δ bounds what all discoveries spend together, by their charges in the history.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dpxplain.errors import BadRequest, InternalError
+from dpxplain.ledger.protocol import LedgerView
+from dpxplain.model.budget import check_rho
+from dpxplain.model.charge import Charge, Entry, Event, Request, Spend, spends
+from dpxplain.model.hardening import plain_number
+from dpxplain.model.schema import Schema
+from dpxplain.model.spelling import did_you_mean
+from dpxplain.model.unknown_column import DiscoveryRelease
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.privacy.mechanisms.threshold import threshold_for, values_above
+
+KIND = "discover"
+
+
+@dataclass(frozen=True)
+class DiscoveryPlan:
+    """What a discovery will cost and what it will find, from public quantities only."""
+
+    column: str
+    rho: float
+    delta: float
+    changes: int
+    """How many counts one privacy unit may change, by 1 each."""
+    schema: Schema = field(compare=False, repr=False)
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return spends((Event.VALUES, self.rho))
+
+    @property
+    def threshold(self) -> int:
+        """A value is found if its noisy number of units exceeds this."""
+        return threshold_for(self.changes, self.rho, self.delta).least
+
+    @property
+    def scale(self) -> float:
+        return threshold_for(self.changes, self.rho, self.delta).scale
+
+    def key(self, dataset: OpenDataset) -> str:
+        return discovery_key(self.schema, self.column, getattr(dataset.noise, "seed", None))
+
+    def charge(self, dataset: OpenDataset, request: Request) -> Charge:
+        return Charge(KIND, self.key(dataset), request, self.rho, self.spends)
+
+    def read(self, text: str) -> DiscoveryRelease:
+        return DiscoveryRelease.from_json(text)
+
+    def measure(self, dataset: OpenDataset) -> DiscoveryRelease:
+        dataset.progress(f"Discovering the values of {self.column}")
+        # The charge of this discovery is in the history now. Charges are written one after another, so of
+        # several discoveries at once each counts those before it, and together they keep to the declared δ.
+        if spent_delta(dataset.ledger.history(dataset.name)) > dataset.schema.privacy.delta:
+            raise exhausted(dataset.schema)
+        counts = dataset.value_counts(self.column, self.schema.unknown[self.column].longest)
+        found = values_above(
+            counts, changes=self.changes, rho=self.rho, delta=self.delta, noise=dataset.noise
+        )
+        return DiscoveryRelease(
+            rho=self.rho,
+            delta=self.delta,
+            values=found.values,
+            noisy_units=found.counts,
+            threshold=self.threshold,
+            scale=self.scale,
+            private=dataset.noise.private,
+        )
+
+
+def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float | None) -> DiscoveryPlan:
+    """Refuses what cannot be discovered; reads no data. By default columns share the declared δ evenly."""
+    schema, rho = dataset.schema, check_rho(rho)
+    if column not in schema.unknown:
+        is_known = column in schema.columns
+        what = f"{column} has declared values." if is_known else f"{column!r} is not a declared column."
+        near = did_you_mean(column, schema.unknown)
+        remedy = 'Only columns with values = "discover" are discovered.' if is_known or not near else near
+        raise BadRequest(what, remedy=remedy)
+    declared = schema.privacy.delta
+    even = math.nextafter(declared / len(schema.unknown), 0.0)  # so that all of them fit
+    share = even if delta is None else plain_number(delta)
+    if share is None or not 0 < share <= declared:
+        raise BadRequest(
+            f"delta must be above 0 and at most the declared {declared:g}.", remedy="Leave delta out."
+        )
+    return DiscoveryPlan(column, rho, share, dataset.row_changes, schema)
+
+
+def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
+    """Refuses a discovery that the declared δ has no room for, before anything is charged."""
+    spent = spent_delta(dataset.ledger.history(dataset.name))
+    if math.fsum((spent, plan.delta)) > dataset.schema.privacy.delta:
+        raise exhausted(dataset.schema)
+
+
+def spent_delta(entries: Iterable[Entry]) -> float:
+    """The δ of all discoveries that were charged, whether something came of them or not."""
+    charged = [entry.request or {} for entry in entries if entry.kind == KIND]
+    if any(type(request.get("delta")) is not float for request in charged):
+        raise InternalError("The history has a discovery without its δ.")
+    return math.fsum(request["delta"] for request in charged)
+
+
+def exhausted(schema: Schema) -> BadRequest:
+    return BadRequest(
+        f"The declared δ of {schema.privacy.delta:g} has no room for this discovery.",
+        remedy="List the column's values in the schema; a larger [privacy] delta is a weaker promise.",
+    )
+
+
+def discovery_key(schema: Schema, column: str, seed: int | None = None) -> str:
+    """Identity of a column's discovery: other columns may be declared anew without losing it."""
+    table, privacy = schema.table, schema.privacy
+    unit = [privacy.unit, privacy.max_rows, privacy.neighbours]
+    parts = [KIND, table.name, table.version, unit, column, schema.unknown[column].longest, seed]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def with_discovered(schema: Schema, ledger: LedgerView, seed: int | None = None) -> Schema:
+    """The schema with the values of columns that were discovered before. Free, and reads no data."""
+    found = {}
+    for column in schema.unknown:
+        stored = ledger.find(schema.table.name, discovery_key(schema, column, seed))
+        if stored is not None:
+            found[column] = DiscoveryRelease.from_json(stored[1]).values
+    return schema.with_discovered(found) if found else schema

@@ -1,0 +1,75 @@
+"""Whether a table's order is more than noise: how many conditions are told apart from their neighbours."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from dpxplain.results.formats import number
+
+if TYPE_CHECKING:  # slow to import, and here only for annotations
+    from dpxplain.privacy.intervals import Interval
+    from dpxplain.results.explanation import Explanation
+
+_MOST_TIMES = 1_000.0  # as much budget; beyond that no price is named
+
+
+def headline(table: Explanation) -> str:
+    """What a table is called: noise is never announced as insight."""
+    count = len(table.rows)
+    order = sorted(table.rows, key=lambda row: _middle(row.influence), reverse=True)
+    intervals = [row.influence for row in order]
+    clear = clear_count(intervals)
+    if clear == count:
+        return "The condition that matters most" if count == 1 else f"The {count} conditions that matter most"
+    doubt = "Too noisy to rank" if 2 * clear < count else "Ranked with some doubt"
+    return (
+        f"{doubt}: {clear} of {count} {'is' if clear == 1 else 'are'} clear{_remedy(table.rho, intervals)}."
+    )
+
+
+def clear_count(intervals: list[Interval]) -> int:
+    """How many intervals overlap neither zero nor a neighbour; the highest come first.
+
+    >>> clear_count([(9.0, 10.0), (4.0, 6.0), (3.0, 5.0), (-1.0, 1.0)])
+    1
+    """
+    overlaps = [low <= high for (low, _), (_, high) in pairwise(intervals)]
+    beside = [any(pair) for pair in zip([False, *overlaps], [*overlaps, False], strict=True)]
+    return sum(not near and not low <= 0 <= high for (low, high), near in zip(intervals, beside, strict=True))
+
+
+def enough_rho(rho: float, intervals: list[Interval]) -> float | None:
+    """The budget at which neighbours would not overlap, if they are where they seem; None if none is near.
+
+    Noise shrinks with the square root of the budget.
+
+    >>> enough_rho(0.1, [(4.0, 6.0), (3.0, 5.0)])
+    0.4
+    """
+    needed = 1.0
+    for (low, high), (below, above) in pairwise(intervals):
+        distance = _middle((low, high)) - _middle((below, above))
+        reach = (high - low + above - below) / 2
+        if reach <= distance:
+            continue
+        if distance <= 0 or not math.isfinite(reach):
+            return None
+        needed = max(needed, (reach / distance) ** 2)
+    for low, high in intervals:
+        if low <= 0 <= high and (middle := abs(_middle((low, high)))) > 0:
+            needed = max(needed, ((high - low) / 2 / middle) ** 2)
+    if not 1 < needed <= _MOST_TIMES:
+        return None
+    power: float = 10.0 ** -math.floor(math.log10(rho * needed))
+    return math.ceil(round(rho * needed * power, 9)) / power
+
+
+def _remedy(rho: float, intervals: list[Interval]) -> str:
+    enough = enough_rho(rho, intervals) if rho > 0 else None
+    return "" if enough is None else f"; about ρ {number(enough)} would tell them apart"
+
+
+def _middle(ends: Interval) -> float:
+    return (ends[0] + ends[1]) / 2

@@ -1,0 +1,112 @@
+"""The discovered values of a column, as an analyst holds them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpxplain.model.charge import Request, Spend
+from dpxplain.model.display import Displayed, Record, Tabular
+from dpxplain.model.hardening import Frozen
+from dpxplain.model.release import Released
+from dpxplain.model.unknown_column import DiscoveryRelease
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.discover_values import check_delta, plan_discovery
+from dpxplain.privacy.normal import normal_quantile
+from dpxplain.results.base import ReleasedRows
+from dpxplain.results.preview import Price
+
+
+@dataclass(frozen=True)
+class DiscoveredValue:
+    """A value and how many privacy units have it, with noise."""
+
+    value: str
+    units: float
+
+
+class Discovery(Frozen, Displayed, ReleasedRows[DiscoveryRelease, DiscoveredValue]):
+    """The values that a noisy count of privacy units found above the threshold, in order."""
+
+    def __init__(self, column: str, released: Released[DiscoveryRelease], spends: tuple[Spend, ...]) -> None:
+        super().__init__(released)
+        self.column = column
+        self.spends = spends
+        counts = zip(self.release.values, self.release.noisy_units, strict=True)
+        self.rows = tuple(DiscoveredValue(value, units) for value, units in counts)
+        self.freeze()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return self.release.values
+
+    @property
+    def delta(self) -> float:
+        """What was spent of the declared δ."""
+        return self.release.delta
+
+    @property
+    def threshold(self) -> int:
+        """What the noisy number of units of a value exceeds."""
+        return self.release.threshold
+
+    def records(self) -> list[Record]:
+        return [{"value": row.value, "units": row.units} for row in self.rows]
+
+
+@dataclass(frozen=True)
+class DiscoveryPreview(Displayed, Tabular):
+    """What a discovery would cost, and how many privacy units a value needs to be found."""
+
+    price: Price
+    column: str
+    delta: float
+    threshold: int
+    scale: float
+    confidence: float = 0.95
+
+    @property
+    def found_units(self) -> int:
+        """So many units must have a value, for it to be found with this confidence."""
+        return math.ceil(self.threshold + 1 - normal_quantile(1 - self.confidence) * self.scale)
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        return ()
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                "column": self.column,
+                "rho": self.price.rho,
+                "delta": self.delta,
+                "threshold": self.threshold,
+                "remaining_after": self.price.remaining_after,
+            }
+        ]
+
+
+class PlannedDiscovery(Frozen):
+    """A discovery, planned and not yet paid for."""
+
+    def __init__(self, column: str, rho: float, delta: float | None, dataset: OpenDataset) -> None:
+        self.plan = plan_discovery(dataset, column, rho, delta)
+        body = {"column": column, "rho": rho, "delta": self.plan.delta}
+        self.request = Request(f"discover {column}", body)
+        self._dataset = dataset
+        self.freeze()
+
+    def preview(self) -> DiscoveryPreview:
+        is_stored = self._dataset.find(self.plan) is not None
+        if not is_stored:
+            check_delta(self._dataset, self.plan)
+        price = Price.of(self.plan, self._dataset, free=is_stored)
+        plan = self.plan
+        return DiscoveryPreview(price, plan.column, plan.delta, plan.threshold, plan.scale)
+
+    def run(self) -> Discovery:
+        """Finds it or measures it. What was discovered before is returned, whatever it cost then."""
+        if self._dataset.find(self.plan) is None:
+            check_delta(self._dataset, self.plan)
+        released = self._dataset.find_or_measure(self.plan, self.request)
+        return Discovery(self.plan.column, released, self.plan.spends)

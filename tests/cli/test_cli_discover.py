@@ -1,0 +1,54 @@
+"""`dpxplain discover`, and joins with public tables, at the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SQL = "SELECT town, COUNT(*) FROM people GROUP BY town"
+
+
+@pytest.fixture
+def towns(dpxplain: Any, folder: Path) -> Any:
+    rows = ["Rome,F"] * 500 + ["Oslo,M"] * 300 + ["Nowhere,F"]
+    (folder / "people.csv").write_text("\n".join(["town,sex", *rows]) + "\n")
+    (folder / "countries.csv").write_text("sex,word\nF,Frau\nM,Mann\n")
+    (folder / "dpxplain.toml").write_text(
+        '[table]\nname = "people"\nsource = "people.csv"\n[privacy]\nrho = 5.0\n'
+        '[columns.town]\nvalues = "discover"\n[columns.sex]\nvalues = ["F", "M"]\n'
+        '[tables.words]\nsource = "countries.csv"\nkey = "sex"\npublic = true\n'
+    )
+    return dpxplain
+
+
+def test_values_are_priced_discovered_and_asked_about(towns: Any) -> None:
+    assert "dpxplain discover" in towns("query", SQL, "--rho", "1").err
+    dry = towns("discover", "town", "--rho", "0.5", "--dry-run", "--json").json
+    assert (dry["kind"], dry["rho"], dry["free"]) == ("preview", 0.5, False)
+    found = towns("discover", "town", "--rho", "0.5", "--json").json
+    assert [row["value"] for row in found["values"]] == ["Oslo", "Rome"]
+    assert (found["delta"] <= 1e-6, found["budget"]["rho"]["spent"]) == (True, 0.5)
+    assert "Oslo" in towns("query", SQL, "--rho", "1").out
+    again = towns("discover", "town", "--rho", "2")
+    assert "Price: nothing" in again.err
+    assert "2 values" in again.out
+    assert [entry["kind"] for entry in towns("history", "--json").json["entries"]] == ["discover", "query"]
+    assert "Nowhere" not in found["column"] + again.out
+
+
+def test_what_cannot_be_discovered_is_refused_with_code_2(towns: Any) -> None:
+    assert towns("discover", "sex", "--rho", "0.5").code == 2
+    assert towns("discover", "town", "--rho", "0.5", "--delta", "1").code == 2
+    assert towns("discover", "town", "--rho", "50").code == 3
+
+
+def test_a_public_table_is_joined(towns: Any) -> None:
+    sql = "SELECT word, COUNT(*) FROM people JOIN words USING (sex) GROUP BY word"
+    answer = towns("query", sql, "--rho", "1")
+    assert "Frau" in answer.out
+    assert "looked up in the public table words" in answer.out
+    assert "word" in towns("schema", "check").out
+    why = towns("why", "Frau", "Mann")
+    assert why.code == 0

@@ -1,0 +1,230 @@
+"""Faults that people met on the first page: results out of view, swallowed clicks, lost jobs and tokens."""
+
+from __future__ import annotations
+
+import csv
+import re
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from page_servers import GENEROUS, asked, owner
+from page_steps import Visit, ask, choose, download, held, run_button, set_price, sign_in, spent, table
+from playwright.sync_api import Page, expect
+from slow_engine import slow_down
+
+from dpxplain.ledger.ledger import open_ledger
+from dpxplain.server.config import Config
+from server_fixture import SCHEMA, SQL, RunningServer, config_of, running_server, write_people
+
+FILTERED = "SELECT sex, COUNT(*) FROM adult WHERE race = 'Black' GROUP BY sex"
+WIDTHS = ((1440, 900), (1024, 768), (390, 844))
+PEOPLE = ("North", "South")
+
+
+def people(folder: Path, servers: ExitStack) -> RunningServer:
+    return servers.enter_context(running_server(config_of(folder, limits=GENEROUS.model_dump())))
+
+
+def signed_in(visit: Visit, server: RunningServer, name: str = "alice", address: str = "") -> Page:
+    page = visit(server, address)
+    sign_in(page, server.token(name))
+    return page
+
+
+def test_a_filtered_answer_says_its_filter_in_title_and_files(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, f"#/adult?answer={asked(owner(adult), FILTERED)}")
+    title = "Number of rows by sex, only where race is Black"
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    rows = download(page, page.get_by_test_id("answer"), "Table as CSV").read_text(encoding="utf-8")
+    assert {row["question"] for row in csv.DictReader(rows.splitlines())} == {title}
+    image = download(page, page.get_by_test_id("answer"), "Chart as SVG").read_text(encoding="utf-8")
+    assert "only where race is Black" in image
+    assert "adult · number" in image
+    expect(page.get_by_test_id("toast")).to_have_text("Saved as SVG.")
+
+
+@pytest.mark.parametrize("size", WIDTHS, ids=lambda size: str(size[0]))
+def test_what_was_bought_is_in_view(
+    size: tuple[int, int], tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    server = people(tmp_path, servers)
+    page = visit(server, viewport={"width": size[0], "height": size[1]})
+    sign_in(page, server.token("alice"))
+    ask(page, SQL, 0.1)
+    expect(page.locator("#answer-title")).to_be_in_viewport(ratio=1)
+    choose(page, PEOPLE)
+    page.get_by_role("button", name="Prepare and explain for 0.02").click()
+    expect(page.get_by_test_id("explanation").locator("svg.marks")).to_be_visible()
+    expect(page.locator("#explanation-title")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#explanation-title")).to_be_focused()
+
+
+def test_a_click_just_after_an_edit_buys_what_the_button_said(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    server = people(tmp_path, servers)
+    page = signed_in(visit, server)
+    ask(page, SQL, 0.1)
+    choose(page, PEOPLE)
+    buy = page.get_by_role("button", name="Prepare and explain for 0.02")
+    expect(buy).to_be_enabled()
+    page.get_by_role("spinbutton", name="How many").fill("2")
+    with held(page, "**/explain/preview"):
+        buy.click()  # the field loses the focus, and its price is on the way
+        expect(page.get_by_test_id("explanation")).to_be_hidden()
+    expect(table(page).locator("tbody tr")).to_have_count(2)
+    assert spent(page) == 0.12
+
+
+def test_more_than_can_be_shown_is_said(tmp_path: Path, servers: ExitStack, visit: Visit) -> None:
+    server = people(tmp_path, servers)
+    page = signed_in(visit, server)
+    ask(page, SQL, 0.1)
+    choose(page, PEOPLE)
+    expect(page.get_by_role("button", name="Prepare and explain for 0.02")).to_be_enabled()
+    field = page.get_by_role("spinbutton", name="How many")
+    field.fill("300")
+    field.blur()
+    expect(page.get_by_test_id("k-hint")).to_contain_text("so not 300")
+    expect(field).not_to_have_value("300")
+
+
+def test_a_stop_is_warned_of_counted_and_forgiven(tmp_path: Path, servers: ExitStack, visit: Visit) -> None:
+    server = people(tmp_path, servers)
+    page = signed_in(visit, server)
+    ask(page, SQL, 0.1)
+    choose(page, PEOPLE)
+    for number in range(1, 4):
+        set_price(page, "Budget to prepare this answer, once", 0.02 + number / 100)
+        engine = slow_down(server)
+        page.get_by_role("button", name=f"Prepare and explain for 0.0{2 + number}").click()
+        assert engine.entered.acquire(timeout=60)
+        expect(page.get_by_test_id("stopping")).to_contain_text(
+            f"counts as a failure: this would be {number} of 3"
+        )
+        page.get_by_role("button", name="Stop").click()
+        expect(page.get_by_test_id("explain").get_by_role("alert")).to_contain_text("the charge stays")
+        engine.go.set()
+    expect(page.get_by_test_id("failures").first).to_contain_text("3 of 3 charged requests of yours were stopped")
+    page.get_by_role("button", name="History").click()
+    history = page.get_by_role("dialog", name="History")
+    expect(history.get_by_text("stopped, charged")).to_have_count(3)
+
+    desk = visit(server, "#/curator/analysts/people")
+    sign_in(desk, server.token("carol", "curator"))
+    row = desk.get_by_test_id("allowances").get_by_role("row", name="alice")
+    expect(row).to_contain_text("Blocked: 3 charged requests stopped or failed")
+    row.get_by_role("button", name="Forgive").click()
+    dialog = desk.get_by_role("dialog", name="Forgive alice")
+    dialog.get_by_label("Reason").fill("She tried the button.")
+    dialog.get_by_role("button", name="Forgive the failures").click()
+    expect(row).not_to_contain_text("Blocked")
+
+
+def test_a_reload_finds_the_job_again(tmp_path: Path, servers: ExitStack, visit: Visit) -> None:
+    server = people(tmp_path, servers)
+    page = signed_in(visit, server)
+    ask(page, SQL, 0.1)
+    choose(page, PEOPLE)
+    engine = slow_down(server)
+    page.get_by_role("button", name="Prepare and explain for 0.02").click()
+    assert engine.entered.acquire(timeout=60)
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(page).to_have_url(re.compile("job="))
+    page.reload()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.get_by_role("button", name="History").click()
+    expect(page.get_by_test_id("jobs")).to_contain_text("1 job running")
+    page.keyboard.press("Escape")
+    engine.go.set()
+    expect(table(page).locator("tbody tr").first).to_be_visible()
+    expect(page).not_to_have_url(re.compile("job="))
+    assert spent(page) == 0.12
+
+
+def test_no_budget_yet_is_not_used_up_and_a_second_tab_follows(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    config = config_of(tmp_path, analysts={"default_rho": 0.0}, limits=GENEROUS.model_dump())
+    server = servers.enter_context(running_server(config))
+    page = signed_in(visit, server)
+    expect(page.get_by_test_id("cost")).to_contain_text("You have no budget here yet.")
+    expect(page.get_by_test_id("cost")).not_to_contain_text("used up")
+    server.ledger.grant("people", "alice", 1.0, reason="test", by="carol")
+    page.reload()
+    expect(page.get_by_test_id("budget-words")).to_contain_text("1 left of 1")
+    second = page.context.new_page()
+    second.goto(server.url)
+    expect(second.get_by_test_id("budget-words")).to_contain_text("1 left of 1")
+    ask(page, SQL, 0.1)
+    expect(second.get_by_test_id("budget-words")).to_contain_text("0.9 left of 1")
+
+
+def test_the_first_data_set_is_added_through_the_page(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    raw = {"server": {"datasets": str(folder), "port": 0}, "limits": GENEROUS.model_dump()}
+    server = servers.enter_context(running_server(Config.load(raw), open_ledger(None)))
+    page = visit(server, "#/curator/datasets/new", expecting=("status of 400",))
+    sign_in(page, server.token("carol", "curator"))
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(SCHEMA)
+    declare = page.get_by_role("button", name="Declare it")
+    expect(declare).to_be_enabled()
+    declare.click()
+    expect(page.get_by_role("alert").first).to_be_visible()
+    write_people(tmp_path / "elsewhere")
+    (folder / "people.parquet").write_bytes((tmp_path / "elsewhere/people.parquet").read_bytes())
+    expect(declare).to_be_enabled()
+    declare.click()
+    expect(page.get_by_test_id("declared")).to_contain_text("people")
+
+
+def test_names_are_asked_back_and_a_token_survives_escape(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    server = people(tmp_path, servers)
+    page = visit(server, "#/curator/analysts/people")
+    sign_in(page, server.token("carol", "curator"))
+    page.get_by_role("button", name="Give an allowance").click()
+    dialog = page.get_by_role("dialog", name="Give an allowance")
+    dialog.get_by_label("Analyst").fill("alcie")
+    dialog.get_by_label("Reason").fill("Her study.")
+    expect(dialog.get_by_role("button", name="Set the allowance")).to_be_disabled()
+    expect(dialog).to_contain_text("Nobody called “alcie” has a token.")
+    dialog.get_by_label("The name is right").check()
+    expect(dialog.get_by_role("button", name="Set the allowance")).to_be_enabled()
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Tokens").click()
+    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("dora")
+    page.get_by_role("button", name="Make the token").click()
+    expect(page.get_by_test_id("token-text")).to_be_visible()
+    for _ in range(3):
+        page.keyboard.press("Escape")
+    expect(page.get_by_test_id("token-text")).to_be_visible()
+    page.get_by_role("button", name="I have it").click()
+    expect(page.get_by_test_id("token-text")).to_be_hidden()
+
+
+def test_buttons_that_need_the_server_say_so(tmp_path: Path, visit: Visit) -> None:
+    gone = (
+        "ERR_CONNECTION_REFUSED",
+        "ERR_CONNECTION_RESET",
+        "ERR_EMPTY_RESPONSE",
+        "ERR_SOCKET_NOT_CONNECTED",
+    )
+    with running_server(config_of(tmp_path, limits=GENEROUS.model_dump())) as server:
+        page = visit(server, expecting=gone)
+        sign_in(page, server.token("alice"))
+        ask(page, SQL, 0.1)
+    set_price(page, "Budget for this answer", 0.2)
+    expect(page.get_by_test_id("gone")).to_be_in_viewport()
+    expect(run_button(page)).to_have_text("Waits for the server")
+    expect(run_button(page)).to_be_disabled()
+    page.mouse.wheel(0, 2000)
+    expect(page.get_by_test_id("gone")).to_be_in_viewport()

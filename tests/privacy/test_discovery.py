@@ -1,0 +1,300 @@
+"""Discovery of unknown values: what one privacy unit can change, what is found, what it costs."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpxplain as dpx
+from chance import plausible_count
+from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.errors import BadRequest, DPXPlainError, QueryRefused, SchemaError
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
+from dpxplain.phases.discover_values import spent_delta
+from dpxplain.privacy.mechanisms.noise import VectorisedNoise
+from dpxplain.privacy.mechanisms.threshold import threshold_for, threshold_measurement, values_above
+
+CITIES = pd.DataFrame(
+    {
+        "city": ["Rome"] * 900 + ["Oslo"] * 400 + ["Only once", None, "x" * 101],
+        "sex": ["F", "M", "F"] * 434 + ["F"],
+        "size": [1, 1, 2] * 434 + [2],
+    }
+)
+GROUPED = "SELECT city, COUNT(*) FROM people GROUP BY city"
+
+
+def true_counts(engine: DuckDBEngine) -> Counter[str]:
+    """What only a mechanism may see."""
+    counts = engine.value_counts("city", 100).reveal()
+    return Counter(dict(zip(counts.values, counts.units.tolist(), strict=True)))
+
+
+def declared(privacy: dict[str, Any] | None = None, **columns: Any) -> dict[str, Any]:
+    return {
+        "table": {"name": "people"},
+        "privacy": {"rho": 10, "delta": 1e-6, **(privacy or {})},
+        "columns": {
+            "city": {"values": "discover"},
+            "sex": {"values": ["F", "M"]},
+            "size": {"values": [1, 2]},
+            **columns,
+        },
+    }
+
+
+def connect(folder: Path, schema: dict[str, Any] | None = None, **more: Any) -> dpx.Session:
+    return dpx.connect(CITIES, schema or declared(), workspace=folder, **more)
+
+
+# -- The mechanism ------------------------------------------------------------------------------------------
+
+
+def tail(scale: float, least: int) -> float:
+    """P(N >= least) of the discrete Gaussian, by summing it."""
+    reach = int(60 * scale) + least + 2
+    weights = np.exp(-(np.arange(-reach, reach + 1, dtype=float) ** 2) / (2 * scale**2))
+    return float(weights[reach + least :].sum() / weights.sum())
+
+
+@pytest.mark.parametrize("changes", [1, 2, 3, 50])
+@pytest.mark.parametrize("rho", [0.001, 0.1, 2.0])
+@pytest.mark.parametrize("delta", [1e-10, 1e-6, 0.05])
+def test_a_value_of_one_unit_is_found_with_a_chance_below_delta(
+    changes: int, rho: float, delta: float
+) -> None:
+    threshold = threshold_for(changes, rho, delta)
+
+    def chance(least: int) -> float:
+        """That one of the unit's own values is found: 1 + N > T, for each of them independently."""
+        return float(-np.expm1(changes * np.log1p(-tail(threshold.scale, least))))
+
+    assert chance(threshold.least) <= delta
+    assert chance(threshold.least - 3) > delta or threshold.least <= 3  # and no higher than it must be
+    cost = threshold_measurement(threshold.scale, threshold.least).map((changes, math.sqrt(changes), 1.0))
+    assert rho * (1 - 1e-8) <= cost[0] <= rho
+    assert cost[1] <= delta
+
+
+@pytest.mark.draws
+def test_a_unique_value_is_found_as_often_as_the_tail_says() -> None:
+    threshold, runs = threshold_for(1, 0.5, 0.05), 20_000
+    counts = Confidential(ValueCounts(("unique",) * runs, np.ones(runs, dtype=np.int64)))
+    found = values_above(counts, changes=1, rho=0.5, delta=0.05, noise=VectorisedNoise())
+    chance = tail(threshold.scale, threshold.least)
+    assert plausible_count(len(found.values), runs, chance)
+    assert not plausible_count(len(found.values), runs, tail(threshold.scale, threshold.least - 1))
+    # A threshold lower by one would be noticed: the chance is then several times as large.
+
+
+@pytest.mark.draws
+def test_a_value_at_the_threshold_has_noise_of_the_planned_scale() -> None:
+    threshold, runs = threshold_for(1, 0.5, 0.05), 20_000
+    counts = Confidential(ValueCounts(("v",) * runs, np.full(runs, threshold.least, dtype=np.int64)))
+    found = values_above(counts, changes=1, rho=0.5, delta=0.05, noise=VectorisedNoise())
+    assert plausible_count(len(found.values), runs, tail(threshold.scale, 1))
+
+
+def test_values_come_in_order_and_not_as_they_were_counted() -> None:
+    counts = Confidential(ValueCounts(("b", "c", "a"), np.array([900, 800, 700])))
+    found = values_above(counts, changes=1, rho=1, delta=1e-6, noise=VectorisedNoise())
+    assert found.values == ("a", "b", "c")
+
+
+# -- What one unit can change --------------------------------------------------------------------------------
+
+
+def counted(rows: list[tuple[str | None, str | None]], max_rows: int) -> Counter[str]:
+    schema = declared({"unit": "who", "max_rows": max_rows})
+    frame = pd.DataFrame(rows, columns=["who", "city"], dtype="str").assign(sex="F", size=1)
+    engine = DuckDBEngine(frame, Schema.load(schema))
+    try:
+        return true_counts(engine)
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("max_rows", [1, 2])
+def test_one_person_more_changes_at_most_max_rows_counts_by_one_each(max_rows: int) -> None:
+    others = [("p", "a"), ("p", "a"), ("p", "b"), ("q", "b"), ("q", "c"), ("q", "d"), (None, "a"), ("", "e")]
+    before = counted(others, max_rows)
+    assert max(before.values()) <= 2  # rows without a unit count for nobody
+    for values in itertools.product(["a", "new", None], ["b", "new", "other"], ["c", "new"]):
+        after = counted([*others, *(("r", value) for value in values)], max_rows)
+        changes = [after[value] - before[value] for value in after | before]
+        assert set(changes) <= {0, 1}
+        assert sum(changes) <= max_rows
+
+
+def test_a_row_more_changes_one_count_by_one(tmp_path: Path) -> None:
+    schema = Schema.load(declared())
+    for value in ("Rome", "new", "ROME", "", " "):
+        figures = []
+        for frame in (
+            CITIES,
+            pd.concat([CITIES, pd.DataFrame({"city": [value], "sex": ["F"], "size": [1]})]),
+        ):
+            engine = DuckDBEngine(frame, schema)
+            figures.append(true_counts(engine))
+            engine.close()
+        assert figures[1] - figures[0] == Counter({value: 1})
+        assert not figures[0] - figures[1]
+
+
+def test_values_that_a_collation_takes_for_equal_are_told_apart(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as database:
+        database.execute("CREATE TABLE people (city VARCHAR COLLATE NOCASE, sex VARCHAR, size INT)")
+        database.execute("INSERT INTO people SELECT 'ROME', 'F', 1 FROM range(500)")
+        database.execute("INSERT INTO people SELECT 'Rome', 'F', 1 FROM range(500)")
+    with dpx.connect(tmp_path / "d.duckdb", declared(), workspace=tmp_path / "w") as session:
+        assert session.discover("city", rho=1).values == ("ROME", "Rome")
+
+
+def test_persons_that_a_collation_takes_for_equal_are_told_apart(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as database:
+        database.execute("CREATE TABLE people (who VARCHAR COLLATE NOCASE, sex VARCHAR)")
+        database.execute("INSERT INTO people VALUES ('A', 'F'), ('a', 'F'), ('b', 'F')")
+    schema = {
+        "table": {"name": "people"},
+        "privacy": {"rho": 10, "unit": "who", "max_rows": 1},
+        "columns": {"sex": {"values": ["F", "M"]}},
+    }
+    with dpx.connect(tmp_path / "d.duckdb", schema, workspace=tmp_path / "w", curator=True) as session:
+        answer = session.query("SELECT sex, COUNT(*), COUNT(DISTINCT who) FROM people GROUP BY sex", rho=1)
+        assert [record["true"] for record in answer.truth().records()] == [3, 3, 0, 0]
+
+
+# -- As people meet it ---------------------------------------------------------------------------------------
+
+
+def test_a_column_is_asked_about_once_its_values_are_discovered(tmp_path: Path) -> None:
+    with connect(tmp_path, curator=True) as session:
+        before = session.query("SELECT sex, COUNT(*) FROM people GROUP BY sex", rho=1)
+        for sql in (GROUPED, "SELECT COUNT(*) FROM people WHERE city = 'Rome'"):
+            with pytest.raises(QueryRefused, match="not known yet") as refused:
+                session.query(sql, rho=1)
+            assert "session.discover" in refused.value.remedy
+        with pytest.raises(BadRequest, match="not known yet"):
+            before.why("F", "M").explain(k=1, rho=1, attributes=["city"])
+        preview = session.preview_discover("city", rho=0.1)
+        assert (preview.price.rho, preview.threshold) == (0.1, 12)
+        found = session.discover("city", rho=0.1)
+        assert found.values == ("Oslo", "Rome")
+        assert session.budget.spent == pytest.approx(1.1)
+        answer = session.query(GROUPED, rho=1)
+        assert [record["true"] for record in answer.truth().records()] == [400, 900]
+        assert before.why("F", "M").explain(
+            k=1, rho=1, attributes=["size"]
+        )  # on the data as they were opened
+        now = session.query("SELECT sex, COUNT(*) FROM people GROUP BY sex", rho=1)
+        table = now.why("F", "M").explain(k=2, rho=1, attributes=["city"])
+        assert {str(row.predicate) for row in table} == {"city = 'Rome'", "city = 'Oslo'"}
+        assert session.budget.spent == pytest.approx(4.1)  # what was asked before the discovery stays free
+    with connect(tmp_path) as again:
+        assert again.schema.domain("city") == ("Oslo", "Rome")
+        stored = again.discover("city", rho=0.7)
+        assert (stored.free, stored.rho) == (True, 0.1)
+        assert again.query(GROUPED, rho=1).free
+        assert again.answer(1).free
+
+
+def test_a_rare_value_reaches_neither_log_nor_ledger(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG), connect(tmp_path) as session:
+        found = session.discover("city", rho=0.1)
+        assert "Only once" not in f"{found!r}{found}{found.to_json()}"
+    assert "Only once" not in caplog.text
+    assert not any(b"Only once" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_other_columns_can_be_declared_anew_without_losing_a_discovery(tmp_path: Path) -> None:
+    with connect(tmp_path) as session:
+        session.discover("city", rho=0.1)
+    with connect(tmp_path, declared(sex={"values": ["F", "M", "X"]})) as session:
+        assert "city" in session.schema.columns
+    other = declared()
+    other["table"]["version"] = "2"
+    frame = CITIES.assign(sex="M")
+    with dpx.connect(frame, other, workspace=tmp_path) as session:
+        assert "city" not in session.schema.columns  # other data
+
+
+def test_the_declared_delta_bounds_all_discoveries_together(tmp_path: Path) -> None:
+    both = declared(town={"values": "discover"})
+    frame = CITIES.assign(town=CITIES.city)
+    with dpx.connect(frame, both, workspace=tmp_path) as session:
+        first = session.discover("city", rho=0.1)
+        assert first.delta == pytest.approx(5e-7)
+        with pytest.raises(BadRequest, match="no room for this discovery"):
+            session.discover("town", rho=0.1, delta=6e-7)
+        with pytest.raises(BadRequest, match="no room"):
+            session.preview_discover("town", rho=0.1, delta=6e-7)
+        with pytest.raises(BadRequest, match="at most the declared 1e-06"):
+            session.discover("town", rho=0.1, delta=1e-5)
+        assert session.budget.spent == 0.1
+        session.discover("town", rho=0.1)
+        assert spent_delta(session.history) <= 1e-6
+
+
+def test_discoveries_at_the_same_time_keep_to_delta_together(tmp_path: Path) -> None:
+    both = declared(town={"values": "discover"})
+    frame = CITIES.assign(town=CITIES.city)
+    with dpx.connect(frame, both, workspace=tmp_path) as session:
+        # Both are planned and found to fit before either is charged.
+        plans = [session.plan_discovery(column, 0.1, delta=6e-7) for column in ("city", "town")]
+        dataset = session._dataset
+        assert dataset.find_or_measure(plans[0].plan, plans[0].request).value.values
+        with pytest.raises(BadRequest, match="no room"):
+            dataset.find_or_measure(plans[1].plan, plans[1].request)
+        assert dataset.find(plans[1].plan) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        (declared(age={"values": "discover"}), "age is to be discovered, but the source holds numbers"),
+        (
+            declared(town={"values": "discover"}),
+            "columns.town is declared, but the source has no such column",
+        ),
+        (declared(sex={"values": "discover", "edges": [0, 1]}), "unknown.sex.edges"),
+        (declared(sex={"values": "find"}), "columns.sex.values"),
+    ],
+)
+def test_what_cannot_be_discovered_is_refused_when_it_is_opened(
+    tmp_path: Path, schema: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        dpx.connect(CITIES.assign(age=3), schema, workspace=tmp_path)
+
+
+def test_only_declared_columns_are_discovered(tmp_path: Path) -> None:
+    with connect(tmp_path) as session:
+        for column, problem in (("sex", "has declared values"), ("town", "not a declared column")):
+            with pytest.raises(BadRequest, match=problem):
+                session.discover(column, rho=0.1)
+        with pytest.raises(DPXPlainError):
+            session.discover("city", rho=11)
+        assert session.budget.spent == 0
+
+
+def test_nothing_is_found_where_no_value_has_enough_units(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"city": [f"c{i}" for i in range(50)], "sex": "F", "size": 1})
+    with dpx.connect(frame, declared(), workspace=tmp_path) as session:
+        found = session.discover("city", rho=0.1)
+        assert found.values == ()
+        assert "No value has enough privacy units" in str(found)
+        with pytest.raises(QueryRefused, match="not known yet"):
+            session.query(GROUPED, rho=1)

@@ -1,0 +1,99 @@
+"""What an analyst and a curator are told of jobs: those that run, what stopping means, and who is blocked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from slow_engine import slow_down
+
+from server_fixture import SQL, WEIGHTS, RunningServer, config_of, running_server
+
+AT = "/datasets/people"
+
+
+def begun(client: httpx.Client, rho: float) -> dict[str, Any]:
+    answer = client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["id"]
+    why = {"answer": answer, "weights": WEIGHTS, "k": 2, "rho": rho}
+    job: dict[str, Any] = client.post(f"{AT}/explain", json=why).json()
+    return job
+
+
+def stopped(server: RunningServer, client: httpx.Client, rho: float) -> tuple[str, dict[str, Any]]:
+    """What was said before it was stopped, and how it ended."""
+    engine = slow_down(server)
+    job = begun(client, rho)
+    assert engine.entered.acquire(timeout=60)
+    before: str = client.get(f"/jobs/{job['id']}").json()["stopping"]
+    client.delete(f"/jobs/{job['id']}").raise_for_status()
+    ended: dict[str, Any] = client.get(f"/jobs/{job['id']}", params={"wait": 60}).json()
+    engine.go.set()
+    return before, ended
+
+
+@pytest.fixture
+def server(tmp_path: Path):
+    with running_server(config_of(tmp_path)) as running:
+        yield running
+
+
+def test_stopping_says_before_that_the_charge_stays_and_how_many_count(server: RunningServer) -> None:
+    client = server.client()
+    begun(client, 0.1)  # while nothing is slow: the answer is measured
+    for number in range(1, 4):
+        before, ended = stopped(server, client, 0.2 + number / 100)
+        assert before == (
+            f"The charge of 0.2{number} stays. A stopped request counts as a failure: this would be "
+            f"{number} of 3."
+        )
+        assert (ended["state"], ended["stopping"]) == ("cancelled", "")
+        count = client.get(AT).json()["failures"]
+        assert (count["counted"], count["most"]) == (number, 3)
+        assert count["sentence"].startswith(f"{number} of 3 charged requests")
+    assert "until the curator forgives them" in count["sentence"]
+    assert server.client("bob").get(AT).json()["failures"]["sentence"] == ""
+    assert server.curator().get(AT).json()["failures"] is None
+
+
+def test_a_curator_sees_who_is_blocked_and_forgives(server: RunningServer) -> None:
+    client, curator = server.client(), server.curator()
+    begun(client, 0.1)
+    for number in range(3):
+        stopped(server, client, 0.2 + number / 100)
+    server.client("bob").post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).raise_for_status()
+
+    def standing() -> dict[str, tuple[int, bool]]:
+        analysts = curator.get(f"{AT}/analysts").json()["analysts"]
+        return {given["analyst"]: (given["failures"], given["blocked"]) for given in analysts}
+
+    assert standing() == {"alice": (3, True), "bob": (0, False)}
+    curator.post(f"{AT}/analysts/alice/forgive", json={"reason": "slow network"}).raise_for_status()
+    assert standing() == {"alice": (0, False), "bob": (0, False)}
+    assert client.get(AT).json()["failures"]["counted"] == 0
+
+
+def test_the_history_calls_a_stopped_job_stopped(server: RunningServer) -> None:
+    client = server.client()
+    begun(client, 0.1)
+    stopped(server, client, 0.2)
+    lines = client.get(f"{AT}/history").json()["entries"]
+    assert [line["stopped"] for line in lines][-1] is True
+    assert lines[-1]["state"] == "reserved"
+    assert not any(line["stopped"] for line in lines[:-1])
+
+
+def test_own_jobs_are_listed_with_what_was_asked(server: RunningServer) -> None:
+    client = server.client()
+    done = begun(client, 0.1)
+    client.get(f"/jobs/{done['id']}", params={"wait": 60}).raise_for_status()
+    engine = slow_down(server)
+    running = begun(client, 0.3)
+    assert engine.entered.acquire(timeout=60)
+    jobs = client.get(f"{AT}/jobs").json()["jobs"]
+    assert [(job["id"], job["state"]) for job in jobs] == [(running["id"], "running"), (done["id"], "done")]
+    assert jobs[0]["request"]["rho"] == 0.3
+    assert [weight["group"] for weight in jobs[0]["weights"]] == ["North", "South"]
+    assert server.client("bob").get(f"{AT}/jobs").json() == {"jobs": []}
+    engine.go.set()
