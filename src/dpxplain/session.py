@@ -78,9 +78,9 @@ def connect(
     (default: `.dpxplain` in the current folder) and survives the session. `tables` are public tables to join
     with, in place of the files that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file that
     remembers outside of that ledger what was charged (default: beside it), or "off". `memory` bounds what
-    reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's); larger ones
-    are read in every pass, or as the schema's table.storage says. `trusted_code` lets
-    influences that are not the library's run on true counts. `insecure_seed` replaces the noise by
+    reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's); larger
+    ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences that
+    are not the library's run on true counts. `insecure_seed` replaces the noise by
     a repeatable one for experiments; everything it touches is marked as not private.
     """
     _refuse_swapped(source, schema)
