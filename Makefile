@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page serve check check-page bench bench-engines load audit audit-time experiments clean constraints
+.PHONY: setup demo page serve check check-page bench bench-engines load audit audit-time experiments studies clean constraints
 .PHONY: test test-page test-fast test-slow test-all test-stress fuzz
 
 setup: $(STAMP)
@@ -118,12 +118,14 @@ audit: setup
 	@tools/machine
 	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(BIN)/dpxplain audit privacy --minutes $(AUDIT_MINUTES)
 
-# Slow: coverage grids and the study of mechanisms; rewrites the figures in docs/.
+# Every table and figure of the paper, within the hour on two quiet cores; resumes what was interrupted. Writes
+# build/experiments/report.html and docs/experiments.md. EXPERIMENTS="--runs 3" for a quicker look.
 experiments: setup
-	$(BIN)/python experiments/interval_coverage.py
-	$(BIN)/python experiments/marginal_coverage.py
-	$(BIN)/python experiments/untuned_coverage.py --write
-	$(BIN)/python experiments/study.py
+	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(BIN)/python -m experiments --docs $(EXPERIMENTS)
+
+# Slow: coverage grids and the study of mechanisms; rewrites their pages in docs/.
+studies: setup
+	$(BIN)/python -m experiments interval-coverage marginal-coverage untuned-coverage study
 
 # Pins what is installed now; names no host, so it works with any registry.
 constraints: setup

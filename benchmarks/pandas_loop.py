@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import pandas as pd
@@ -21,20 +22,31 @@ def run(shape: Shape, rows: int, rounds: int) -> list[Figure]:
     ours = alternate({"ours": partial(contenders.explain, conjuncts=1)}, rounds)["ours"]
     frame: pd.DataFrame = plain_strings(table).to_pandas()
     wall, cpu = time.perf_counter(), time.process_time()
-    _explain(frame, contenders)
+    domains = {name: contenders.schema.domain(name) for name in contenders.attributes}
+    explain_by_loop(frame, domains, GROUP, MEASURED, COMPARED)
     loop = Timing(0.0, [time.perf_counter() - wall], [time.process_time() - cpu])
     contenders.close()
     conditions = f"{shape.name}, rows {shape.rows_kind}"
     return [Figure("default explanation, 1 conjunct", conditions, ours, loop, "one pandas scan each", MOST)]
 
 
-def _explain(frame: pd.DataFrame, contenders: Contenders) -> None:
-    first, second = COMPARED
-    whole = frame.groupby(GROUP)[MEASURED].agg(["mean", "count"])
-    for name in contenders.attributes:
-        for value in contenders.schema.domain(name):
-            rest = frame[frame[name] != value].groupby(GROUP)[MEASURED].agg(["mean", "count"])
+def explain_by_loop(
+    frame: pd.DataFrame,
+    domains: Mapping[str, Iterable[object]],
+    group: str,
+    measured: str,
+    pair: tuple[str, str],
+) -> dict[tuple[str, object], float]:
+    """The influence of every predicate that leaves both groups some rows, on the difference of averages."""
+    first, second = pair
+    whole = frame.groupby(group, observed=True)[measured].agg(["mean", "count"])
+    influences = {}
+    for name, values in domains.items():
+        for value in values:
+            rest = frame[frame[name] != value].groupby(group, observed=True)[measured].agg(["mean", "count"])
             if not {first, second} <= set(rest.index):
                 continue
             change = whole["mean"] - rest["mean"]
-            (change[first] - change[second]) * rest["count"].min()
+            fewest = min(rest["count"][first], rest["count"][second])
+            influences[name, value] = (change[first] - change[second]) * fewest
+    return influences

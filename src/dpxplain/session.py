@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.public_tables import with_public_tables
@@ -40,8 +40,10 @@ from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDisco
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
-from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.sql.parse import parse
+
+if TYPE_CHECKING:
+    from dpxplain.results.schema_check import SchemaCheck
 
 LOG = logging.getLogger("dpxplain.session")
 
@@ -79,8 +81,8 @@ def connect(
     with, in place of the files that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file that
     remembers outside of that ledger what was charged (default: beside it), or "off". `memory` bounds what
     reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's); larger
-    ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences that
-    are not the library's run on true counts. `insecure_seed` replaces the noise by
+    ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences
+    that are not the library's run on true counts. `insecure_seed` replaces the noise by
     a repeatable one for experiments; everything it touches is marked as not private.
     """
     _refuse_swapped(source, schema)
@@ -132,6 +134,7 @@ def check_schema(source: object = None, schema: SchemaSource | None = None) -> S
     What is left out, clamped or misspelt comes as warnings with remedies. Arguments are those of `connect`.
     """
     from dpxplain.engines.opening import source_figures
+    from dpxplain.results.schema_check import SchemaCheck
 
     _refuse_swapped(source, schema)
     if schema is None:

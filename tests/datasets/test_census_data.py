@@ -60,8 +60,38 @@ def test_attributes_depend_on_each_other_and_many_conjunctions_are_active(people
         total += np.prod([SIZES[n] for n in names])
     assert total == 178_469
     assert 30_000 < active < total / 2
-    graduates = people["educ"].isin(["Bachelor's degree", "Master's degree", "Doctorate degree"])
-    assert graduates[people["sex"] == "Male"].mean() > graduates[people["sex"] == "Female"].mean() + 0.05
+    young = people["age"].isin(["(10, 20]", "(20, 30]"])
+    assert young[people["relate"] == "Child"].mean() > young.mean() + 0.3
+    idle = people["classwkr"] == "NIU"
+    assert idle[people["age"] == "(70, 80]"].mean() > idle.mean() + 0.2
+
+
+def test_men_earn_more_for_the_reasons_of_the_papers_case_study(people):
+    men, women = people[people["sex"] == "Male"], people[people["sex"] == "Female"]
+    gap = men["income"].mean() - women["income"].mean()
+    relative = {}
+    for name in set(SIZES) - {"sex"}:
+        for value in census.marginals()[name]:
+            rest = [part[part[name] != value]["income"] for part in (men, women)]
+            remaining = min(map(len, rest)) / min(len(men), len(women))
+            relative[name, value] = remaining * (1 - (rest[0].mean() - rest[1].mean()) / gap)
+    published = {
+        (name, value): share
+        for name, of_value in census.CASE_STUDY.items()
+        for value, share in of_value.items()
+    }
+    highest = sorted(relative, key=lambda key: -relative[key])[:5]
+    assert highest == sorted(published, key=lambda key: -published[key])
+    assert {key: relative[key] for key in highest} == pytest.approx(published, abs=0.002)
+
+
+def test_the_surveys_questions_have_the_papers_validity(people):
+    relate = people.groupby("relate", observed=True)["income"].mean()
+    educ = people.groupby("educ", observed=True)["income"].mean()
+    assert relate["Grandchild"] > relate["Foster children"]
+    assert relate["Head/householder"] < relate["Spouse"]
+    assert educ["Bachelor's degree"] > educ["High school diploma or equivalent"]
+    assert educ["Grade 9"] < educ["None or preschool"]
 
 
 def test_same_seed_same_table_other_seed_other_table():

@@ -35,6 +35,7 @@ HOMES = {
     "allow": ("admin_commands", "allow_app"),
     "audit": ("privacy_audit_command", "audit_app"),
     "ledger": ("ledger_commands", "ledger_app"),
+    "experiment": ("experiment_command", "experiment"),
 }
 
 

@@ -17,6 +17,7 @@ from dpxplain.engines.expression_sql import ExpressionSQL
 from dpxplain.errors import SchemaError
 from dpxplain.model.dates import micros, position
 from dpxplain.model.derived_column import expression_of
+from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.schema import Column, DomainValue, Schema
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 from dpxplain.sql.render import PERSON, Parameters
@@ -60,7 +61,7 @@ class Encoding:
         say is the person's own too.
         """
         encoded, privacy = self.columns(), self.schema.privacy
-        listed = ", ".join(f"{sql} AS {name}" for name, sql in {**encoded, **fit}.items())
+        listed = _listed({**encoded, **fit})
         names = (*encoded, *fit)
         if privacy.unit == "row":
             return Rows(f"SELECT {listed} FROM {self.source}", names)
@@ -129,11 +130,18 @@ class Encoding:
         """The rows with one expression's encoded columns, and with `figures` of its value `derived`."""
         column = self.schema.column(name)
         expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
-        value = expression.render(expression_of(column, self.schema.columns))
-        added = self._derived_columns(name, column) | dict(figures or {})
-        wanted = ", ".join([*rows.columns, *(f"{sql} AS {column}" for column, sql in added.items())])
-        inner = f"SELECT {', '.join([*rows.columns, f'{value} AS derived'])} FROM ({rows.sql}) AS rows_before"
-        return Rows(f"SELECT {wanted} FROM ({inner}) AS with_value", (*rows.columns, *added))
+        node = read_expression(column.expression or "", self.schema.columns)
+        if column.lookup and isinstance(node, Reference) and self.schema.columns[node.column].values:
+            value = expression.looked_up(node.column, column.lookup)
+        else:
+            value = expression.render(expression_of(column, self.schema.columns))
+        added = self._derived_columns(name, column)
+        kept, further = ", ".join(rows.columns), figures or {}
+        sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
+        sql = f"SELECT {kept}, {_listed(added)}{', derived' if further else ''} FROM ({sql}) AS with_value"
+        if further:  # they may use the columns just added
+            sql = f"SELECT {kept}, {', '.join(added)}, {_listed(further)} FROM ({sql}) AS with_derived"
+        return Rows(sql, (*rows.columns, *added, *further))
 
     def derived_number(self, column: Column) -> str:
         """The value that is called `derived`, as a number."""
@@ -276,9 +284,11 @@ def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[
         is_dated = declared == _DATES and kinds[name] in (*MOMENTS, "text")
         is_same = declared == actual or {declared, actual} <= {"numbers", "true or false"}
         if not is_dated and not is_same:
+            texts = 'Declare its texts, such as values = ["true", "false"]'
+            mend = texts if actual == "text" else "Mend the schema"
             raise SchemaError(
                 f"columns.{name} is declared with {declared}, but the source holds {actual} there.",
-                remedy="Mend the schema, or convert the column in the source.",
+                remedy=f"{mend}, or convert the column in the source.",
             )
 
 
@@ -298,6 +308,11 @@ def _declared_kind(column: Column) -> str:
     if isinstance(sample, bool):
         return "true or false"
     return "numbers" if isinstance(sample, int) else "text"
+
+
+def _listed(columns: Mapping[str, str]) -> str:
+    """The columns of a SELECT, from their names and expressions."""
+    return ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
 
 
 def members_of(column: Column) -> list[Any]:
