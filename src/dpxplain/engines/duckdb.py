@@ -161,8 +161,7 @@ class DuckDBEngine:
 
     @sealed
     def _value_counts(self, source: object, column: str, longest: int) -> ValueCounts:
-        connection = open_connection(self._memory)
-        with closing(connection), interruptible(connection.interrupt):
+        with self._connect() as connection, interruptible(connection.interrupt):
             opened = open_source(connection, source, self.schema.table.name)
             opened.check_rows()
             opened.relation.create_view("source")
