@@ -1171,6 +1171,8 @@ export interface components {
             sql_name: string;
             /** Description */
             description: string;
+            /** Engine */
+            engine: string;
             /** Schema */
             schema: {
                 [key: string]: unknown;
@@ -2118,6 +2120,8 @@ export interface components {
             available: boolean;
             /** Description */
             description: string;
+            /** Engine */
+            engine: string;
             /** Columns */
             columns: number;
             budget: components["schemas"]["BudgetFigures"];
