@@ -850,7 +850,7 @@ export interface paths {
          * Verify
          * @description Recompute the log's chain of hashes, and hold the ledger against it.
          *
-         *     Of a long log only what was added since this process last found it intact, unless `full`.
+         *     Of a long log only what was added since this server last found it intact, unless `full`.
          */
         get: operations["verify_api_v1_admin_audit_verify_get"];
         put?: never;
