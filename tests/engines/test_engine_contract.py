@@ -449,6 +449,8 @@ HARD = declare(
         "year": {"expression": "EXTRACT(year FROM joined)"},
         "month": {"expression": "DATE_TRUNC('month', seen)"},
         "days": {"expression": "DATE_DIFF('day', joined, TIMESTAMP '2026-01-01 00:00:00')"},
+        "due": {"expression": "born + INTERVAL '2' MONTH"},
+        "eve": {"expression": "DATE_TRUNC('month', seen - INTERVAL '36' HOUR)"},
         "loud": {"expression": "UPPER(TRIM(city))"},
     },
     unit="person",
