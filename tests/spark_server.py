@@ -165,16 +165,17 @@ class SparkCluster:
     def _start(self, program: str, *arguments: str) -> None:
         # Not outliving a killed test run, where that can be asked for.
         lent = ["setpriv", "--pdeathsig=TERM"] if shutil.which("setpriv") else []
-        self._processes.append(
-            subprocess.Popen(
-                [*lent, str(self._home / "bin" / program), *arguments],
-                cwd=self._folder,
-                env=_environment(self._folder) | {"SPARK_HOME": str(self._home)},
-                stdout=subprocess.DEVNULL,
-                stderr=self._log.open("ab"),
-                start_new_session=True,
+        with self._log.open("ab") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    [*lent, str(self._home / "bin" / program), *arguments],
+                    cwd=self._folder,
+                    env=_environment(self._folder) | {"SPARK_HOME": str(self._home)},
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    start_new_session=True,
+                )
             )
-        )
 
     def _wait(self, port: int) -> None:
         deadline = time.monotonic() + _WAIT

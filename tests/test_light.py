@@ -37,6 +37,7 @@ SLOW = {
     "rich.markdown",
     "rich.progress",
     "sqlalchemy",
+    "sqlalchemy.dialects.postgresql",
     "sqlglot",
     "tomlkit",
     "yaml",

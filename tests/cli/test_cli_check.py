@@ -167,6 +167,15 @@ def test_clamping_is_told_at_each_end_with_what_it_does_to_the_mean(tmp_path: Pa
     assert (record["clamped_low"], record["clamped_high"]) == (0.2, 0.19)
 
 
+def test_rows_without_a_value_do_not_move_the_clamped_mean(tmp_path: Path) -> None:
+    bounds = {"dep_delay": {"bounds": [0, 60]}}
+    missing = checked(tmp_path, set_every(4, dep_delay=""), columns=bounds)
+    kept = [flight(i)["dep_delay"] for i in range(ROWS) if i % 4]
+    mean, clamped = (sum(values) / len(kept) for values in (kept, [min(max(x, 0), 60) for x in kept]))
+    figures = missing.figures.columns["dep_delay"].numbers
+    assert (figures.mean, figures.clamped_mean) == (pytest.approx(mean), pytest.approx(clamped))
+
+
 def test_a_single_far_outlier_that_moves_the_mean_is_told(tmp_path: Path) -> None:
     warning = the_only(checked(tmp_path, set_every(ROWS, dep_delay=1_000_000)))
     assert (warning.kind, warning.rows) == ("clamped_above", 1)

@@ -11,7 +11,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.cli.workspace import Place
 from dpxplain.model.schema import Schema
-from dpxplain.server.registry import _check_inside, _identities
+from dpxplain.server.allowed_sources import check_allowed, identities
 
 
 @pytest.fixture
@@ -85,9 +85,39 @@ def test_an_empty_list_is_no_source(dpxplain: Any, folder: Path) -> None:
 def test_a_server_looks_at_every_file_of_a_list(folder: Path, halves: list[str]) -> None:
     (folder / "dpxplain.toml").write_text(with_source(folder, halves))
     schema = Schema.load(folder / "dpxplain.toml")
-    _check_inside(schema, folder, folder)
+    check_allowed(schema, folder, folder, ())
     with pytest.raises(dpx.SourceError, match="outside the server's data folder"):
-        _check_inside(schema, folder, folder / "the rest")
+        check_allowed(schema, folder, folder / "the rest", ())
     one = Schema.load(folder / "dpxplain.toml").model_dump()
     one["table"]["source"] = halves[1]
-    assert _identities(Schema.load(one), folder) < _identities(schema, folder)
+    assert identities(Schema.load(one), folder) < identities(schema, folder)
+
+
+def test_a_draft_is_made_of_several_files(dpxplain: Any, folder: Path, halves: list[str]) -> None:
+    assert dpxplain("schema", "init", *halves, "--output", "the rest/both.toml").code == 0
+    schema = Schema.load(folder / "the rest/both.toml")
+    assert schema.table.source == ("../first.csv", "second.csv")
+    assert schema.table.name == "data"
+    assert int(dpxplain("schema", "check", "the rest/both.toml", "--json").json["check"]["rows"]) == 900
+    assert {*schema.columns} == {*Schema.load(folder / "dpxplain.toml").columns}
+
+
+@pytest.mark.parametrize(
+    ("names", "table"),
+    [(["flights-2013-01.csv", "flights-2013-02.csv"], "flights_2013"), (["2024.csv", "2025.csv"], "data"),
+     (["a/people.csv", "b/people.csv"], "people"), (["january.csv", "february.csv"], "data")],
+)  # fmt: skip
+def test_a_draft_of_several_files_is_named_after_what_their_names_share(
+    dpxplain: Any, folder: Path, names: list[str], table: str
+) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text((folder / "people.csv").read_text())
+    assert dpxplain("schema", "init", *names, "-o", "-", "--json").json["table"] == table
+
+
+def test_a_missing_file_among_several_is_told(dpxplain: Any, folder: Path, halves: list[str]) -> None:
+    outcome = dpxplain("schema", "init", halves[0], "missing.csv", "-o", "new.toml")
+    assert outcome.code == 2
+    assert "A path of the list names no file" in outcome.err
+    assert not (folder / "new.toml").exists()

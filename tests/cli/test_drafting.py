@@ -240,6 +240,13 @@ def test_the_table_is_named_after_the_file_so_that_sql_can_name_it(source: str, 
     assert draft_schema([column], source, rho=1.0).schema.table.name == table
 
 
+def test_dates_that_a_typed_source_stores_as_text_are_dates_and_digits_are_codes(tmp_path: Path) -> None:
+    hours = [f"2013-{1 + i % 12:02d}-01T{i % 24:02d}:00:00Z" for i in range(600)]
+    draft = drafted(tmp_path, {"hour": hours, "zip": ["8010", "4020"] * 300})
+    assert draft.schema.columns["hour"].is_temporal
+    assert draft.schema.columns["zip"].values == ("4020", "8010")
+
+
 def test_a_source_without_a_usable_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="No column"):
         drafted(tmp_path, {"x": pa.array([], pa.string())})

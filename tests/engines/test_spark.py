@@ -97,6 +97,7 @@ DECLARED: dict[str, Any] = {
     "hour": {"expression": "EXTRACT(hour FROM local) + EXTRACT(dow FROM day) * 100"},
     "week": {"expression": "DATE_TRUNC('week', recent)"},
     "since": {"expression": "DATE_DIFF('hour', recent, CAST('2025-03-09' AS DATE))"},
+    "next": {"expression": "DATE_TRUNC('day', recent + INTERVAL '1' MONTH - INTERVAL '90' MINUTE)"},
     "loud": {"expression": "UPPER(a)"},
     "half": {"expression": "ROUND(rate * 3, 1) + FLOOR(small) % 2"},
 }

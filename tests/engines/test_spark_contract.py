@@ -22,7 +22,6 @@ import test_engine_contract as contract
 from engine_openers import Opener, versioned
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 from test_engine_contract import (
     test_a_column_may_have_any_name,
     test_a_derived_step_keeps_sums_exact_to_the_last_unit,
@@ -136,6 +135,8 @@ def test_a_table_at_a_connect_server_of_a_cluster_is_counted_as_by_duckdb(
     spark_cluster: SparkCluster, hard_file: Path
 ) -> None:
     with silenced():
+        from pyspark.sql.connect.session import SparkSession  # warns of pandas
+
         session = SparkSession.builder.remote(spark_cluster.connect).create()
     create_table(session, hard_file)
     schema = versioned(declare(DECLARED))
@@ -169,7 +170,7 @@ from pathlib import Path
 sys.path[:0] = json.loads(sys.argv[1])
 from contextlib import closing
 from pyspark.sql import SparkSession
-from test_spark_contract import *
+from test_spark_contract import DECLARED, SparkEngine, cells, create_table, declare, queries, versioned
 first = SparkSession.builder.master("local[1]").getOrCreate()
 create_table(first, Path(sys.argv[3]))
 first.stop()

@@ -26,8 +26,7 @@ def test_500_groups_can_be_used(tmp_path: Path, servers: ExitStack, visit: Visit
     expect(run_button(page)).to_be_enabled()
     run_button(page).click()
     rows = page.get_by_role("list", name="Groups").get_by_role("listitem")
-    expect(rows).to_have_count(GROUPS)
+    expect(rows.first).to_have_attribute("aria-setsize", str(GROUPS))
     group(page, "Zone 007").click()
     expect(group(page, "Zone 007")).to_have_attribute("aria-pressed", "true")
-    # Rows out of sight are neither laid out nor painted, which keeps scrolling fluid.
-    assert rows.last.evaluate("(row) => getComputedStyle(row).contentVisibility") == "auto"
+    assert rows.count() < 60, "rows out of sight are not in the document, which keeps scrolling fluid"

@@ -49,6 +49,17 @@ def test_tables_and_charts_show_labels_units_and_what_values_stand_for(tmp_path)
         assert "Airport. Of departure" in str(session.schema)
 
 
+def test_a_group_is_named_as_it_is_printed_or_by_its_values(tmp_path):
+    with dpx.connect(ROWS, schema=declared(LABELLED), workspace=tmp_path) as session:
+        answer = session.query("SELECT origin, late, COUNT(*) FROM flights GROUP BY origin, late", rho=1)
+        names = ["JFK (Kennedy), False (on time)", "JFK, False (on time)", "JFK, False", ("JFK", False)]
+        assert len({answer.why(name, "EWR, True").finding for name in names}) == 1
+        with pytest.raises(dpx.QuestionError, match=r"Did you mean 'JFK \(Kennedy\)'"):
+            answer.why("JFK (Kenedy), False", "EWR, True")
+        with pytest.raises(dpx.QuestionError, match=r"Declared are: EWR, JFK\.$"):
+            answer.why("Zürich, False", "EWR, True")
+
+
 def test_names_given_in_the_query_win_and_exports_keep_the_sql_names(tmp_path):
     with dpx.connect(ROWS, schema=declared(LABELLED), workspace=tmp_path) as session:
         answer = session.query("SELECT origin AS o, AVG(delay) AS d FROM flights GROUP BY origin", rho=1)

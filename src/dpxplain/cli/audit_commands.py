@@ -110,7 +110,7 @@ def verify_audit(
     place_of_key = key.expanduser()
     anchored = None if signed is None else read_anchor(signed, read_key(place_of_key))
     with ledger_at(place, anchor=own, is_recovery=True) as ledger:
-        since = None if full else last_verified(ledger, place_of_key)
+        since = None if full else last_verified(place_of_key, ledger.anchor())
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)
     intact = report.intact and report.records > 0
@@ -138,7 +138,7 @@ def _remember_verified(ledger: SQLLedger, key: Path) -> None:
     from dpxplain.ledger.later_audit import remember_verified
 
     try:
-        remember_verified(ledger, key)
+        remember_verified(key, ledger.verified)
     except BadRequest as problem:
         note(f"Not remembered, so the next verification begins at the start again. {problem}")
 

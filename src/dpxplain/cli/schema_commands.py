@@ -47,10 +47,10 @@ def schema_root(context: typer.Context) -> None:
 @schema_app.command("init")
 def init(
     data: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="FILE|ADDRESS",
-            help="File or glob; file.duckdb::table; metadata of others (CSVW-EO as .json, SmartNoise as "
+            metavar="FILE...|ADDRESS",
+            help="Files or globs; file.duckdb::table; metadata of others (CSVW-EO as .json, SmartNoise as "
             ".yaml); or postgresql://user@host/database::schema.table.",
         ),
     ],
@@ -78,6 +78,7 @@ def init(
     \b
     Example:
       [cyan]dpxplain schema init people.parquet --rho 1.0[/cyan]
+      [cyan]dpxplain schema init 2024.csv 2025.csv --output people.toml[/cyan]
     """
     from dpxplain.cli.codebook import read_codebook
     from dpxplain.cli.schema_draft import WARNING, draft_schema, source_for
@@ -89,14 +90,19 @@ def init(
     if target is not None and target.exists() and not force:
         raise BadRequest(f"{target} exists.", remedy="Choose another --output, or add --force.")
     book = None if codebook is None else read_codebook(codebook)
-    described = _described(data, kind)
+    source = data[0] if len(data) == 1 else data
+    if isinstance(source, list) and kind is not None:
+        raise BadRequest("Metadata are one file.", remedy="Name it alone, or leave out --from.")
+    described = None if isinstance(source, list) else _described(source, kind)
     if described is not None:
         from dpxplain.cli.metadata_draft import draft_described
 
         draft, warning = draft_described(described, rho), f"Drafted from {described.origin}; no row was read."
     else:
+        named = [source_for(path, target) for path in data]
         with Progress().running("Reading the data for a draft"):
-            draft, warning = draft_schema(profile(data), source_for(data, target), rho, book), WARNING
+            columns = profile(source)
+        draft, warning = draft_schema(columns, named[0] if len(data) == 1 else named, rho, book), WARNING
     if target is not None:
         _write(target, draft.text, force)
     warn(warning)

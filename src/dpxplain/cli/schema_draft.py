@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,9 +69,9 @@ class Draft:
 
 
 def draft_schema(
-    columns: Sequence[ColumnProfile], source: str, rho: float, codebook: Codebook | None = None
+    columns: Sequence[ColumnProfile], source: str | list[str], rho: float, codebook: Codebook | None = None
 ) -> Draft:
-    """The draft for a source, named relative to where the schema file will lie.
+    """The draft for a source or several files, named relative to where the schema file will lie.
 
     What a code book lists is declared as it lists it, whatever the data hold.
     """
@@ -113,7 +114,7 @@ def source_for(data: str, output: Path | None) -> str:
 
 def _toml(
     table: str,
-    source: str,
+    source: str | list[str],
     privacy: Table,
     columns: Sequence[ColumnProfile],
     left_out: Sequence[LeftOut],
@@ -352,8 +353,11 @@ def number_item(value: float) -> int | float:
     return int(value) if value == int(value) and abs(value) < 2**53 else value
 
 
-def table_name(source: str) -> str:
-    """The file's name as an SQL name."""
+def table_name(source: str | list[str]) -> str:
+    """The file's name as an SQL name; of several files, the words that all their names begin with."""
+    if isinstance(source, list):
+        words = zip(*(table_name(path).split("_") for path in source), strict=False)
+        return "_".join(same[0] for same in takewhile(lambda same: len(set(same)) == 1, words)) or "data"
     name = source.rpartition("::")[2] if "::" in source else Path(source).name.split(".")[0]
     stem = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     return stem if stem[:1].isalpha() else f"data_{stem}".rstrip("_")

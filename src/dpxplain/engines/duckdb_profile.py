@@ -123,7 +123,10 @@ def _column(
         f"FROM {view}",
     )
     rows, filled = int(rows or 0), int(filled or 0)
-    kind = _kind_of_text(connection, view) if untyped and filled else kind
+    if filled and (untyped or kind == "text"):
+        read_as = _kind_of_text(connection, view)
+        if untyped or read_as == "dates":  # digits that a source stores as text are codes
+            kind = read_as
     if kind == "numbers":
         return _numbers(connection, view, name, rows, distinct)
     if kind == "dates" or _type(connection, view).startswith(("DATE", "TIMESTAMP")):
@@ -191,7 +194,7 @@ def _dates(
 
 
 def _kind_of_text(connection: duckdb.DuckDBPyConnection, view: str) -> str:
-    """What the texts of a CSV file are, if all of them agree."""
+    """What texts are, if all of them agree."""
     text = "CAST(value AS VARCHAR)"
     filled, numbers, booleans, dates = _row(
         connection,

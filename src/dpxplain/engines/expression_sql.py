@@ -7,7 +7,7 @@ NULL. Values travel as parameters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -33,12 +33,14 @@ from dpxplain.model.expression import (
     Missing,
     Opposite,
     Reference,
+    Shifted,
     Some,
     SpanUnit,
     Value,
 )
 from dpxplain.model.schema import Schema
-from dpxplain.model.value_domain import SPANS, SUBDAY_UNITS, TEXT_FUNCTIONS, ValueDomain, cast_domain
+from dpxplain.model.temporal_domain import SPANS, SUBDAY_UNITS, shifted_kind
+from dpxplain.model.value_domain import TEXT_FUNCTIONS, ValueDomain, cast_domain
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 from dpxplain.sql.render import Parameters
 
@@ -90,6 +92,8 @@ class ExpressionSQL:
             case DateTrunc(unit, part):
                 kind = self.dialect.moment if unit in SUBDAY_UNITS else "DATE"
                 return f"CAST({self.dialect.date_trunc(unit, self.render(part))} AS {kind})"
+            case Shifted():
+                return self._shifted(node)
             case DateDiff(unit, start, end):
                 last, first = self._beginning(unit, end), self._beginning(unit, start)
                 return f"CAST({last} - {first} AS {self.dialect.double})"
@@ -113,6 +117,15 @@ class ExpressionSQL:
         except UnknownDomain:  # of a part that is bounded only where some condition holds
             return False
         return all(side.is_whole and max(map(abs, side.ends)) < LARGEST_WHOLE for side in sides)
+
+    def _shifted(self, node: Shifted) -> str:
+        try:
+            is_date = shifted_kind(infer(node.part, self.schema.columns), node.unit) == "date"
+        except UnknownDomain:  # of a part that is bounded only where some condition holds
+            is_date = False
+        moment = self.dialect.moment
+        shifted = f"CAST({self.render(node.part)} AS {moment}) + INTERVAL '{node.amount} {node.unit}'"
+        return f"CAST({shifted} AS {'DATE' if is_date else moment})"
 
     def _beginning(self, unit: SpanUnit, node: Expression) -> str:
         """The number of the unit that a moment lies in, from 1970. Of whole units, so that it is exact."""
@@ -150,6 +163,16 @@ class ExpressionSQL:
             return typed  # clamped to its bounds
         low, high = (position(e) if column.is_temporal else e for e in (column.edges[0], column.edges[-1]))
         return f"CASE WHEN {value} > {literal(low)} AND {value} <= {literal(high)} THEN {typed} END"
+
+    def looked_up(self, key: str, lookup: Sequence[tuple[Any, Any]]) -> str:
+        """What a lookup finds for a column with declared values: an element of an array, no CASE."""
+        found = dict(lookup)
+        values = [value for value in self.schema.columns[key].values or () if value is not None]
+        results = [found.get(value, lookup[0][1]) for value in values]
+        code = code_column(self.schema, key)
+        result = self.dialect.element(self.dialect.array(results, self.parameters), code)
+        missing = [str(place) for place, value in enumerate(values, 1) if value not in found]
+        return f"CASE WHEN {code} NOT IN ({', '.join(missing)}) THEN {result} END" if missing else result
 
     def _call(self, node: Call) -> str:
         if node.function == "round":

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
-from dpxplain.engines.fit_sql import fit_counts
+from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of, joined
 from dpxplain.engines.live_table import LiveTable
 from dpxplain.engines.spark_source import SparkSource, check_unit, open_spark, place_of, quietly, silenced
@@ -25,6 +25,7 @@ from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
 
 TIME_LIMIT = 1800.0
@@ -85,18 +86,26 @@ class SparkEngine:
         self.open()
         return Confidential(self._measured(self._fit))
 
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        self.open()
+        encoding = self._encoding(Parameters())
+        return Confidential(
+            self._measured(
+                lambda: value_counts(
+                    encoding, column, longest, lambda sql, values: self._fetch(sql, Parameters(values))
+                )
+            )
+        )
+
     def figures(self) -> SourceFigures:
         """How the rows fit the declarations, exactly: for the curator, NOT private."""
         self.open()
         parameters = Parameters()
         encoding = self._encoding(parameters)
         rows = f"WITH checked AS ({checked_rows(encoding).sql}) "
-
-        def fetch(select: str) -> list[tuple[Any, ...]]:
-            columns = [column.to_pylist() for column in self._run(rows + select, parameters).columns]
-            return list(zip(*columns, strict=True))
-
-        return self._measured(lambda: fit_figures(encoding, fetch))
+        return self._measured(
+            lambda: fit_figures(encoding, lambda select: self._fetch(rows + select, parameters))
+        )
 
     # -- One pass ------------------------------------------------------------------------------------------
 
@@ -147,6 +156,10 @@ class SparkEngine:
         """The result as an Arrow table: cells, never rows."""
         with self._statement():
             return self._frame(sql, parameters).toArrow()
+
+    def _fetch(self, sql: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        columns = [column.to_pylist() for column in self._run(sql, parameters).columns]
+        return list(zip(*columns, strict=True))
 
     def _frame(self, sql: str, parameters: Parameters) -> Any:
         arguments = {f"p{number}": value for number, value in enumerate(parameters.values, 1)}

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from secrets import token_hex
 from typing import Any, TypeVar
 
@@ -139,8 +140,8 @@ def _session_of(source: object) -> tuple[Any, Callable[[], None]]:
 
 
 def _connect(address: str) -> tuple[Any, Callable[[], None]]:
-    builder = _builder()
-    session = builder.remote(address).create()
+    # Not by pyspark.sql, which refuses in a process that has a classic session too.
+    session = _builder("pyspark.sql.connect.session").remote(address).create()
     _ = session.version  # calls the server
     return session, session.stop
 
@@ -188,14 +189,13 @@ def _has_session() -> bool:
     return SparkSession.getActiveSession() is not None
 
 
-def _builder() -> Any:
+def _builder(module: str = "pyspark.sql") -> Any:
     try:
-        from pyspark.sql import SparkSession
+        return import_module(module).SparkSession.Builder()
     except ImportError:
         raise SourceError(
             "Spark is not installed here.", remedy="Install dpxplain[spark], and Java 17 for spark://."
         ) from None
-    return SparkSession.Builder()
 
 
 def _table_frame(session: Any, table: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,9 +16,6 @@ from dpxplain.ledger import audit
 from dpxplain.ledger.anchor import Anchor, make_key, read_anchor, read_key, write_anchor
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key, unguarded
-
-if TYPE_CHECKING:
-    from dpxplain.ledger.ledger import SQLLedger
 
 LONG_LOG = 20_000
 """Up to so many records a log is verified in full every time; a longer one from its last verified head."""
@@ -29,23 +26,23 @@ _RARE_ACTIONS = sorted(audit.CHANGES - {audit.RESERVED, audit.RELEASED})
 _KEYS_AT_ONCE = 500
 
 
-def last_verified(ledger: SQLLedger, key: Path) -> Anchor | None:
-    """Where a long log stood when the owner of this key last found it intact."""
-    file = _verified_file(ledger, key)
-    return read_anchor(file, read_key(key)) if ledger.head()[0] > LONG_LOG and file.exists() else None
+def last_verified(key: Path, today: Anchor) -> Anchor | None:
+    """Where a long log, which now stands at `today`, was last found intact by the owner of this key."""
+    file = _verified_file(key, today)
+    return read_anchor(file, read_key(key)) if today.records > LONG_LOG and file.exists() else None
 
 
-def remember_verified(ledger: SQLLedger, key: Path) -> None:
+def remember_verified(key: Path, verified: Anchor | None) -> None:
     """Note where a long log was just found intact; the key is made if it is missing."""
-    if ledger.verified is None or ledger.verified.records < LONG_LOG:
+    if verified is None or verified.records < LONG_LOG:
         return
     make_key(key)
-    write_anchor(_verified_file(ledger, key), ledger.verified, read_key(key))
+    write_anchor(_verified_file(key, verified), verified, read_key(key))
 
 
-def _verified_file(ledger: SQLLedger, key: Path) -> Path:
+def _verified_file(key: Path, anchor: Anchor) -> Path:
     """Beside the key, not beside the ledger; named by the first record, which no two ledgers share."""
-    return key.with_name(f"{key.name}.verified-{ledger.anchor().first[:16]}")
+    return key.with_name(f"{key.name}.verified-{anchor.first[:16]}")
 
 
 def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:

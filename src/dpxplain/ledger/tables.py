@@ -24,9 +24,15 @@ PUBLIC_NOTICE = "analyst = '' AND charge_units = 0"
 
 
 def _partial(name: str, condition: str, *columns: str) -> sa.Index:
-    """An index of those rows only that fulfil the condition."""
-    where = sa.text(condition)
-    return sa.Index(name, *columns, sqlite_where=where, postgresql_where=where)
+    """An index of those rows only that fulfil the condition, which `_keep_conditions` gives to SQLAlchemy."""
+    return sa.Index(name, *columns, info={"where": sa.text(condition)})
+
+
+def _keep_conditions(connection: sa.Connection) -> None:
+    """Sets the conditions of indexes for the database that is used: for both, SQLAlchemy would load both."""
+    for index in ENTRIES.indexes:
+        if "where" in index.info:
+            index.dialect_kwargs[f"{connection.dialect.name}_where"] = index.info["where"]
 
 
 # The budget of a data set is what its schema declares plus what the curator added; a row repeats both.
@@ -295,6 +301,7 @@ AND tgenabled IN ('O', 'A') AND prosrc = :body
 
 def create_all(connection: sa.Connection) -> None:
     """Create the tables and their triggers, within the caller's transaction."""
+    _keep_conditions(connection)
     METADATA.create_all(connection, checkfirst=False)
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql(_POSTGRES_REFUSAL)
@@ -341,6 +348,7 @@ def create_lookups(connection: sa.Connection) -> None:
     old = ("entries_by_key", "entries_by_kind", "entries_by_subject")
     for name in old:
         connection.exec_driver_sql(f"DROP INDEX {name}")
+    _keep_conditions(connection)
     for index in sorted(ENTRIES.indexes, key=lambda index: str(index.name)):
         if index.name not in ("entries_in_order", "entries_by_analyst"):
             index.create(connection)

@@ -10,7 +10,6 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import date
 from fractions import Fraction
 from operator import add, mul, sub
 
@@ -33,27 +32,26 @@ from dpxplain.model.expression import (
     Missing,
     Opposite,
     Reference,
+    Shifted,
     Some,
     sql_literal,
     sql_of,
 )
+from dpxplain.model.temporal_domain import difference_domain, part_domain, shifted_domain, truncated_domain
 from dpxplain.model.value_domain import (
     TEXT_FUNCTIONS,
-    Kind,
     ValueDomain,
     between,
     cast_domain,
     combined,
     common_multiple,
     corners,
-    difference_domain,
     joined,
+    kind_of,
     listed,
     mapped,
     monotone,
-    part_domain,
     rounded,
-    truncated_domain,
     union,
     without_zero,
 )
@@ -84,7 +82,7 @@ def declared_domain(column: Column) -> ValueDomain:
     """What an expression sees of a declared column: clamped numbers, declared values, otherwise NULL."""
     if column.values is not None:
         values = [value for value in column.values if value is not None]
-        return listed(_kind(values[0]), values) if values else ValueDomain("null", ())
+        return listed(kind_of(values[0]), values) if values else ValueDomain("null", ())
     if column.is_temporal:
         low, *_, high = column.bounds or column.edges or ()
         return ValueDomain("timestamp", None, midnight(low), midnight(high))
@@ -123,10 +121,8 @@ class _Inference:
 
     def _domain(self, node: Expression) -> ValueDomain:
         match node:
-            case Constant(None):
-                return ValueDomain("null", ())
             case Constant(value):
-                return _constant(value)
+                return ValueDomain("null", ()) if value is None else listed(kind_of(value), [value])
             case Reference(column):
                 return self.columns[column]
             case Arithmetic():
@@ -146,14 +142,8 @@ class _Inference:
                 return cast
             case DatePart(name, part):
                 return part_domain(self._temporal(part), name)
-            case DateTrunc(unit, part):
-                truncated = truncated_domain(self._temporal(part), unit)
-                if truncated is None:
-                    problem = f"{sql_of(node)} has too many values."
-                    raise UnknownDomain(
-                        node, problem, "Truncate to a longer unit, or declare narrower bounds."
-                    )
-                return truncated
+            case DateTrunc() | Shifted():
+                return self._moved(node)
             case DateDiff(unit, start, end):
                 return difference_domain(self._temporal(start), self._temporal(end), unit)
 
@@ -162,10 +152,10 @@ class _Inference:
     def _number(self, node: Expression) -> ValueDomain:
         domain = self.domain(node)
         if domain.kind != "number" or domain.is_empty:
-            hint = (
-                f"Write CAST({sql_of(node)} AS BIGINT)." if domain.kind == "boolean" else "Use numbers here."
-            )
-            raise UnknownDomain(node, f"{sql_of(node)} is not a number.", hint)
+            text = sql_of(node)
+            span = f"Write {text} + INTERVAL '1' DAY, or DATE_DIFF('day', a, b)."
+            hints = {"boolean": f"Write CAST({text} AS BIGINT).", "date": span, "timestamp": span}
+            raise UnknownDomain(node, f"{text} is not a number.", hints.get(domain.kind, "Use numbers here."))
         return domain
 
     def _arithmetic(self, node: Arithmetic) -> ValueDomain:
@@ -373,6 +363,20 @@ class _Inference:
             raise UnknownDomain(node, f"{sql_of(node)} is not text.", "Use a column with text values.")
         return domain
 
+    def _moved(self, node: DateTrunc | Shifted) -> ValueDomain:
+        part = self._temporal(node.part)
+        if part.is_empty:
+            raise UnknownDomain(node.part, f"{sql_of(node.part)} is always NULL.", "Leave it out.")
+        if isinstance(node, DateTrunc):
+            domain, problem = truncated_domain(part, node.unit), "has too many values"
+            remedy = "Truncate to a longer unit, or declare narrower bounds."
+        else:
+            domain, problem = shifted_domain(part, node.amount, node.unit), "can leave the years 1 to 9999"
+            remedy = "Use a shorter INTERVAL, or declare narrower bounds."
+        if domain is None:
+            raise UnknownDomain(node, f"{sql_of(node)} {problem}.", remedy)
+        return domain
+
     def _temporal(self, node: Expression) -> ValueDomain:
         domain = self.domain(node)
         if domain.kind not in ("date", "timestamp"):
@@ -382,15 +386,6 @@ class _Inference:
 
 
 _OWN_TYPE = "Compare values of one type; a literal is 30, 'text', TRUE or DATE '2025-01-31'."
-
-
-def _constant(value: object) -> ValueDomain:
-    return listed(_kind(value), [value])  # type: ignore[list-item]
-
-
-def _kind(value: object) -> Kind:
-    kinds: dict[type, Kind] = {bool: "boolean", str: "text", int: "number", float: "number", date: "date"}
-    return kinds.get(type(value), "timestamp")
 
 
 def _digits(node: Call) -> int:

@@ -19,6 +19,7 @@ Target = Literal["DOUBLE", "BIGINT", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP"]
 Part = Literal["year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second"]
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute"]
 SpanUnit = Literal["day", "hour", "minute", "second"]
+IntervalUnit = Literal["year", "month", "week", "day", "hour", "minute", "second"]
 Function = Literal[
     "abs",
     "ceil",
@@ -153,6 +154,15 @@ class DateDiff:
     end: Expression
 
 
+@dataclass(frozen=True)
+class Shifted:
+    """part + INTERVAL 'amount' unit; the amount may be negative."""
+
+    part: Expression
+    amount: int
+    unit: IntervalUnit
+
+
 Expression = (
     Reference
     | Constant
@@ -170,6 +180,7 @@ Expression = (
     | DatePart
     | DateTrunc
     | DateDiff
+    | Shifted
 )
 
 
@@ -205,7 +216,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return left, right
         case Among(part, values):
             return part, *values
-        case Like(part) | Missing(part) | Opposite(part) | Cast(part):
+        case Like(part) | Missing(part) | Opposite(part) | Cast(part) | Shifted(part):
             return (part,)
         case DatePart(_, part) | DateTrunc(_, part):
             return (part,)
@@ -233,6 +244,9 @@ def _print(node: Expression) -> tuple[str, int]:
         case Arithmetic(operator, left, right):
             level = _SUM if operator in "+-" else _PRODUCT
             return f"{_inside(left, level)} {operator} {_inside(right, level + 1)}", level
+        case Shifted(part, amount, unit):
+            operator = "-" if amount < 0 else "+"
+            return f"{_inside(part, _SUM)} {operator} INTERVAL '{abs(amount)}' {unit.upper()}", _SUM
         case Compared(operator, left, right):
             return f"{_inside(left, _SUM)} {operator} {_inside(right, _SUM)}", _COMPARISON
         case Among(part, values):

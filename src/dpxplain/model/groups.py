@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
@@ -40,10 +40,16 @@ class Groups:
 
     columns: tuple[str, ...]
     domains: tuple[tuple[DomainValue, ...], ...]
+    texts: tuple[dict[str, int], ...] = field(compare=False)  # per column, codes of values with their labels
 
     @classmethod
     def of(cls, query: Query, schema: Schema) -> Groups:
-        groups = cls(query.group_by, tuple(schema.domain(name) for name in query.group_by))
+        declared = [(schema.column(name), schema.domain(name)) for name in query.group_by]
+        texts = tuple(
+            {column.text(value): code for code, value in enumerate(domain)} if column.value_labels else {}
+            for column, domain in declared
+        )
+        groups = cls(query.group_by, tuple(domain for _, domain in declared), texts)
         if groups.size > LARGEST_ANSWER:
             raise QueryRefused(
                 f"GROUP BY {', '.join(query.group_by)} has {groups.size:,} declared groups, more than the "
@@ -94,11 +100,12 @@ class Groups:
 
     @cached_property
     def _codes(self) -> tuple[dict[object, int], ...]:
-        """Per column, from a value or its label to its code; values win over labels."""
+        """Per column, from a value or how it is printed to its code; values win over texts."""
         tables: list[dict[object, int]] = []
-        for domain in self.domains:
-            tables.append({label(value): code for code, value in enumerate(domain)})
-            tables[-1].update((value, code) for code, value in enumerate(domain))
+        for domain, texts in zip(self.domains, self.texts, strict=True):
+            codes: dict[object, int] = {label(value): code for code, value in enumerate(domain)}
+            codes.update((value, code) for code, value in enumerate(domain))
+            tables.append(codes | {text: code for text, code in texts.items() if text not in codes})
         return tuple(tables)
 
     def find(self, address: object) -> int:
@@ -187,8 +194,11 @@ def _json_array(text: str) -> tuple[object, ...] | None:
 
 
 def _hint(part: object, codes: dict[object, int]) -> str:
-    labels = list(dict.fromkeys("NULL" if value is None else str(value) for value in codes))
-    if question := did_you_mean(str(part), labels):
+    texts = {("NULL" if value is None else str(value)): code for value, code in codes.items()}
+    if question := did_you_mean(str(part), list(texts)):
         return question
-    listed = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
+    labels: dict[int, str] = {}
+    for text, code in texts.items():
+        labels.setdefault(code, text)
+    listed = ", ".join(list(labels.values())[:12]) + (", ..." if len(labels) > 12 else "")
     return f"Declared are: {listed}."

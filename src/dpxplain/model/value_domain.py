@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
@@ -18,7 +18,7 @@ from itertools import product
 from typing import Any, Literal
 
 from dpxplain.model.dates import midnight
-from dpxplain.model.expression import Part, SpanUnit, Target, Unit, Value
+from dpxplain.model.expression import Target, Value
 
 Kind = Literal["number", "text", "boolean", "date", "timestamp", "null"]
 
@@ -60,6 +60,12 @@ class ValueDomain:
     @property
     def is_empty(self) -> bool:
         return self.values == ()
+
+
+def kind_of(value: Value) -> Kind:
+    """The kind of one value."""
+    kinds: dict[type, Kind] = {bool: "boolean", str: "text", int: "number", float: "number", date: "date"}
+    return kinds.get(type(value), "timestamp")
 
 
 def listed(kind: Kind, values: Iterable[Value]) -> ValueDomain:
@@ -262,114 +268,3 @@ def _timestamp(value: Value) -> datetime | None:
     except ValueError:
         return None
     return None if moment.tzinfo is not None else moment
-
-
-_RANGES: dict[Part, tuple[int, int]] = {
-    "quarter": (1, 4),
-    "month": (1, 12),
-    "week": (1, 53),
-    "day": (1, 31),
-    "dow": (0, 6),
-    "isodow": (1, 7),
-    "doy": (1, 366),
-    "hour": (0, 23),
-    "minute": (0, 59),
-    "second": (0, 59),
-}
-_PARTS: dict[Part, Callable[[datetime], int]] = {
-    "year": lambda moment: moment.year,
-    "quarter": lambda moment: (moment.month + 2) // 3,
-    "month": lambda moment: moment.month,
-    "week": lambda moment: moment.isocalendar().week,
-    "day": lambda moment: moment.day,
-    "dow": lambda moment: moment.isoweekday() % 7,
-    "isodow": lambda moment: moment.isoweekday(),
-    "doy": lambda moment: moment.timetuple().tm_yday,
-    "hour": lambda moment: moment.hour,
-    "minute": lambda moment: moment.minute,
-    "second": lambda moment: moment.second,
-}
-SUBDAY_UNITS = ("hour", "minute")
-
-
-def part_domain(domain: ValueDomain, part: Part) -> ValueDomain:
-    """EXTRACT: a whole number; of a year, those from the first to the last."""
-    if domain.values is not None:
-        return mapped(domain, "number", lambda moment: _PARTS[part](midnight(moment)))
-    if part == "year":
-        return listed("number", range(domain.low.year, domain.high.year + 1))
-    first, last = _RANGES[part]
-    return listed("number", range(first, last + 1))
-
-
-def truncated_domain(domain: ValueDomain, unit: Unit) -> ValueDomain | None:
-    """DATE_TRUNC: the beginnings of all units in the range; None if they are too many."""
-    is_timestamp = unit in SUBDAY_UNITS
-    kind: Kind = "timestamp" if is_timestamp else "date"
-
-    def typed(moment: datetime) -> date:
-        return moment if is_timestamp else moment.date()
-
-    if domain.values is not None:
-        return mapped(domain, kind, lambda moment: typed(truncated(midnight(moment), unit)))
-    beginnings = []
-    for moment in _beginnings(midnight(domain.low), midnight(domain.high), unit):
-        beginnings.append(typed(moment))
-        if len(beginnings) > MOST_VALUES:
-            return None
-    return listed(kind, beginnings)
-
-
-SPANS: dict[SpanUnit, timedelta] = {
-    "day": timedelta(days=1),
-    "hour": timedelta(hours=1),
-    "minute": timedelta(minutes=1),
-    "second": timedelta(seconds=1),
-}
-
-
-def difference_domain(start: ValueDomain, end: ValueDomain, unit: SpanUnit) -> ValueDomain:
-    """The domain of DATE_DIFF: it grows with the end and falls with the start."""
-    if start.is_empty or end.is_empty:
-        return ValueDomain("number", ())
-    (first, last), (low, high) = (
-        [(moment - datetime(1970, 1, 1)) // SPANS[unit] for moment in as_timestamp(domain).ends]
-        for domain in (start, end)
-    )
-    return between(low - last, high - first, Fraction(1))
-
-
-def truncated(moment: datetime, unit: Unit) -> datetime:
-    """The beginning of the unit that a moment lies in; weeks begin on Monday."""
-    if unit in SUBDAY_UNITS:
-        return moment.replace(minute=moment.minute if unit == "minute" else 0, second=0, microsecond=0)
-    day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-    match unit:
-        case "year":
-            return day.replace(month=1, day=1)
-        case "quarter":
-            return day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1)
-        case "month":
-            return day.replace(day=1)
-        case "week":
-            return day - timedelta(days=day.weekday())
-    return day
-
-
-def _beginnings(low: datetime, high: datetime, unit: Unit) -> Iterator[datetime]:
-    moment = truncated(low, unit)
-    while moment <= high:
-        yield moment
-        moment = _next(moment, unit)
-
-
-def _next(moment: datetime, unit: Unit) -> datetime:
-    match unit:
-        case "year" | "quarter" | "month":
-            months = {"year": 12, "quarter": 3, "month": 1}[unit] + moment.month - 1
-            return moment.replace(year=moment.year + months // 12, month=months % 12 + 1)
-        case "week":
-            return moment + timedelta(days=7)
-        case "day":
-            return moment + timedelta(days=1)
-    return moment + (timedelta(hours=1) if unit == "hour" else timedelta(minutes=1))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_KEYS = 20_000
 _SECONDS_BETWEEN_COUNTS = 10.0
+_LONGEST_HEARTBEAT_SECONDS = 10.0
 
 
 class Buckets:
@@ -108,13 +109,16 @@ class ProcessCount:
         self._id = processes.enter()
         self._number = processes.count(self._id)
         self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="dpxplain-processes", daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, name="dpxplain-processes", daemon=True)
+        self._thread.start()
 
     def __call__(self) -> int:
         return self._number
 
     def close(self) -> None:
         self._closed.set()
+        # A heartbeat under way would write after it has left, or hold a connection of a closed ledger.
+        self._thread.join(_LONGEST_HEARTBEAT_SECONDS)
         with suppress(DPXPlainError):
             self._processes.leave(self._id)
 

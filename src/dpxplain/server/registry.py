@@ -353,7 +353,7 @@ class Registry:
         for file, other in self._schema_files.items():
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
-                    f"table.source: the data set {other.name} has the same data, and a budget for them.",
+                    f"table.source: the data set {other.name} has the same file or table, and a budget.",
                     remedy="Ask both of that data set. If the two budgets may add up, copy the data.",
                 )
 

@@ -61,15 +61,12 @@ class Me(TypedDict):
 
 
 class Summary(TypedDict):
-    """`available` is false where the data cannot be opened at the moment; then requests get 503.
-
-    `engine` says what holds the data, such as "PostgreSQL" or "files".
-    """
+    """`available` is false where the data cannot be opened at the moment; then requests get 503."""
 
     name: str
     available: bool
     description: str
-    engine: str
+    engine: str  # what holds the data, such as "PostgreSQL" or "files"
     columns: int
     budget: BudgetFigures
 

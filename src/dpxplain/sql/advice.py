@@ -37,7 +37,8 @@ _SETS = (
     "Ask each query on its own and combine the released answers; that is free.",
 )
 _GROUPS = ("{}", "List plain columns in GROUP BY, and ask once for each grouping.")
-_WINDOW = ("A window function", "Use a plain COUNT, SUM or AVG with GROUP BY.")
+_PER_ROW = "It gives a value for each row, and rows are private; use COUNT, SUM or AVG with GROUP BY."
+_WINDOW = ("A window function", _PER_ROW)
 _PATTERN = ("Pattern matching with {}", "List the declared values that match: column IN ('...', '...').")
 _ARITHMETIC = ("Arithmetic with {}", "Use +, -, *, / and %; FLOOR(a / b) divides whole numbers.")
 _SAMPLE = ("Sampling with {}", "Ask about the whole table.")
@@ -76,7 +77,11 @@ WORDS: dict[str, tuple[str, str]] = {
     "REPLACE": ("* REPLACE", "Name the columns."),
     "SYMMETRIC": ("BETWEEN SYMMETRIC", "Write BETWEEN with the smaller number first."),
     "XOR": ("XOR", "Write it with AND, OR and NOT."),
-    "INTERVAL": ("INTERVAL", "Compare with a DATE or TIMESTAMP, or use DATE_DIFF('day', a, b)."),
+    "INTERVAL": (
+        "INTERVAL in this form",
+        "Write day + INTERVAL '7' DAY, with a whole number of years, months, weeks, days, hours, minutes or "
+        "seconds; for the time between two columns, DATE_DIFF('day', a, b).",
+    ),
     "TOP": ("TOP", "Write LIMIT n at the end."),
     "#": ("A column by position (#)", "Name the column."),
     "||": ("Joining text with ||", "Write the whole text in one pair of quotation marks."),
@@ -130,6 +135,8 @@ FUNCTIONS: dict[str, str] = {
     "COUNT_IF": "Write COUNT(*) FILTER (WHERE condition).",
     "COUNTIF": "Write COUNT(*) FILTER (WHERE condition).",
     "NOW": "Write the value itself.",
+    **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD"), _PER_ROW),
+    **dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"), _PER_ROW),
 }
 FUNCTION = (
     "Answered are COUNT, SUM, AVG, VARIANCE, STDDEV and MEDIAN, and CASE, COALESCE, CAST, EXTRACT, ROUND "

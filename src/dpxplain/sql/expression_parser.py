@@ -30,11 +30,13 @@ from dpxplain.model.expression import (
     DateTrunc,
     Every,
     Expression,
+    IntervalUnit,
     Like,
     Missing,
     Opposite,
     Part,
     Reference,
+    Shifted,
     Some,
     SpanUnit,
     Target,
@@ -43,9 +45,10 @@ from dpxplain.model.expression import (
     sql_of,
 )
 from dpxplain.model.schema import Columns, Privacy, Schema, Table
-from dpxplain.model.value_domain import SPANS
+from dpxplain.model.temporal_domain import SPANS
 from dpxplain.sql.admit import admit
-from dpxplain.sql.expression_words import ARGUMENTS, FUNCTIONS, PART_FUNCTIONS
+from dpxplain.sql.advice import WORDS
+from dpxplain.sql.expression_words import ARGUMENTS, FUNCTIONS, INTERVAL_UNITS, PART_FUNCTIONS
 from dpxplain.sql.scope import Scope, number
 from dpxplain.sql.source import read
 
@@ -186,6 +189,10 @@ class _Parser:
                 return self._cast(node)
             case exp.Extract() | exp.TimestampTrunc() | exp.DateDiff() | exp.Anonymous():
                 return self._part(node)
+            case exp.Add() | exp.Sub() if isinstance(node.expression.unnest(), exp.Interval):
+                return self._shifted(node.this, node.expression.unnest(), -1 if type(node) is exp.Sub else 1)
+            case exp.Add() if isinstance(node.this.unnest(), exp.Interval):
+                return self._shifted(node.expression, node.this.unnest(), 1)
         if type(node) in _ARITHMETIC:
             return Arithmetic(_ARITHMETIC[type(node)], self.parse(node.this), self.parse(node.expression))
         if type(node) in _COMPARED:
@@ -194,6 +201,8 @@ class _Parser:
             return DatePart(PART_FUNCTIONS[type(node)], self.parse(node.this))
         if type(node) in FUNCTIONS:
             return self._call(node)
+        if isinstance(node, exp.Interval):
+            raise self.scope.refuse("INTERVAL stands behind a date and + or -.", WORDS["INTERVAL"][1], node)
         what = "An aggregate" if isinstance(node, exp.AggFunc) else "This"
         raise self.scope.refuse(f"{what} cannot be part of an expression.", _USAGE, node)
 
@@ -312,6 +321,13 @@ class _Parser:
             raise self.scope.refuse(f"The function {node.name.upper()} is not answered.", _USAGE, node)
         part = self._word(node.expressions[0], _PARTS, "DATE_PART", node)
         return DatePart(cast(Part, part), self.parse(node.expressions[1]))
+
+    def _shifted(self, part: exp.Expr, interval: exp.Interval, sign: int) -> Expression:
+        unit = self._word(interval.args["unit"], INTERVAL_UNITS, "INTERVAL", interval)
+        moment = self.parse(part)
+        if isinstance(moment, Constant) and isinstance(moment.value, str):
+            moment = Constant(self._moment(moment.value, part, "TIMESTAMP"))
+        return Shifted(moment, sign * int(interval.this.name), cast(IntervalUnit, unit.removesuffix("s")))
 
     def _word(self, word: exp.Expr, known: tuple[str, ...], function: str, node: exp.Expr) -> str:
         name = str(word.name).lower()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -69,6 +70,11 @@ _TYPES = {
     *("INT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"),
     *("VARCHAR", "TEXT", "BOOLEAN", "BOOL", *_TEMPORAL),
 }
+_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+INTERVAL_UNITS = (*_UNITS, *(f"{unit}s" for unit in _UNITS))
+# sqlglot reads the first span of a text and drops what else is in it, so only these are admitted.
+_AMOUNT = re.compile(r"-?[0-9]{1,12}\Z")
+_SPAN = re.compile(rf"-?[0-9]{{1,12}} *({'|'.join(INTERVAL_UNITS)})\Z", re.IGNORECASE)
 
 _BINARY: tuple[type[exp.Expr], ...] = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 NODES: dict[type[exp.Expr], set[str]] = {
@@ -89,6 +95,7 @@ NODES: dict[type[exp.Expr], set[str]] = {
     exp.Var: {"this"},
     exp.Anonymous: {"this", "expressions"},
     exp.Filter: {"this", "expression"},
+    exp.Interval: {"this", "unit"},
 }
 
 
@@ -98,6 +105,8 @@ def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
     before = tokens[i - 1] if i else None
     after = tokens[i + 1] if i + 1 < len(tokens) else None
     opens = after is not None and after.token_type is TokenType.L_PAREN
+    if _is_interval_word(tokens, i):
+        return True
     if word == "WITHIN":
         return after is not None and after.text.upper() == "GROUP"
     if word == "GROUP" and before is not None and before.text.upper() == "WITHIN":
@@ -114,3 +123,18 @@ def is_expression_word(tokens: Sequence[Token], i: int) -> bool:
         return True
     follows_call = before is not None and before.token_type is TokenType.L_PAREN and i >= 2
     return follows_call and tokens[i - 2].text.upper() in ("EXTRACT", "DATE_TRUNC", "DATE_DIFF", "DATEDIFF")
+
+
+def _is_interval_word(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a token is part of INTERVAL '7' DAY, INTERVAL 7 DAY or INTERVAL '7 days'."""
+    for start in range(max(0, i - 2), i + 1):
+        words = [token.text for token in tokens[start : start + 3]]
+        kinds = [token.token_type for token in tokens[start : start + 2]]
+        if kinds[0] is not TokenType.INTERVAL or len(kinds) < 2:
+            continue
+        is_text, is_number = kinds[1] is TokenType.STRING, kinds[1] is TokenType.NUMBER
+        if is_text and _SPAN.match(words[1]):
+            return i < start + 2
+        is_amount = (is_text or is_number) and _AMOUNT.match(words[1])
+        return bool(is_amount) and len(words) == 3 and words[2].lower() in INTERVAL_UNITS
+    return False

@@ -850,7 +850,7 @@ export interface paths {
          * Verify
          * @description Recompute the log's chain of hashes, and hold the ledger against it.
          *
-         *     Of a long log only what was added since this process last found it intact, unless `full`.
+         *     Of a long log only what was added since this server last found it intact, unless `full`.
          */
         get: operations["verify_api_v1_admin_audit_verify_get"];
         put?: never;
@@ -1171,6 +1171,8 @@ export interface components {
             sql_name: string;
             /** Description */
             description: string;
+            /** Engine */
+            engine: string;
             /** Schema */
             schema: {
                 [key: string]: unknown;
@@ -2110,6 +2112,8 @@ export interface components {
         /**
          * Summary
          * @description `available` is false where the data cannot be opened at the moment; then requests get 503.
+         *
+         *     `engine` says what holds the data, such as "PostgreSQL" or "files".
          */
         Summary: {
             /** Name */
@@ -2118,6 +2122,8 @@ export interface components {
             available: boolean;
             /** Description */
             description: string;
+            /** Engine */
+            engine: string;
             /** Columns */
             columns: number;
             budget: components["schemas"]["BudgetFigures"];

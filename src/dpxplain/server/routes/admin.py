@@ -187,11 +187,11 @@ def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = 
     """
     ledger, key, since = server.ledger, server.ledger.recovery.verification_key, None
     with suppress(BadRequest):  # a note that cannot be read is none
-        since = None if full or key is None else last_verified(ledger, key)
+        since = None if full or key is None else last_verified(key, ledger.anchor())
     report = ledger.verify_audit(head or None, since=since, full=full or None)
     with suppress(BadRequest):  # without it the next process begins at the start
         if key is not None:
-            remember_verified(ledger, key)
+            remember_verified(key, ledger.verified)
     return JSONResponse(asdict(report) | {"intact": report.intact})
 
 
