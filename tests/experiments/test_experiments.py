@@ -98,6 +98,7 @@ def test_the_same_seeds_give_the_same_tables() -> None:
         assert drawn[0] == drawn[1], mechanism
 
 
+@pytest.mark.slow  # each process imports and opens everything for itself
 @pytest.mark.process
 def test_cells_are_computed_by_several_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DPXPLAIN_EXPERIMENT_CACHE", str(tmp_path))
