@@ -112,6 +112,10 @@ class Dialect(ABC):
         """The text of a value that is grouped and partitioned by its bytes, whatever its collation."""
         return self.text_of(source, kind)
 
+    def valid_text(self, text: str) -> str:
+        """The text; NULL if its bytes are no UTF-8, where a table can hold such ones."""
+        return text
+
     @abstractmethod
     def micros(self, source: str, kind: Kind, zone: str) -> str:
         """Microseconds since 1970 as a 64-bit integer, local to the zone if the value has one."""

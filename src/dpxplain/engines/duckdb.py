@@ -277,6 +277,7 @@ class DuckDBEngine:
         self._given, self._streamed, self._values = opened.given, rows.sql, values
         counted = ", ".join(f"COUNT({name})" for name in rows.columns)
         self._connection.execute(f"SELECT {counted} FROM ({rows.sql})", values).fetchall()
+        self._read_unknown()
         self._connection.execute("SET allowed_paths = ?", [list(opened.files)])
 
     def _encode(self, opened: OpenedSource, rows: tuple[str, list[Any]], file: EncodedFile | None) -> None:
@@ -285,9 +286,17 @@ class DuckDBEngine:
             opened.check_rows()
             opened.relation.create_view("source")
             create_tables(self._connection, self.schema, rows, file, self._place)
+            self._read_unknown()
             self._connection.execute("DROP VIEW source")
         self._condensed = is_condensed(self._connection)
         opened.release()
+
+    def _read_unknown(self) -> None:
+        """Reads the columns that may be discovered: what is unreadable is refused here, before any charge."""
+        quote = DuckDBDialect().quote
+        texts = [f"COUNT(length(CAST({quote(name)} AS VARCHAR)))" for name in self.schema.unknown]
+        if texts:
+            self._connection.execute(f"SELECT {', '.join(texts)} FROM source").fetchall()
 
     def _file(self, source: object, encoding: str, cache: Path | None) -> EncodedFile | None:
         """The file of the encoded rows, if there is to be one; one that is allowed no more is deleted."""

@@ -68,8 +68,11 @@ class Encoding:
         unit = self.unit()
         known = self.dialect.known_text(unit)
         rows = f"SELECT {listed}, {unit} AS person FROM {self.source} WHERE {known}"
-        parts = ["person", *map(self._spread_text, encoded)]
-        ties = ", ".join(f"{name} NULLS FIRST" for name in names)
+        # A column that was discovered has no part in the choice either: other rows would be kept afterwards.
+        discovered = [code_column(self.schema, name) for name in self.schema.discovered]
+        settled = [name for name in names if name not in discovered]
+        parts = ["person", *(self._spread_text(name) for name in settled if name in encoded)]
+        ties = ", ".join(f"{name} NULLS FIRST" for name in (*settled, *discovered))
         order = f"{self.dialect.md5(' || '.join(parts))}, {ties}"
         place = f"row_number() OVER (PARTITION BY person ORDER BY {order}) AS place"
         kept = f"SELECT {', '.join(names)}, person, {place} FROM ({rows}) AS known"
