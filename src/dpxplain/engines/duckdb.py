@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_dialect import DuckDBDialect
-from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet
+from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet, trust_statistics
 from dpxplain.engines.encoded_file import EncodedFile, discard, spill_folder, temporary_folder
 from dpxplain.engines.encoded_tables import create_tables, is_condensed, load_tables
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
@@ -288,6 +288,7 @@ class DuckDBEngine:
             create_tables(self._connection, self.schema, rows, file, self._place)
             self._read_unknown()
             self._connection.execute("DROP VIEW source")
+        trust_statistics(self._connection)
         self._condensed = is_condensed(self._connection)
         opened.release()
 
