@@ -238,9 +238,11 @@ def test_conditions_of_nearly_the_same_rows_are_folded_and_can_be_unfolded(
 ) -> None:
     client = owner(adult)
     answer = asked(client)
-    body = {"answer": answer, "rho": 0.5, "family": {"conjuncts": 2}}
+    family = {"attributes": ["relationship", "sex", "age"], "conjuncts": 2}
+    body = {"answer": answer, "rho": 0.5, "family": family}
     done(client.post("/datasets/adult/prepare", params={"wait": 60}, json=body))
-    page = visit(adult, PLACE.format(answer=answer) + "&explain=5&conjuncts=2")
+    options = "&explain=20&conjuncts=2&attribute=relationship&attribute=sex&attribute=age"
+    page = visit(adult, PLACE.format(answer=answer) + options)
     expect(table(page).get_by_text("the same rows).").first).to_be_visible()
     before = spent(page)
     one_by_one = page.get_by_role("switch", name="one by one")
