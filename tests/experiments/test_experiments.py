@@ -99,11 +99,11 @@ def test_the_same_seeds_give_the_same_tables() -> None:
 
 @pytest.mark.process
 def test_cells_are_computed_by_several_processes() -> None:
-    cells = [Cell(JUDGED.work, JUDGED.settings | {"runs": 20 + number}) for number in range(3)]
+    cells = [Cell(JUDGED.work, JUDGED.settings | {"runs": 41 + number}) for number in range(3)]
     done: list[int] = []
     assert harness.run(cells, workers=2, minutes=5, done=lambda: done.append(1)) == []
     assert len(done) == 3
-    assert [cell.rows()[0]["runs"] for cell in cells] == [20, 21, 22]
+    assert [cell.rows()[0]["runs"] for cell in cells] == [41, 42, 43]
 
 
 def test_one_experiment_can_be_run_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

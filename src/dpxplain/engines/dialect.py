@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from dpxplain.sql.render import Parameters
+from dpxplain.sql.encoded_names import Parameters
 
 Kind = Literal[
     "whole",

@@ -38,17 +38,8 @@ from dpxplain.model.grouped import AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.sql.encoded_names import code_column
-from dpxplain.sql.render import (
-    DERIVED,
-    ENCODED,
-    Parameters,
-    Rendered,
-    expressions,
-    fits_condensed,
-    grouped_select,
-    row_select,
-)
+from dpxplain.sql.encoded_names import DERIVED, ENCODED, Parameters, code_column
+from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
 
 T = TypeVar("T")
 

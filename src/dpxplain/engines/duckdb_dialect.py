@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from dpxplain.engines.dialect import WORDS, Dialect, Kind
-from dpxplain.sql.render import Parameters
+from dpxplain.sql.encoded_names import Parameters
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _TEXT = ("VARCHAR", "ENUM", "UUID")

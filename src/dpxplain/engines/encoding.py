@@ -19,8 +19,7 @@ from dpxplain.model.dates import micros, position
 from dpxplain.model.derived_column import expression_of
 from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.schema import Column, DomainValue, Schema
-from dpxplain.sql.encoded_names import code_column, units_column, value_column
-from dpxplain.sql.render import PERSON, Parameters
+from dpxplain.sql.encoded_names import PERSON, Parameters, code_column, units_column, value_column
 
 _DATES = "dates or timestamps"
 _SPREAD = 2**20  # how finely the choice of rows tells numbers without a grid apart, before ties are broken
