@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page serve check check-page bench load audit audit-time experiments studies clean constraints
+.PHONY: setup demo page serve check check-page bench bench-engines load audit audit-time experiments studies clean constraints
 .PHONY: test test-page test-fast test-slow test-all test-stress fuzz
 
 setup: $(STAMP)
@@ -92,6 +92,13 @@ check-page: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Passes over up to 100 million generated rows (1 GB in a temporary folder) against each engine's own query;
+# rewrites docs/engines-performance.md. BENCH_ENGINES=--quick for a short look.
+BENCH_ENGINES ?= --write
+bench-engines: setup
+	@tools/machine
+	$(BIN)/python -m benchmarks.engines $(BENCH_ENGINES)
 
 # Does the time of a request tell whether one person is in the table? At most 20 minutes; rewrites figures in docs/.
 audit-time: setup

@@ -164,6 +164,7 @@ def drawing(
         fresh = ask(
             case.asked, rows, seed, RHO_QUERY, case.conjuncts
         )  # its table uses the answer's noise too
+        fresh.dataset.noise = SeededNoise(2**31 + seed)  # whether or not the answer was stored before
         plan = fresh.plan_of("marginals", k, sum(rhos), confidence)
         lines = plan.read(plan.preparation.measure(fresh.dataset)).lines
         low, high = np.array([line.influence_interval for line in lines]).T

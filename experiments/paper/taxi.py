@@ -58,8 +58,8 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             "JFK 55% to 72%, LaGuardia 29% to 46%",
             "; ".join(
                 f"{row.predicate.split(' OR')[0].split('= ')[1]} {row.low:.1%} to {row.high:.1%}, rank "
-                f"{row.first} to "
-                f"{row.last}"
+                f"{row.first:.0f} to "
+                f"{row.last:.0f}"
                 for row in ours.head(2).itertuples()
             ),
             REPRODUCED if airports else NOT_REPRODUCED,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
@@ -22,6 +23,7 @@ from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import History, HistoryPage, history_pages
 from dpxplain.model.hardening import plain
+from dpxplain.model.memory_limit import check_size
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
@@ -58,6 +60,7 @@ def connect(
     ca: str | Path | None = None,
     workspace: str | Path | None = None,
     anchor: str | Path | None = None,
+    memory: str | None = None,
     curator: bool = False,
     trusted_code: bool = False,
     insecure_seed: int | None = None,
@@ -76,13 +79,15 @@ def connect(
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
     (default: `.dpxplain` in the current folder) and survives the session. `tables` are public tables to join
     with, in place of the files that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file that
-    remembers outside of that ledger what was charged (default: beside it), or "off". `trusted_code` lets
-    influences that are not the library's run on true counts. `insecure_seed` replaces the noise by
+    remembers outside of that ledger what was charged (default: beside it), or "off". `memory` bounds what
+    reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's); larger
+    ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences
+    that are not the library's run on true counts. `insecure_seed` replaces the noise by
     a repeatable one for experiments; everything it touches is marked as not private.
     """
     _refuse_swapped(source, schema)
     if is_address(source):
-        local = (schema, tables, workspace, anchor, insecure_seed)
+        local = (schema, tables, workspace, anchor, memory, insecure_seed)
         if trusted_code or any(argument is not None for argument in local):
             raise BadRequest(
                 "A data set at a server comes with the server's schema, budget and noise.",
@@ -101,6 +106,7 @@ def connect(
             remedy='Pass schema="data.toml"; draft one with: dpxplain schema init DATA_FILE',
         )
     declared = with_public_tables(Schema.load(schema), _folder_of(schema), tables)
+    limit = _memory_limit(memory)
     if source is None:
         source = _declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
@@ -109,7 +115,15 @@ def connect(
     if ledger.is_new:
         LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
     return _open(
-        source, declared, ledger, curator, trusted_code, insecure_seed, progress, cache=folder / "cache"
+        source,
+        declared,
+        ledger,
+        curator,
+        trusted_code,
+        insecure_seed,
+        progress,
+        cache=folder / "cache",
+        memory=limit,
     )
 
 
@@ -331,6 +345,7 @@ def _open(
     insecure_seed: int | None,
     progress: Progress,
     cache: Path | None = None,
+    memory: str | None = None,
 ) -> Session:
     from dpxplain.curator import CuratorDataset
     from dpxplain.engines.opening import open_engine
@@ -341,7 +356,7 @@ def _open(
 
     def opened(declared: Schema) -> OpenDataset:
         recognised = recognised_by(ledger.versions, name, version)
-        engine = open_engine(source, declared, cache=cache, recognised=recognised)
+        engine = open_engine(source, declared, memory=memory, cache=cache, recognised=recognised)
         guard = DataGuard(ledger.versions, name, version, engine.source)
         guard.take_old_charges()
         return kind(declared, engine, ledger, releaser, noise, progress, trusted_code, guard)
@@ -353,6 +368,16 @@ def _open(
     except BaseException:
         ledger.close()
         raise
+
+
+def _memory_limit(memory: str | None) -> str | None:
+    """The limit that was given, or else the environment's."""
+    try:
+        return check_size(memory or os.environ.get("DPXPLAIN_MEMORY") or None)
+    except ValueError as error:
+        raise BadRequest(
+            f"A memory limit {error}.", remedy='Pass memory="4GB", or set DPXPLAIN_MEMORY.'
+        ) from None
 
 
 def _declared_source(schema: Schema, given: SchemaSource) -> str | Path | list[Path]:

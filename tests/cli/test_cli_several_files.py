@@ -11,7 +11,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.cli.workspace import Place
 from dpxplain.model.schema import Schema
-from dpxplain.server.registry import _check_inside, _identities
+from dpxplain.server.allowed_sources import check_allowed, identities
 
 
 @pytest.fixture
@@ -85,12 +85,12 @@ def test_an_empty_list_is_no_source(dpxplain: Any, folder: Path) -> None:
 def test_a_server_looks_at_every_file_of_a_list(folder: Path, halves: list[str]) -> None:
     (folder / "dpxplain.toml").write_text(with_source(folder, halves))
     schema = Schema.load(folder / "dpxplain.toml")
-    _check_inside(schema, folder, folder)
+    check_allowed(schema, folder, folder, ())
     with pytest.raises(dpx.SourceError, match="outside the server's data folder"):
-        _check_inside(schema, folder, folder / "the rest")
+        check_allowed(schema, folder, folder / "the rest", ())
     one = Schema.load(folder / "dpxplain.toml").model_dump()
     one["table"]["source"] = halves[1]
-    assert _identities(Schema.load(one), folder) < _identities(schema, folder)
+    assert identities(Schema.load(one), folder) < identities(schema, folder)
 
 
 def test_a_draft_is_made_of_several_files(dpxplain: Any, folder: Path, halves: list[str]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from psycopg import sql
 
@@ -66,6 +69,20 @@ def open_duckdb(_request: pytest.FixtureRequest) -> Iterator[Opener]:
 
 
 @contextmanager
+def open_stored_duckdb(request: pytest.FixtureRequest, storage: str) -> Iterator[Opener]:
+    """Over a Parquet file of the rows; streamed, the rows of persons need a file all the same."""
+    folder: Path = request.getfixturevalue("tmp_path_factory").mktemp("stored")
+
+    def opened(rows: pa.Table, schema: Schema) -> Engine:
+        path = folder / f"{next(_NUMBERS)}.parquet"
+        parquet.write_table(rows, path)
+        place = storage if schema.privacy.unit == "row" else "file"
+        return DuckDBEngine(path, versioned(schema, storage=place), cache=folder / "encoded")
+
+    yield opened
+
+
+@contextmanager
 def open_postgres(request: pytest.FixtureRequest, **table: Any) -> Iterator[Opener]:
     server: PostgresServer = request.getfixturevalue("postgres_server")
     names: list[str] = []
@@ -95,6 +112,8 @@ def open_stored_postgres(request: pytest.FixtureRequest) -> Iterator[Opener]:
 
 OPENERS: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Opener]]] = {
     "duckdb": open_duckdb,
+    "duckdb streamed": partial(open_stored_duckdb, storage="stream"),
+    "duckdb in a file": partial(open_stored_duckdb, storage="file"),
     "postgresql": open_postgres,
     "postgresql stored": open_stored_postgres,
 }

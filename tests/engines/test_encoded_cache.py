@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import subprocess
@@ -14,10 +15,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import dpxplain as dpx
-from dpxplain.engines import duckdb as engine_module
 from dpxplain.engines import source_files
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.encoded_cache import cache_file
+from dpxplain.engines.encoded_file import EncodedFile
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 
@@ -54,15 +54,15 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Notes each time that rows are encoded and the table stored."""
+    """Notes each time that rows are encoded and the file written."""
     notes: list[str] = []
-    store = engine_module.EncodedCache.store
+    written = EncodedFile.written
 
-    def noted(self: Any, *args: Any) -> None:
+    def noted(self: EncodedFile, connection: Any) -> Any:
         notes.append("encoded")
-        store(self, *args)
+        return written(self, connection)
 
-    monkeypatch.setattr(engine_module.EncodedCache, "store", noted)
+    monkeypatch.setattr(EncodedFile, "written", noted)
     return notes
 
 
@@ -134,8 +134,10 @@ def test_a_damaged_cache_is_ignored_and_written_anew(
     )
     assert _sums(source, folder, _schema()) == right
     assert len(encoded) == 2
-    assert file.read_bytes()[:32] == whole[:32]
+    [file] = folder.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert _sums(source, folder, _schema()) == right
+    assert len(encoded) == 2
 
 
 def test_a_file_that_changed_just_now_is_not_kept(
@@ -177,12 +179,16 @@ def test_what_a_killed_process_left_is_deleted_at_the_next_opening(
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     folder.mkdir(parents=True, mode=0o700)
-    stem = cache_file(folder, _schema()).stem
+    stem = hashlib.sha256(b"t").hexdigest()[:32]
     (folder / f"{stem}.{ended.pid}.17.part").write_bytes(b"rows")
-    running = folder / f"{stem}.{os.getpid()}.18.part"
+    (folder / f"{stem}.{ended.pid}.18.spill").mkdir()
+    (folder / f"{stem}.{ended.pid}.18.spill" / "duckdb_temp").write_bytes(b"rows")
+    running = folder / f"{stem}.{os.getpid()}.19.part"
     running.write_bytes(b"rows of a session that is writing now")
     _sums(source, folder, _schema(cache=cache))
-    assert set(folder.iterdir()) == {running} | ({cache_file(folder, _schema())} if cache else set())
+    kept = set(folder.iterdir())
+    assert running in kept
+    assert [file.suffix for file in kept - {running}] == ([".encoded"] if cache else [])
 
 
 def test_a_workspace_that_cannot_be_written_opens_all_the_same(source: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from page_servers import adult_config
 from dpxplain.server.routes import page as served
 from server_fixture import RunningServer, running_server
 
-PATIENCE = 20_000  # milliseconds after which a condition counts as never met, on however busy a machine
+PATIENCE = 120_000  # milliseconds after which a condition counts as never met, on however busy a machine
 DESKTOP = {"width": 1280, "height": 900}
 SHOTS = Path(__file__).parents[2] / "docs" / "screenshots"
 MOST_BYTES = 200_000

@@ -79,27 +79,28 @@ def test_the_paper_example_by_keyboard(fresh_adult: RunningServer, visit: Visit)
     expect(group(page, "Married-civ-spouse")).to_be_visible()
     expect(page.get_by_test_id("live")).to_contain_text("Choose two of them to ask why.")
 
-    stops = _tab_to(page, "^\\W*Married-civ-spouse")
+    stops = _tab_to(page, "^\\W*Married-")
     assert len(stops) <= 6, f"the groups are a few stops after the answer: {stops}"
-    _press(page, "Space", "ArrowDown", "ArrowDown")
+    _press(page, "Home")
+    while "Married-civ-spouse" not in page.evaluate(FOCUS)["text"]:
+        _press(page, "ArrowDown")
+    _press(page, "Space", "End")
     expect(group(page, "Never-married")).to_be_focused()
     _press(page, "Space")
     expect(page.get_by_test_id("live")).to_contain_text("Married-civ-spouse is higher than Never-married")
     expect(group(page, "Never-married")).to_be_focused()
-    _press(page, "Home")
-    expect(group(page, "Married-civ-spouse")).to_be_focused()
     _press(page, "Enter")
     expect(page.locator("#verdict-title")).to_be_focused()
     expect(finding(page)).to_be_visible()
 
     expect(page.get_by_role("button", name="Prepare and explain for 0.02")).to_be_enabled()
     stops = _tab_to(page, "Prepare and explain for 0.02")
-    order = ["Swap", "Prepare once", "How many predicates", "Confidence of the table", "Advanced"]
+    order = ["Swap", "Prepare once", "How many conditions", "Confidence of the table", "Advanced"]
     found = [next(i for i, stop in enumerate(stops) if stop.startswith(name)) for name in order]
     assert found == sorted(found), f"focus follows reading: {stops}"
     _press(page, "Enter")
     expect(table(page).locator("tbody tr")).to_have_count(5)
-    expect(page.get_by_test_id("live-progress")).to_contain_text("Explained by 5 predicates.")
+    expect(page.get_by_test_id("live-progress")).to_contain_text("Explained by 5 conditions.")
     assert spent(page) == 0.12
 
     _tab_to(page, "Look inside")

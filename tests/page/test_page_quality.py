@@ -9,7 +9,7 @@ import pytest
 from page_axe import assert_accessible
 from page_flights import flights_server
 from page_looks import assert_fits
-from page_steps import Shoot, Visit, ask, cost, download, finding, group, set_price, spent
+from page_steps import Shoot, Visit, ask, cost, download, finding, group, set_price, spent, write_again
 from playwright.sync_api import Locator, Page, expect
 
 from server_fixture import RunningServer
@@ -24,6 +24,7 @@ def flights(tmp_path: Path, servers: ExitStack) -> RunningServer:
 
 def _panel(page: Page) -> Locator:
     panel = page.get_by_test_id("quality")
+    write_again(page)
     panel.locator("summary").first.click()
     return panel
 

@@ -90,16 +90,19 @@ def init(
     if target is not None and target.exists() and not force:
         raise BadRequest(f"{target} exists.", remedy="Choose another --output, or add --force.")
     book = None if codebook is None else read_codebook(codebook)
-    described = _described(data[0], kind) if len(data) == 1 else None
+    source = data[0] if len(data) == 1 else data
+    if isinstance(source, list) and kind is not None:
+        raise BadRequest("Metadata are one file.", remedy="Name it alone, or leave out --from.")
+    described = None if isinstance(source, list) else _described(source, kind)
     if described is not None:
         from dpxplain.cli.metadata_draft import draft_described
 
         draft, warning = draft_described(described, rho), f"Drafted from {described.origin}; no row was read."
     else:
+        named = [source_for(path, target) for path in data]
         with Progress().running("Reading the data for a draft"):
-            named = [source_for(path, target) for path in data]
-            source, names = (data, named) if len(data) > 1 else (data[0], named[0])
-            draft, warning = draft_schema(profile(source), names, rho, book), WARNING
+            columns = profile(source)
+        draft, warning = draft_schema(columns, named[0] if len(data) == 1 else named, rho, book), WARNING
     if target is not None:
         _write(target, draft.text, force)
     warn(warning)

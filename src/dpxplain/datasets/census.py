@@ -150,7 +150,7 @@ def generate(rows: int, seed: int = 0) -> pa.Table:
     )
     income = np.rint(_scaled(drawn, cells, targets, float(high), _DRAWN_ROUNDS)).astype(np.int64)
     people: dict[str, pa.Array[Any]] = {
-        name: pa.DictionaryArray.from_arrays(pa.array(codes[name]), pa.array(values))
+        name: pa.DictionaryArray.from_arrays(codes[name], pa.array(values))
         for name, values in domains.items()
     }
     people["income"] = pa.array(income)
@@ -162,7 +162,7 @@ def _draw(
     codes: Codes,
     domains: Mapping[str, list[str]],
     rows: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator,  # seeded
 ) -> npt.NDArray[np.int8]:
     """Codes of one attribute, given those drawn before; its marginal stays the survey's."""
     values = domains[attribute]
@@ -242,7 +242,10 @@ def _means_by_sex(
     gap[free] = missing / max(pull[free].sum(), 1.0)
     men = of_value + gap * rows[:, 1] / both
     women = of_value - gap * rows[:, 0] / both
-    return np.clip(np.stack([men, women], axis=1), 0.02 * of_value[:, None], 4.0 * of_value[:, None])
+    clipped: FloatArray = np.clip(
+        np.stack([men, women], axis=1), 0.02 * of_value[:, None], 4.0 * of_value[:, None]
+    )
+    return clipped
 
 
 def _scaled(

@@ -8,6 +8,7 @@ NULL. `kind` is what the source's catalog says of a column's type, never what wa
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -39,6 +40,12 @@ WORDS: dict[Kind, str] = dict.fromkeys(NUMBERS, "numbers") | {
 
 # Added before it is cut off, this rounds half up; 0.5 itself would take the number before 0.5 up as well.
 _ALMOST_HALF = 0.49999999999999994
+
+
+def nearest(number: float, low: float, high: float) -> int:
+    """What `Dialect.nearest` computes, here."""
+    is_up = number >= 0 if low < 0 < high else low >= 0
+    return math.floor(number + _ALMOST_HALF) if is_up else math.ceil(number - _ALMOST_HALF)
 
 
 class Dialect(ABC):
@@ -139,6 +146,10 @@ class Dialect(ABC):
         if low >= 0 or high <= 0:
             return up if low >= 0 else down
         return f"CASE WHEN {number} >= 0 THEN {up} ELSE {down} END"
+
+    def integer(self, number: str) -> str:
+        """A whole number as a 32-bit integer."""
+        return f"CAST({number} AS INTEGER)"
 
     def factor(self, number: str) -> str:
         """A number that is multiplied or divided; where underflow is an error, it must be kept out."""

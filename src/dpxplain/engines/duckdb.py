@@ -1,31 +1,35 @@
 """The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
 
-Opening encodes the declared columns once, so that every later pass groups small integers. Errors of
-DuckDB can quote values, so none of their text is passed on.
+Opening encodes the declared columns once, so that every later pass groups small integers; a source that is
+larger than memory is encoded while it is read, in every pass (engines/storage.py). Errors of DuckDB can quote
+values, so none of their text is passed on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_dialect import DuckDBDialect
-from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
-from dpxplain.engines.encoded_cache import EncodedCache, cache_file, discard
+from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet
+from dpxplain.engines.encoded_file import EncodedFile, discard, spill_folder, temporary_folder
+from dpxplain.engines.encoded_tables import create_tables, is_condensed, load_tables
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
 from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of
 from dpxplain.engines.source_files import FileSource
-from dpxplain.engines.source_kinds import is_path
+from dpxplain.engines.source_kinds import local_files
 from dpxplain.engines.source_table import TableSource, table_digest
+from dpxplain.engines.storage import storage_place
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import checking, interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
@@ -36,12 +40,10 @@ from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 from dpxplain.sql.render import (
-    CONDENSED,
     DERIVED,
     ENCODED,
     Parameters,
     Rendered,
-    condensed_columns,
     expressions,
     fits_condensed,
     grouped_select,
@@ -52,7 +54,7 @@ T = TypeVar("T")
 
 
 class DuckDBEngine:
-    """One data set, encoded in memory.
+    """One data set, encoded in memory, in a file, or in every pass.
 
     >>> import pyarrow as pa
     >>> schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1},
@@ -72,7 +74,7 @@ class DuckDBEngine:
     ) -> None:
         """`memory` bounds what the encoded table and all passes take together, such as "2GB".
 
-        `cache` is the folder for encoded tables of files, where the schema allows that they are kept.
+        `cache` is the folder for encoded rows of files, where the schema allows that they are written.
         Files that are `recognised` by their state are not digested.
         """
         if isinstance(source, pa.RecordBatchReader):  # could be read only once
@@ -81,26 +83,47 @@ class DuckDBEngine:
             source = source.to_arrow_table()
         self.schema = schema
         self._source, self._memory = Confidential(source), memory
-        self.source: FileSource | TableSource = (
-            FileSource(source) if is_path(source) else TableSource(source)  # type: ignore[arg-type]
-        )
-        self._connection = open_connection(memory)
+        files = local_files(source)
+        self.source: FileSource | TableSource = TableSource(source) if files is None else FileSource(files)
+        self._folder = cache or temporary_folder()
+        self._place = storage_place(schema, self.source, memory)
         self._condensed = False
         self._columns: tuple[str, ...] = ()
+        self._streamed: str | None = None  # SQL of the rows, for passes over the source itself
+        self._values: list[Any] = []  # the parameters of that SQL
+        self._given: Any = None
+        self._closing = ExitStack()
         try:
-            self._encode(source, cache, recognised)
+            self._connection = self._closing.enter_context(self._connect())
+            self._open(source, cache, recognised)
         except BaseException:
-            self._connection.close()
+            self._closing.close()
             raise
 
     def __repr__(self) -> str:
         return f"<DuckDBEngine {self.schema.table.name}>"
 
     def close(self) -> None:
-        self._connection.close()
+        self._closing.close()
 
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
-        return Confidential(self._scan(query, subsets))
+        if self._streamed is None or not isinstance(self.source, FileSource):
+            return Confidential(self._scan(query, subsets))
+        # The files may be changed between two passes and during one. States before and after tell, because
+        # before they are those of the content that was digested, and every change shows in them.
+        before = self.source.verified()
+        cells = failure = None
+        if before is not None:
+            try:
+                cells = Confidential(self._scan(query, subsets))
+            except Exception as error:  # sealed: it says nothing about the data
+                failure = error
+        if before is None or self.source.verified() != before:
+            raise DataChanged.of(self.schema.table.name, charged=True)
+        if cells is None:
+            assert failure is not None
+            raise failure
+        return cells
 
     def fit(self) -> Confidential[FitCounts]:
         return self._read_again(self._fit)
@@ -129,8 +152,7 @@ class DuckDBEngine:
 
     def _fit(self, source: object) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
-        connection = open_connection(self._memory)
-        with closing(connection), interruptible(connection.interrupt):
+        with self._connect() as connection, interruptible(connection.interrupt):
             opened = open_source(connection, source, self.schema.table.name)
             opened.check_rows()
             opened.relation.create_view("source")
@@ -161,61 +183,76 @@ class DuckDBEngine:
     ) -> DenseGrouped:
         """Reads the rows and counts them here."""
         attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-        parameters = Parameters()
+        parameters = Parameters(list(self._values))
         rendered = row_select(query, self.schema, attributes, condensed=condensed, parameters=parameters)
         names = (*query.group_by, *attributes)
         sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
         counts = DenseCounts(query.group_by, subsets, sizes, has_total=query.aggregate.kind != "count")
-        cursor = self._connection.cursor()  # a connection serves one thread at a time
-        with closing(cursor), interruptible(cursor.interrupt):
+        with self._cursor() as cursor:
             sql = self._statement(rendered, query)
             reader = cursor.sql(sql, params=parameters.values).to_arrow_reader(ROWS_AT_ONCE)
             # No row is counted like one: otherwise the time would tell whether a filter admits any.
             nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
             for batch in checking(chain([next(reader, nothing)], reader)):
-                columns = {name: batch[name].to_numpy() for name in batch.schema.names}
+                columns = {name: _numbers(batch[name]) for name in batch.schema.names}
                 codes = {name: columns[code_column(self.schema, name)] for name in names}
                 counts.add(codes, columns["count"], columns.get("total"))
         return counts.grouped()
 
     def _grouping_sets(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
         """Lets the database count."""
-        rendered = grouped_select(query, self.schema, subsets, condensed=condensed)
-        cursor = self._connection.cursor()  # a connection serves one thread at a time
-        with closing(cursor), interruptible(cursor.interrupt):
-            rows = cursor.execute(self._statement(rendered, query), rendered.parameters.values).fetchnumpy()
+        parameters = Parameters(list(self._values))
+        rendered = grouped_select(query, self.schema, subsets, condensed=condensed, parameters=parameters)
+        with self._cursor() as cursor:
+            rows = cursor.execute(self._statement(rendered, query), parameters.values).fetchnumpy()
         return grouped_of(rows, query, self.schema, subsets)
 
     def _statement(self, rendered: Rendered, query: Query) -> str:
-        """SQL with the columns of the query's own expressions added to the table's rows."""
+        """SQL with the rows that it reads, where those are not in a table."""
         dialect, names = DuckDBDialect(), expressions(query, self.schema)
-        encoding = Encoding(self.schema, {}, dialect, parameters=rendered.parameters)
-        rows = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", self._columns))
+        tables = [] if self._streamed is None else [f"{ENCODED} AS NOT MATERIALIZED ({self._streamed})"]
+        if names:
+            encoding = Encoding(self.schema, {}, dialect, parameters=rendered.parameters)
+            rows = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", self._columns))
+            tables.append(f"{DERIVED} AS NOT MATERIALIZED ({rows.sql})")
         sql = rendered.sql(dialect.name, dialect.placeholder)
-        return f"WITH {DERIVED} AS NOT MATERIALIZED ({rows.sql}) {sql}" if names else sql
+        return f"WITH {', '.join(tables)} {sql}" if tables else sql
 
-    def _encode(self, source: object, cache_folder: Path | None, recognised: Recognised) -> None:
+    @contextmanager
+    def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A database of its own; rows that do not fit into memory are written to disk only where allowed."""
+        with ExitStack() as stack:
+            spill = None
+            if self._place == "file":
+                spill = stack.enter_context(spill_folder(self._folder, self.schema))
+            yield stack.enter_context(closing(open_connection(self._memory, spill)))
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """For one pass: a connection serves one thread at a time."""
+        cursor = self._connection.cursor()
+        with closing(cursor), interruptible(cursor.interrupt):
+            if self._given is not None:
+                cursor.register("given", self._given)
+            yield cursor
+
+    def _open(self, source: object, cache: Path | None, recognised: Recognised) -> None:
         opened = open_source(self._connection, source, self.schema.table.name)
         check_columns(self.schema, opened.kinds, opened.untyped)
-        encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(self._connection))
-        encoded = encoding.all_rows()
-        rows, parameters, self._columns = encoded.sql, encoding.parameters.values, encoded.columns
+        dialect = DuckDBDialect(self._connection)
+        encoding = Encoding(self.schema, opened.kinds, dialect, undeclared_is_null=self._place == "stream")
+        rows = encoding.all_rows()
+        self._columns, values = rows.columns, encoding.parameters.values
         unreadable = SourceError(
             f"The source of {self.schema.table.name} could not be read to its end.",
             remedy="Is it damaged, or does a line of it have too few or too many values?",
         )
-        with quiet(unreadable), self._reading(opened.relation, recognised):
-            cache = self._cache(source, f"{rows} {parameters}", cache_folder)
-            if cache is None or not cache.load(self._connection):
-                identity = None if cache is None else cache.identity()
-                opened.check_rows()
-                opened.relation.create_view("source")
-                self._connection.execute(f"CREATE TABLE {ENCODED} AS {rows}", parameters)
-                self._connection.execute("DROP VIEW source")
-                if cache is not None:
-                    cache.store(self._connection, identity)
-            opened.release()
-            self._condensed = self._condense()
+        with quiet(unreadable), self._reading(opened.relation, recognised), self._within_memory():
+            if self._place == "stream":
+                self._stream(opened, rows, values)
+            else:
+                file = self._file(source, f"{rows.sql} {values}", cache)
+                self._encode(opened, (rows.sql, values), file)
             self._connection.execute("SET enable_external_access = false")
 
     def _reading(
@@ -226,30 +263,45 @@ class DuckDBEngine:
             return self.source.reading(recognised)
         return self.source.reading(lambda: table_digest(relation.to_arrow_reader()))
 
-    def _cache(self, source: object, rows: str, folder: Path | None) -> EncodedCache | None:
-        """The cache of a file's encoded table; what an earlier declaration allowed to be kept is deleted."""
-        if folder is None:
-            return None
-        file = cache_file(folder, self.schema)
-        if not self.schema.table.cache:
-            discard(file)
-            return None
-        is_file = isinstance(source, str | Path)
-        return EncodedCache(file, str(source), self.schema, rows) if is_file else None
-
-    def _condense(self) -> bool:
-        """Adds a table of distinct code combinations if that makes passes much shorter; changes no result."""
-        codes, counts = condensed_columns(self.schema)
-        if not codes:
-            return False
-        keys = ", ".join(codes)
-        rows, distinct = self._connection.execute(
-            f"SELECT COUNT(*), approx_count_distinct(hash({keys})) FROM {ENCODED}"
-        ).fetchall()[0]
-        if distinct * 3 > rows:
-            return False
-        further = ", ".join(f"{expression} AS {name}" for name, expression in counts.items())
-        self._connection.execute(
-            f"CREATE TABLE {CONDENSED} AS SELECT {keys}, {further} FROM {ENCODED} GROUP BY {keys}"
+    def _within_memory(self) -> AbstractContextManager[None]:
+        places = '"file"' if self.schema.privacy.unit != "row" else '"stream" or "file"'
+        full = SourceError(
+            f"The encoded rows of {self.schema.table.name} need more memory than the limit allows.",
+            remedy=f"Raise the limit, or say storage = {places} in the schema's [table].",
         )
-        return True
+        return quiet(full, duckdb.OutOfMemoryException)
+
+    def _stream(self, opened: OpenedSource, rows: Rows, values: list[Any]) -> None:
+        """Leaves the rows where they are; reads them once, to refuse what is unreadable before any charge."""
+        opened.check_rows()
+        opened.relation.create_view("source")
+        self._given, self._streamed, self._values = opened.given, rows.sql, values
+        counted = ", ".join(f"COUNT({name})" for name in rows.columns)
+        self._connection.execute(f"SELECT {counted} FROM ({rows.sql})", values).fetchall()
+        self._connection.execute("SET allowed_paths = ?", [list(opened.files)])
+
+    def _encode(self, opened: OpenedSource, rows: tuple[str, list[Any]], file: EncodedFile | None) -> None:
+        """Encodes the rows once, or takes them from the file that an earlier session kept."""
+        if file is None or not load_tables(self._connection, file, self._place):
+            opened.check_rows()
+            opened.relation.create_view("source")
+            create_tables(self._connection, self.schema, rows, file, self._place)
+            self._connection.execute("DROP VIEW source")
+        self._condensed = is_condensed(self._connection)
+        opened.release()
+
+    def _file(self, source: object, encoding: str, cache: Path | None) -> EncodedFile | None:
+        """The file of the encoded rows, if there is to be one; one that is allowed no more is deleted."""
+        if cache is not None and not self.schema.table.cache:
+            discard(cache, self.schema)
+        is_kept = self.schema.table.cache and cache is not None and isinstance(source, str | Path)
+        if not is_kept and self._place != "file":
+            return None
+        return EncodedFile(self._folder, self.schema, encoding, str(source) if is_kept else None)
+
+
+def _numbers(column: pa.Array[Any]) -> NDArray[Any]:
+    """The codes of a batch; what a streamed pass has as NULL is 0."""
+    filled = column.fill_null(0) if column.null_count else column
+    numbers: NDArray[Any] = filled.to_numpy()
+    return numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -44,6 +45,8 @@ class DuckDBDialect(Dialect):
         return f"CAST(TRY_CAST({given} AS DOUBLE) AS DOUBLE)"
 
     def whole(self, source: str, kind: Kind) -> str:
+        if kind == "whole":
+            return f"TRY_CAST({source} AS BIGINT)"
         number = source if kind in ("decimal", "long decimal") else f"TRY_CAST({source} AS DOUBLE)"
         return f"CASE WHEN {number} = floor({number}) THEN TRY_CAST({source} AS BIGINT) END"
 
@@ -85,15 +88,20 @@ class DuckDBDialect(Dialect):
         if self._connection is None:
             return f"list_position({self.array(texts, parameters)}, {text})"
         enum = f"domain_{next(self._enums)}"
-        # Declared values travel as data, not as SQL text.
+        # Declared values travel as data, not as SQL text. The first, of code 0, is none that a source has.
         self._connection.execute(
             "CREATE TEMP TABLE declared AS "
             "SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code",
-            [texts, len(texts)],
+            [[secrets.token_hex(16), *texts], len(texts) + 1],
         )
         self._connection.execute(f"CREATE TYPE {enum} AS ENUM (SELECT value FROM declared ORDER BY code)")
         self._connection.execute("DROP TABLE declared")
-        return f"(CAST(enum_code(TRY_CAST({text} AS {enum})) AS INTEGER) + 1)"
+        # Nothing around it: only so is it computed once for each value of a Parquet file's dictionary.
+        return f"enum_code(TRY_CAST({text} AS {enum}))"
+
+    def integer(self, number: str) -> str:
+        # Also on values that a CASE around it leaves out: DuckDB computes it for a whole dictionary.
+        return f"TRY_CAST({number} AS INTEGER)"
 
     def person(self, text: str) -> str:
         return f"md5_number({text})"

@@ -15,7 +15,7 @@ import duckdb
 
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.duckdb_dialect import kind_of
-from dpxplain.engines.file_formats import check_csv, open_csv, open_json_lines, read_arrow
+from dpxplain.engines.file_formats import check_csv, open_arrow, open_csv, open_json_lines
 from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
 from dpxplain.errors import DPXPlainError, InternalError, SourceError
 
@@ -37,6 +37,7 @@ class OpenedSource:
     untyped: frozenset[str] = frozenset()  # columns that have no type of their own
     check_rows: Callable[[], None] = lambda: None  # refuses rows that would be misread; may read them all
     release: Callable[[], None] = lambda: None  # lets go of a database that others may want to write
+    given: Any = None  # what has to be registered, as `given`, with each cursor that reads the relation
 
     @property
     def types(self) -> dict[str, str]:
@@ -50,9 +51,9 @@ class OpenedSource:
         return {name: kind_of(type_name) for name, type_name in self.types.items()}
 
 
-def open_connection(memory: str | None = None) -> duckdb.DuckDBPyConnection:
-    """A database in memory. What runs out of memory fails instead of writing rows to a temporary file."""
-    settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": ""}
+def open_connection(memory: str | None = None, spill: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """A database in memory. What runs out of memory fails, unless there is a folder to `spill` rows to."""
+    settings: dict[str, str | bool | int | float | list[str]] = {"temp_directory": str(spill or "")}
     connection = duckdb.connect(":memory:", config=settings | ({"memory_limit": memory} if memory else {}))
     progress_bar = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
     # Where it is off it cannot even be set: a notebook without ipywidgets refuses.
@@ -83,7 +84,7 @@ def open_source(
             source = source.to_arrow_table()  # it belongs to another database
         untyped = _untyped_columns(source)
         connection.register("given", _with_text(source, untyped) if untyped else source)
-        return OpenedSource(connection.table("given"), untyped=untyped)
+        return OpenedSource(connection.table("given"), untyped=untyped, given=source)
 
 
 def _open_files(
@@ -108,8 +109,9 @@ def _open_files(
             relation = open_json_lines(connection, source.files)
             return OpenedSource(relation, source.files, untyped=frozenset(relation.columns))
         if source.kind == "arrow":
-            connection.register("given", read_arrow(source.files))
-            return OpenedSource(connection.table("given"), source.files)
+            rows = open_arrow(source.files)
+            connection.register("given", rows)
+            return OpenedSource(connection.table("given"), source.files, given=rows)
         return _open_database(connection, source, table)
 
 
@@ -227,13 +229,13 @@ def _with_text(frame: Any, columns: frozenset[str]) -> Any:
 
 
 @contextlib.contextmanager
-def quiet(replacement: SourceError | InternalError) -> Iterator[None]:
+def quiet(replacement: SourceError | InternalError, only: type[Exception] = Exception) -> Iterator[None]:
     """Replace an error of DuckDB or Arrow, whose text may quote the data, by one that carries none."""
     try:
         yield
     except DPXPlainError:
         raise
-    except Exception:  # the source's own code may raise anything, and quote values
+    except only:  # the source's own code may raise anything, and quote values
         failed = True
     else:
         failed = False

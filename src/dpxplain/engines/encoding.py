@@ -12,11 +12,12 @@ from datetime import date, datetime
 from types import MappingProxyType
 from typing import Any
 
-from dpxplain.engines.dialect import MOMENTS, WORDS, Dialect, Kind
+from dpxplain.engines.dialect import MOMENTS, WORDS, Dialect, Kind, nearest
 from dpxplain.engines.expression_sql import ExpressionSQL
 from dpxplain.errors import SchemaError
 from dpxplain.model.dates import micros, position
 from dpxplain.model.derived_column import expression_of
+from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.schema import Column, DomainValue, Schema
 from dpxplain.sql.encoded_names import code_column, units_column, value_column
 from dpxplain.sql.render import PERSON, Parameters
@@ -42,6 +43,8 @@ class Encoding:
     dialect: Dialect
     source: str = "source"
     parameters: Parameters = field(default_factory=Parameters)
+    undeclared_is_null: bool = False
+    """Whether codes of undeclared values may be NULL instead of 0, which some databases compute faster."""
 
     def all_rows(self) -> Rows:
         """The encoded table: the rows with the columns of declared expressions."""
@@ -127,7 +130,11 @@ class Encoding:
         """The rows with one expression's encoded columns, and with `figures` of its value `derived`."""
         column = self.schema.column(name)
         expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
-        value = expression.render(expression_of(column, self.schema.columns))
+        node = read_expression(column.expression or "", self.schema.columns)
+        if column.lookup and isinstance(node, Reference) and self.schema.columns[node.column].values:
+            value = expression.looked_up(node.column, column.lookup)
+        else:
+            value = expression.render(expression_of(column, self.schema.columns))
         added = self._derived_columns(name, column)
         kept, further = ", ".join(rows.columns), figures or {}
         sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
@@ -207,6 +214,8 @@ class Encoding:
         return self.dialect.text_of(source, kind)
 
     def _code(self, source: str, key: str, codes: Mapping[Any, int], domain: tuple[DomainValue, ...]) -> str:
+        if self.undeclared_is_null and codes and None not in domain:
+            return self.dialect.code(key, codes, self.parameters)
         code = f"COALESCE({self.dialect.code(key, codes, self.parameters)}, 0)" if codes else "0"
         if None in domain:
             code = f"CASE WHEN {source} IS NULL THEN {len(domain)} ELSE {code} END"
@@ -219,19 +228,29 @@ class Encoding:
         places = [position(edge) if column.is_temporal else edge for edge in column.edges]
         literal = self.dialect.number_literal
         steps = " ".join(f"WHEN {number} <= {literal(edge)} THEN {i}" for i, edge in enumerate(places))
-        null_code = len(column.domain) if column.null else 0
-        code = f"CASE WHEN {self.missing(number)} THEN {null_code} {steps} ELSE 0 END"
+        # NaN is above every number, and NULL compares with none.
+        null = f"WHEN {self.missing(number)} THEN {len(column.domain)}" if column.null else ""
+        code = f"CASE {steps} {null} ELSE 0 END"
         return f"CAST({code} AS {self.dialect.code_type(len(column.domain))})"
 
     def _units(self, column: Column, number: str) -> str:
-        """Clamp, then round to the grid. NULL is kept apart first: least and greatest would ignore it."""
+        """Clamp, then round to the grid. Most rows lie inside of the bounds, so that is asked first."""
         assert column.bounds is not None
         grid, literal = column.grid, self.dialect.number_literal
         low, high = column.bounds
-        clamped = f"least(greatest({number}, {literal(low)}), {literal(high)})"
-        rounded = self.dialect.nearest(f"({self.dialect.factor(clamped)} / {literal(grid.unit)})", low, high)
-        inside = f"least(greatest(CAST({rounded} AS BIGINT), {grid.low}), {grid.high})"
-        return f"CASE WHEN {self.missing(number)} THEN NULL ELSE CAST({inside} AS INTEGER) END"
+        rounded = self.dialect.nearest(f"({self.dialect.factor(number)} / {literal(grid.unit)})", low, high)
+        # The same function of the bounds themselves; it rises, so what lies between them is rounded between.
+        lowest, highest = (nearest(bound / grid.unit, low, high) for bound in (low, high))
+        if lowest < grid.low or highest > grid.high:
+            rounded = f"least(greatest({rounded}, {literal(grid.low)}), {literal(grid.high)})"
+        inside = self.dialect.integer(rounded)
+        ends = (max(min(end, grid.high), grid.low) for end in (lowest, highest))
+        below, above = (f"CAST({end} AS INTEGER)" for end in ends)
+        return (
+            f"CASE WHEN {number} >= {literal(low)} AND {number} <= {literal(high)} THEN {inside} "
+            f"WHEN {self.missing(number)} THEN NULL WHEN {number} < {literal(low)} THEN {below} "
+            f"ELSE {above} END"
+        )
 
 
 def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[str] = frozenset()) -> None:

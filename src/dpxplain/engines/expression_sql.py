@@ -7,7 +7,7 @@ NULL. Values travel as parameters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -120,10 +120,12 @@ class ExpressionSQL:
 
     def _shifted(self, node: Shifted) -> str:
         try:
-            kind = shifted_kind(infer(node.part, self.schema.columns), node.unit)
+            is_date = shifted_kind(infer(node.part, self.schema.columns), node.unit) == "date"
         except UnknownDomain:  # of a part that is bounded only where some condition holds
-            kind = "timestamp"
-        return f"CAST({self.render(node.part)} + INTERVAL '{node.amount} {node.unit}' AS {kind.upper()})"
+            is_date = False
+        moment = self.dialect.moment
+        shifted = f"CAST({self.render(node.part)} AS {moment}) + INTERVAL '{node.amount} {node.unit}'"
+        return f"CAST({shifted} AS {'DATE' if is_date else moment})"
 
     def _beginning(self, unit: SpanUnit, node: Expression) -> str:
         """The number of the unit that a moment lies in, from 1970. Of whole units, so that it is exact."""
@@ -161,6 +163,16 @@ class ExpressionSQL:
             return typed  # clamped to its bounds
         low, high = (position(e) if column.is_temporal else e for e in (column.edges[0], column.edges[-1]))
         return f"CASE WHEN {value} > {literal(low)} AND {value} <= {literal(high)} THEN {typed} END"
+
+    def looked_up(self, key: str, lookup: Sequence[tuple[Any, Any]]) -> str:
+        """What a lookup finds for a column with declared values: an element of an array, no CASE."""
+        found = dict(lookup)
+        values = [value for value in self.schema.columns[key].values or () if value is not None]
+        results = [found.get(value, lookup[0][1]) for value in values]
+        code = code_column(self.schema, key)
+        result = self.dialect.element(self.dialect.array(results, self.parameters), code)
+        missing = [str(place) for place, value in enumerate(values, 1) if value not in found]
+        return f"CASE WHEN {code} NOT IN ({', '.join(missing)}) THEN {result} END" if missing else result
 
     def _call(self, node: Call) -> str:
         if node.function == "round":

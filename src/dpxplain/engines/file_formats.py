@@ -19,6 +19,7 @@ from dpxplain.errors import SourceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.dataset import Dataset
 
 _DELIMITERS = (",", ";", "\t", "|")
 _CHUNK = 1 << 20
@@ -121,19 +122,35 @@ def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str])
     return connection.sql(f"SELECT {columns} FROM read_ndjson_objects([{listed}])")
 
 
-def read_arrow(files: Sequence[str]) -> pa.Table:
-    """The table in Feather or Arrow IPC files, mapped into memory."""
+def open_arrow(files: Sequence[str]) -> Dataset | pa.Table:
+    """The rows of Feather or Arrow IPC files, read batch by batch; those of IPC streams are read at once."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    schemas = [_arrow_schema(file) for file in files]
+    if not all(schema.equals(schemas[0][0]) for schema, _ in schemas):
+        raise SourceError(
+            f"The {len(files)} Arrow files have different columns or types.",
+            remedy="Give them the same columns, of the same types.",
+        )
+    if all(has_batches for _, has_batches in schemas):
+        return dataset.dataset(list(files), format="ipc", schema=schemas[0][0])
+    return pa.concat_tables(map(_arrow_table, files))
+
+
+def _arrow_schema(file: str) -> tuple[pa.Schema, bool]:
+    """The schema of a file, and whether its batches can be read one by one, in any order."""
     import pyarrow as pa
 
-    tables = [_arrow_file(file) for file in files]
-    if len({tuple(table.schema.names) for table in tables}) > 1:
-        raise SourceError(
-            f"The {len(files)} Arrow files have different columns.", remedy="Give them the same columns."
-        )
-    return pa.concat_tables(tables)
+    with pa.OSFile(file, "rb") as opened:
+        try:
+            return pa.ipc.open_file(opened).schema, True
+        except pa.ArrowInvalid:
+            opened.seek(0)
+            return pa.ipc.open_stream(opened).schema, False
 
 
-def _arrow_file(file: str) -> pa.Table:
+def _arrow_table(file: str) -> pa.Table:
     import pyarrow as pa
 
     with pa.memory_map(file) as mapped:

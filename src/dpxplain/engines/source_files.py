@@ -95,6 +95,26 @@ class FileSource:
         if file_states(self._patterns) != self._states:
             raise _changed_meanwhile()
 
+    def sizes(self) -> list[tuple[str, int]]:
+        """Path and bytes of every file."""
+        return [(str(name), int(size)) for name, size, *_ in self._states]
+
+    def verified(self) -> FileStates | None:
+        """The states of the files, if their content is the one that was read; None if it may not be.
+
+        Times tell nothing about files that were changed just now, so those are digested again.
+        """
+        states = file_states(self._patterns)
+        with self._lock:
+            if states != self._states:
+                return None
+            if self._state is None:
+                settled = settled_state(states)
+                if self._digest is None or self._digest_now(states) != self._digest:
+                    return None
+                self._state = settled  # any later change shows in the times
+            return states
+
     def holds_same(self, _files: object, _digest: Callable[[object], ContentDigest]) -> bool:
         """Whether the files are still those that were read; to be asked after they were read once more."""
         if file_states(self._patterns) != self._states:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dpxplain.errors import SourceError
 
@@ -66,6 +66,19 @@ def is_path(source: object) -> bool:
     if isinstance(source, list | tuple):
         return bool(source) and all(isinstance(part, str | Path) for part in source)
     return isinstance(source, str | Path)
+
+
+def local_files(source: Any) -> Any | None:
+    """The paths or globs of a source that is read from files here; None for a table in memory.
+
+    An Arrow dataset of local files counts as those files.
+    """
+    if is_path(source):
+        return source
+    system = getattr(source, "filesystem", None)
+    if type(source).__module__ != "pyarrow._dataset" or getattr(system, "type_name", None) != "local":
+        return None
+    return list(source.files) or None
 
 
 def is_address(source: object) -> bool:

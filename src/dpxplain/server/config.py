@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,12 +26,11 @@ from dpxplain.ledger.address import (
     find_ledger,
     refuse_forgotten_ledger,
 )
+from dpxplain.model.memory_limit import check_size
 from dpxplain.model.schema import holds_password, is_database
 from dpxplain.model.spelling import unknown_key
 
 DEFAULT_PORT = 8765
-_SIZE = re.compile(r"\d+(\.\d+)?\s?[KMGT]i?B")
-_NEARLY_A_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([KMGT])?(?:i?B)?", re.IGNORECASE)
 
 
 class _Strict(BaseModel):
@@ -144,14 +142,7 @@ class Limits(_Strict):
     @field_validator("memory", mode="before")
     @classmethod
     def _is_a_size(cls, value: Any) -> Any:
-        if value is None or (isinstance(value, str) and _SIZE.fullmatch(value)):
-            return value
-        near = _NEARLY_A_SIZE.fullmatch(str(value))
-        hint = f'; did you mean "{near[1]}{(near[2] or "G").upper()}B"?' if near else ""
-        raise ValueError(
-            'must be text with a number and a unit, such as "4GB"; units are KB, MB, GB, TB, KiB, MiB, GiB '
-            f"and TiB{hint}"
-        )
+        return check_size(value)
 
     @field_validator("pad_ratio")
     @classmethod

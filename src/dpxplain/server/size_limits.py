@@ -7,8 +7,6 @@ declared size could need too much are refused first, and few failures are let pa
 from __future__ import annotations
 
 import math
-import os
-import re
 from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
@@ -16,6 +14,7 @@ from dpxplain.explanation.cover import cover
 from dpxplain.explanation.family import Family
 from dpxplain.ledger.failed_charges import Failures
 from dpxplain.model.groups import Groups
+from dpxplain.model.memory_limit import bytes_of
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.intervals import DEFAULT_METHOD, RESAMPLES
@@ -34,8 +33,6 @@ LONG_SQL = 2_000
 _MOST_RESAMPLED = 1_000_000  # values that a bootstrap draws for one question, twice
 _MOST_COMPUTED = 10_000_000  # groups times characters of a formula
 _BYTES_PER_CELL = 128  # of DuckDB's hash table and of the result, with room to spare
-_SIZES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True)
@@ -53,19 +50,6 @@ class Sizes:
         # The other half is for the encoded table and for other requests.
         cells = bytes_of(limits.memory) // 2 // _BYTES_PER_CELL
         return cls(limits.groups, cells, limits.ranked)
-
-
-def bytes_of(memory: str | None) -> int:
-    """DuckDB's memory limit; without a setting its own default, four fifths of the machine's.
-
-    >>> bytes_of("1.5GB"), bytes_of("2 KiB")
-    (1500000000, 2048)
-    """
-    if memory is None:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 4 // 5
-    parts = re.fullmatch(r"([\d.]+)\s?([KMGT])(i?)B", memory)
-    assert parts is not None  # the configuration was checked
-    return int(float(parts[1]) * (_BINARY if parts[3] else _SIZES)[parts[2]])
 
 
 def check_groups(groups: int, sizes: Sizes) -> None:
