@@ -79,6 +79,10 @@ class Scale:
     def rows_of(self, data: str) -> int:
         return min(self.rows or tables.ROWS[data], tables.ROWS[data])
 
+    @property
+    def conjuncts(self) -> tuple[int, ...]:
+        return (1, 2) if self.sparse else (1, 2, 3)
+
     def sweep(self, values: Sequence[Any]) -> Sequence[Any]:
         return [values[0], values[-1]] if self.sparse else values
 

@@ -41,7 +41,7 @@ def cells(scale: Scale) -> list[Cell]:
                 listed.append(
                     Cell("trials.full_rankings", common | {"rho": rho, "conjuncts": 1}, {"part": "rho"})
                 )
-            for conjuncts in scale.sweep((1, 2, 3)):
+            for conjuncts in scale.conjuncts:
                 settings = common | {"rho": RHO_TOP_K, "conjuncts": conjuncts}
                 listed.append(Cell("trials.full_rankings", settings, {"part": "l"}))
     return listed

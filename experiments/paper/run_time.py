@@ -39,7 +39,7 @@ def cells(scale: Scale) -> list[Cell]:
         if name in ("I1", "G1"):
             for k in scale.sweep((1, 5, 10, 20)):
                 listed.append(Cell("timing.explanations", settings | {"k": k}, {"part": "k", "value": k}))
-            for conjuncts in scale.sweep((1, 2, 3)):
+            for conjuncts in scale.conjuncts:
                 named = {"part": "l", "value": conjuncts}
                 listed.append(Cell("timing.explanations", settings | {"conjuncts": conjuncts}, named))
             listed.append(Cell("timing.pandas_loop", settings, {"part": "loop", "value": 0}))

@@ -22,7 +22,6 @@ SENTENCES = (
 )
 RHOS = (0.005, 0.05, 0.1, 0.5, 1.0, 5.0)
 KS = tuple(range(3, 11))
-CONJUNCTS = (1, 2, 3)
 LINES = (PUBLISHED, CORRECTED, EVERY, VECTOR, MARGINALS)
 
 
@@ -37,7 +36,7 @@ def cells(scale: Scale) -> list[Cell]:
             for k in scale.sweep(KS) if mechanism in (PUBLISHED, CORRECTED, MARGINALS) else ():
                 listed.append(Cell("trials.selections", common | {"rho": RHO_TOP_K, "k": k}, {"part": "k"}))
     for name in ("I1", "G1"):
-        for conjuncts in scale.sweep(CONJUNCTS):
+        for conjuncts in scale.conjuncts:
             for mechanism in (PUBLISHED, CORRECTED, VECTOR):
                 settings = {
                     "question": name, "rows": scale.rows_of(TEN[name].data), "mechanism": mechanism,

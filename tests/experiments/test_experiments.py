@@ -61,8 +61,9 @@ def test_the_full_form_varies_the_papers_three_budgets_one_by_one_at_its_default
 
 
 def test_a_run_that_had_no_time_names_what_is_missing_and_a_later_one_resumes(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("DPXPLAIN_EXPERIMENT_CACHE", str(tmp_path))
     other = Cell(JUDGED.work, JUDGED.settings | {"rho": 1.0})
     assert harness.run([JUDGED, other], workers=1, minutes=0) == [JUDGED, other]
     assert harness.run([JUDGED], workers=1, minutes=1) == []
@@ -97,13 +98,15 @@ def test_the_same_seeds_give_the_same_tables() -> None:
         assert drawn[0] == drawn[1], mechanism
 
 
+@pytest.mark.slow  # each process imports and opens everything for itself
 @pytest.mark.process
-def test_cells_are_computed_by_several_processes() -> None:
-    cells = [Cell(JUDGED.work, JUDGED.settings | {"runs": 41 + number}) for number in range(3)]
+def test_cells_are_computed_by_several_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DPXPLAIN_EXPERIMENT_CACHE", str(tmp_path))
+    cells = [Cell(JUDGED.work, JUDGED.settings | {"runs": 20 + number}) for number in range(3)]
     done: list[int] = []
     assert harness.run(cells, workers=2, minutes=5, done=lambda: done.append(1)) == []
     assert len(done) == 3
-    assert [cell.rows()[0]["runs"] for cell in cells] == [41, 42, 43]
+    assert [cell.rows()[0]["runs"] for cell in cells] == [20, 21, 22]
 
 
 def test_one_experiment_can_be_run_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

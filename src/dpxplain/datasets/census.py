@@ -162,7 +162,7 @@ def _draw(
     codes: Codes,
     domains: Mapping[str, list[str]],
     rows: int,
-    rng: np.random.Generator,  # seeded
+    seeded: np.random.Generator,
 ) -> npt.NDArray[np.int8]:
     """Codes of one attribute, given those drawn before; its marginal stays the survey's."""
     values = domains[attribute]
@@ -186,7 +186,7 @@ def _draw(
         weight *= np.divide(shares, reached, out=np.ones(len(values)), where=reached > 0)
     chances = odds * weight
     steps = np.cumsum(chances / chances.sum(axis=1, keepdims=True), axis=1)[:, :-1]
-    drawn = rng.random(rows)
+    drawn = seeded.random(rows)
     code = np.zeros(rows, dtype=np.int8)
     for step in range(len(values) - 1):
         code += drawn >= steps[combination, step]
