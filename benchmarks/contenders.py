@@ -25,7 +25,8 @@ from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.session import Session
-from dpxplain.sql.render import ENCODED, code_column, units_column
+from dpxplain.sql.encoded_names import ENCODED
+from dpxplain.sql.render import code_column, units_column
 
 GROUP, MEASURED = "sex", "income"
 COMPARED = ("Male", "Female")

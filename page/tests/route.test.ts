@@ -20,6 +20,7 @@ const PLACE: Place = {
     mechanism: 'vector',
     split: [1, 2, 3],
     sensitivity: 'paper',
+    distinct: false,
     family: { ...ALL, attributes: ['sex', 'age & more'], conjuncts: 2, predicates: ["sex = 'F'"] },
   },
 };

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compute": ("a / b",),
     "ratio": ("Male", "Female"),
     "quality": ("--rho", "0.1"),
+    "discover": ("sex", "--rho", "0.1"),
     "budget": (),
     "history": (),
     "serve": ("--schema", "dpxplain.toml", "--port", "0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import math
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -562,3 +563,20 @@ def test_the_connection_of_a_refused_source_is_closed_and_an_open_one_reaches_no
         engine._connection.execute("SELECT * FROM read_text('/etc/hostname')")
     engine.close()
     engine.close()
+
+
+@pytest.mark.parametrize("others", [[], [1.0]])
+def test_a_number_that_is_none_is_read_alike_whatever_the_file_s_statistics_say(
+    others: list[float], tmp_path: Path
+) -> None:
+    """Statistics leave NaN out: with one other value, all NaN would be read as that."""
+    values = [0.0, math.nan, math.nan, *others]
+    pyarrow.parquet.write_table(pa.table({"g": ["x"] * len(values), "size": values}), tmp_path / "t.parquet")
+    columns = {"g": {"values": ["x"]}, "size": {"edges": [-1, 0, 1], "bounds": [-1, 1]}}
+    for storage in ("memory", "stream", "file"):
+        table = {"name": "t", "storage": storage}
+        schema = Schema.load({"table": table, "privacy": {"rho": 1}, "columns": columns})
+        engine = DuckDBEngine(tmp_path / "t.parquet", schema)
+        counted = engine.grouped(Query("t", ("g",), Aggregate("count", "size")), ((),)).reveal()
+        assert int(counted.count.sum()) == 1 + len(others)
+        engine.close()

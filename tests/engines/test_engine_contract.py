@@ -412,8 +412,8 @@ def chosen_by_hand(rows: list[tuple[Any, Any, Any]], max_rows: int) -> dict[tupl
     for person in {row[0] for row in rows if row[0] is not None}:
         own = [({"a": 1, "b": 2}.get(g, 0), x) for who, g, x in rows if who == person]
 
-        def order(row: tuple[int, Any], person: Any = person) -> tuple[Any, ...]:
-            text = f"{person},{row[0]},{'' if row[1] is None else row[1]}"
+        def order(row: tuple[int, Any]) -> tuple[Any, ...]:
+            text = f",{row[0]},{'' if row[1] is None else row[1]}"
             known = (row[1] is not None, row[1] or 0)
             return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), row[0], known
 

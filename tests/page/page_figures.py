@@ -26,8 +26,10 @@ from dpxplain.server.run import single_user_config
 from server_fixture import RunningServer, running_server
 
 GROUPS = 500
+PLACES, HOURS = 200, 100  # of the widest answer, with a group for each pair
 LINES = 20_000
 ZONES = "SELECT zone, COUNT(*) FROM trips GROUP BY zone"
+PAIRS = "SELECT place, hour, COUNT(*) FROM visits GROUP BY place, hour"
 
 # The moment a person could use the example: it is there, and the page has time to answer.
 _READY = """window.ready = new Promise((resolve) => new MutationObserver((_changes, watching) => {
@@ -51,6 +53,7 @@ _SCROLL = """async (list, [frames, step]) => {
   }
   return times;
 }"""
+_ROW = "ol[aria-label=Groups] > li"  # those in sight; the others are not in the document
 _PAINTED = "() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))"
 
 
@@ -128,6 +131,23 @@ def big_server(folder: Path, lines: int = LINES) -> Iterator[RunningServer]:
         yield server
 
 
+@contextmanager
+def wide_server(folder: Path) -> Iterator[RunningServer]:
+    """One user, and a table whose two columns have 20,000 pairs of values."""
+    places, hours = [f"Place {n:03d}" for n in range(PLACES)], [f"Hour {n:02d}" for n in range(HOURS)]
+    rows = range(10 * PLACES)
+    columns = {"place": [places[n % PLACES] for n in rows], "hour": [hours[n * n % HOURS] for n in rows]}
+    pq.write_table(pa.table(columns), folder / "visits.parquet")
+    schema = folder / "visits.toml"
+    schema.write_text(
+        f'[table]\nname = "visits"\nsource = "visits.parquet"\n[privacy]\nrho = 10.0\n'
+        f"[columns.place]\nvalues = {places}\n[columns.hour]\nvalues = {hours}\n",
+        encoding="utf-8",
+    )
+    with running_server(single_user_config(schema).model_copy(update={"limits": GENEROUS})) as server:
+        yield server
+
+
 def fill_history(ledger: SQLLedger, dataset: str, lines: int) -> None:
     """Lines of the ledger made in bulk: a charge each would take too long for tens of thousands.
 
@@ -162,9 +182,42 @@ def line_sql(line: int) -> str:
 def groups(page: Page) -> Fluidity:
     """Of an answer with 500 groups: shown, one of them chosen, scrolled."""
     rows = page.get_by_role("list", name="Groups")
-    shown = _seconds(page, page.get_by_role("button", name="Run for"), "ul[aria-label=Groups] > li", GROUPS)
+    shown = _seconds(page, page.get_by_role("button", name="Run for"), _ROW, 1)
     chosen = _seconds(page, rows.get_by_role("button", name="Zone 007"), "[aria-pressed=true].row", 1)
     return Fluidity(shown, chosen, *_frames(rows, 250))
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Seconds until 20,000 groups are painted: told by the server, drawn by the page, searched."""
+
+    told: float
+    drawn: float
+    searched: float
+
+
+def widest(page: Page, address: str) -> Opening:
+    """A stored answer opened by its address, and one of its groups found by its name."""
+    page.goto(address)
+    shown, told = page.evaluate(
+        """async (selector) => {
+        while (!document.querySelector(selector)) await new Promise(requestAnimationFrame);
+        await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+        const answers = performance.getEntriesByType('resource').filter(({ name }) => /answers/.test(name));
+        return [performance.now(), Math.max(...answers.map(({ responseEnd }) => responseEnd))]; }""",
+        _ROW,
+    )
+    searched = page.get_by_role("searchbox", name="Find a group").evaluate(
+        """async (field, selector) => {
+        const start = performance.now();
+        field.value = 'Place 007, Hour 07';
+        field.dispatchEvent(new Event('input', { bubbles: true }));
+        while (document.querySelectorAll(selector).length !== 1) await new Promise(requestAnimationFrame);
+        await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+        return performance.now() - start; }""",
+        _ROW,
+    )
+    return Opening(told / 1000, (shown - told) / 1000, searched / 1000)
 
 
 def history(page: Page) -> Fluidity:

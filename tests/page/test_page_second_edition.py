@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from page_servers import GENEROUS, asked, owner
+from page_servers import GENEROUS, PLACE, asked, done, owner
 from page_steps import Visit, ask, choose, download, held, run_button, set_price, sign_in, spent, table
 from playwright.sync_api import Page, expect
 from slow_engine import slow_down
@@ -230,3 +230,25 @@ def test_buttons_that_need_the_server_say_so(tmp_path: Path, visit: Visit) -> No
     expect(run_button(page)).to_be_disabled()
     page.mouse.wheel(0, 2000)
     expect(page.get_by_test_id("gone")).to_be_in_viewport()
+
+
+@pytest.mark.slow
+def test_conditions_of_nearly_the_same_rows_are_folded_and_can_be_unfolded(
+    adult: RunningServer, visit: Visit
+) -> None:
+    client = owner(adult)
+    answer = asked(client)
+    family = {"attributes": ["relationship", "sex", "age"], "conjuncts": 2}
+    body = {"answer": answer, "rho": 0.5, "family": family}
+    done(client.post("/datasets/adult/prepare", params={"wait": 60}, json=body))
+    options = "&explain=20&conjuncts=2&attribute=relationship&attribute=sex&attribute=age"
+    page = visit(adult, PLACE.format(answer=answer) + options)
+    expect(table(page).get_by_text("the same rows).").first).to_be_visible()
+    before = spent(page)
+    one_by_one = page.get_by_role("switch", name="one by one")
+    one_by_one.click()
+    expect(table(page).get_by_text("the same rows).")).to_have_count(0)
+    expect(page).to_have_url(re.compile("distinct=false"))
+    page.reload()
+    expect(one_by_one).to_be_checked()
+    assert spent(page) == before

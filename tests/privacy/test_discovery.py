@@ -7,11 +7,13 @@ import logging
 import math
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
@@ -298,3 +300,61 @@ def test_nothing_is_found_where_no_value_has_enough_units(tmp_path: Path) -> Non
         assert "No value has enough privacy units" in str(found)
         with pytest.raises(QueryRefused, match="not known yet"):
             session.query(GROUPED, rho=1)
+
+
+# -- What a reviewer broke ----------------------------------------------------------------------------------
+
+
+def _arrow(texts: list[bytes]) -> pa.Table:
+    """Texts whose bytes nobody checks."""
+    offsets = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+    city = pa.StringArray.from_buffers(len(texts), pa.py_buffer(offsets), pa.py_buffer(b"".join(texts)))
+    return pa.table({"city": city, "sex": ["F"] * len(texts), "size": [1] * len(texts)})
+
+
+@pytest.mark.parametrize("odd", [b"x", b"\xff\xfe", b"\xed\xa0\x80"])
+def test_bytes_that_are_no_text_fail_no_discovery_after_its_charge(odd: bytes, tmp_path: Path) -> None:
+    table = _arrow([b"a"] * 500 + [odd])
+    try:
+        session = dpx.connect(table, declared(), workspace=tmp_path)
+    except DPXPlainError:  # refused as unreadable, before anything can be charged
+        return
+    assert session.discover("city", rho=1.0).values == ("a",)
+
+
+def test_a_declared_loss_leaves_no_delta() -> None:
+    lost = SimpleNamespace(kind="loss", request=None)
+    assert spent_delta([lost]) == math.inf  # type: ignore[list-item]
+
+
+def test_another_longest_text_is_another_data_set_of_answers(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"city": ["a"] * 500 + ["b" * 12] * 500, "sex": ["F"] * 1000, "size": [1] * 1000})
+    counts = []
+    for longest in (5, 50):
+        schema = declared()
+        schema["columns"]["city"] = {"values": "discover", "longest": longest}
+        with dpx.connect(frame, schema, workspace=tmp_path) as session:
+            session.discover("city", rho=1.0, delta=1e-7)
+            counts.append(len(session.query(GROUPED, rho=0.5)))
+    assert counts == [1, 2]
+
+
+def test_a_discovery_keeps_the_rows_of_each_person(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"person": [n // 2 for n in range(600)], "city": ["Rome", "Oslo"] * 300, "sex": ["F", "M", "M"] * 200}
+    )
+    frame["size"] = 1
+    schema = declared({"unit": "person", "max_rows": 1, "rho": 1e6})
+    with dpx.connect(frame, schema, workspace=tmp_path) as session:
+        sql = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
+        before = [row.estimate for row in session.query(sql, rho=1e5)]
+        session.discover("city", rho=10.0)
+        after = [row.estimate for row in session.query(sql, rho=1e5 + 1)]
+    assert np.round(before).tolist() == np.round(after).tolist()
+
+
+def test_a_public_column_does_not_take_the_name_of_an_unknown_one(tmp_path: Path) -> None:
+    schema = declared() | {"tables": {"sizes": {"key": "size", "public": True}}}
+    rows = pd.DataFrame({"size": [1, 2], "city": ["small", "large"]})
+    with connect(tmp_path, schema, tables={"sizes": rows}) as session:
+        assert "city" not in session.schema.columns

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dpxplain.engines.duckdb_check import source_figures
+from dpxplain.engines.opening import source_figures
 from dpxplain.model.schema import Schema
 from dpxplain.results.schema_check import SchemaCheck
 

@@ -224,7 +224,7 @@ REFUSED = [
     ("SELECT carrier, COUNT(*) »OVER« (PARTITION BY carrier) FROM flights", "GROUP BY"),
     (
         "SELECT carrier, »RANK«() OVER (ORDER BY AVG(arr_delay)) FROM flights GROUP BY carrier",
-        "Answered are COUNT",
+        "a value for each row",
     ),
     ("SELECT COUNT(*) FROM flights f »JOIN« airlines a ON f.carrier = a.carrier", "one table"),
     ("SELECT COUNT(*) FROM flights LEFT »JOIN« flights AS g USING (carrier)", "one table"),

@@ -41,6 +41,7 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
       mechanism: String(request.mechanism ?? 'auto'),
       split: (request.split as number[] | 'best' | null) ?? null,
       sensitivity: request.sensitivity === 'paper' ? 'paper' : 'tight',
+      distinct: typeof request.distinct === 'boolean' ? request.distinct : null,
       family: { ...ALL, ...(request.family as object | undefined) },
     },
   };
@@ -55,6 +56,7 @@ function prepared(family: object | undefined): ExplainPlace {
     mechanism: 'auto',
     split: null,
     sensitivity: 'tight',
+    distinct: null,
     family: { ...ALL, ...family },
   };
 }

@@ -23,6 +23,8 @@ export interface ExplainPlace {
   mechanism: string;
   split: number[] | 'best' | null;
   sensitivity: Sensitivity;
+  /** Whether conditions that say nearly the same are folded; null: where they have several attributes. */
+  distinct: boolean | null;
   family: Family;
 }
 
@@ -46,6 +48,7 @@ export function parse(hash: string): Place {
         mechanism: values.get('mechanism') ?? 'auto',
         split: split(values.get('split')),
         sensitivity: values.get('sensitivity') === 'paper' ? 'paper' : 'tight',
+        distinct: values.has('distinct') ? values.get('distinct') === 'true' : null,
         family: {
           ...ALL,
           attributes: values.has('attribute') ? values.getAll('attribute') : null,
@@ -88,6 +91,7 @@ function explainValues(explain: ExplainPlace, values: URLSearchParams): void {
   if (explain.mechanism !== 'auto') values.set('mechanism', explain.mechanism);
   if (explain.split) values.set('split', explain.split === 'best' ? 'best' : explain.split.join(','));
   if (explain.sensitivity !== 'tight') values.set('sensitivity', explain.sensitivity);
+  if (explain.distinct !== null) values.set('distinct', String(explain.distinct));
   if (family.conjuncts !== null) values.set('conjuncts', String(family.conjuncts));
   for (const attribute of family.attributes ?? []) values.append('attribute', attribute);
   for (const predicate of family.predicates ?? []) values.append('predicate', predicate);

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from dpxplain.sql.render import Parameters
+from dpxplain.sql.encoded_names import Parameters
 
 Kind = Literal[
     "whole",
@@ -111,6 +111,10 @@ class Dialect(ABC):
     def exact_text(self, source: str, kind: Kind) -> str:
         """The text of a value that is grouped and partitioned by its bytes, whatever its collation."""
         return self.text_of(source, kind)
+
+    def valid_text(self, text: str) -> str:
+        """The text; NULL if its bytes are no UTF-8, where a table can hold such ones."""
+        return text
 
     @abstractmethod
     def micros(self, source: str, kind: Kind, zone: str) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_dialect import DuckDBDialect
-from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet
+from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet, trust_statistics
 from dpxplain.engines.encoded_file import EncodedFile, discard, spill_folder, temporary_folder
 from dpxplain.engines.encoded_tables import create_tables, is_condensed, load_tables
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
@@ -38,17 +38,8 @@ from dpxplain.model.grouped import AnyGrouped, DenseGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.sql.encoded_names import code_column
-from dpxplain.sql.render import (
-    DERIVED,
-    ENCODED,
-    Parameters,
-    Rendered,
-    expressions,
-    fits_condensed,
-    grouped_select,
-    row_select,
-)
+from dpxplain.sql.encoded_names import DERIVED, ENCODED, Parameters, code_column
+from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
 
 T = TypeVar("T")
 
@@ -277,6 +268,7 @@ class DuckDBEngine:
         self._given, self._streamed, self._values = opened.given, rows.sql, values
         counted = ", ".join(f"COUNT({name})" for name in rows.columns)
         self._connection.execute(f"SELECT {counted} FROM ({rows.sql})", values).fetchall()
+        self._read_unknown()
         self._connection.execute("SET allowed_paths = ?", [list(opened.files)])
 
     def _encode(self, opened: OpenedSource, rows: tuple[str, list[Any]], file: EncodedFile | None) -> None:
@@ -285,9 +277,18 @@ class DuckDBEngine:
             opened.check_rows()
             opened.relation.create_view("source")
             create_tables(self._connection, self.schema, rows, file, self._place)
+            self._read_unknown()
             self._connection.execute("DROP VIEW source")
+        trust_statistics(self._connection)
         self._condensed = is_condensed(self._connection)
         opened.release()
+
+    def _read_unknown(self) -> None:
+        """Reads the columns that may be discovered: what is unreadable is refused here, before any charge."""
+        quote = DuckDBDialect().quote
+        texts = [f"COUNT(length(CAST({quote(name)} AS VARCHAR)))" for name in self.schema.unknown]
+        if texts:
+            self._connection.execute(f"SELECT {', '.join(texts)} FROM source").fetchall()
 
     def _file(self, source: object, encoding: str, cache: Path | None) -> EncodedFile | None:
         """The file of the encoded rows, if there is to be one; one that is allowed no more is deleted."""

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from dpxplain.engines.dialect import WORDS, Dialect, Kind
-from dpxplain.sql.render import Parameters
+from dpxplain.sql.encoded_names import Parameters
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _TEXT = ("VARCHAR", "ENUM", "UUID")
@@ -61,6 +61,9 @@ class DuckDBDialect(Dialect):
     def exact_text(self, source: str, kind: Kind) -> str:
         # A cast keeps a collation, by which two persons, or two values, would be one.
         return f"decode(encode({self.text_of(source, kind)}))"
+
+    def valid_text(self, text: str) -> str:
+        return f"TRY({text})"
 
     def micros(self, source: str, kind: Kind, zone: str) -> str:
         return f"epoch_us({self._moment(source, kind, zone)})"
@@ -116,7 +119,7 @@ class DuckDBDialect(Dialect):
         return f"TRY_CAST({value} AS {target})"
 
     def timestamp(self, micros: str) -> str:
-        return f"make_timestamp(CAST({micros} AS BIGINT))"
+        return f"make_timestamp(TRY_CAST({micros} AS BIGINT))"
 
     def span_number(self, moment: str, micros: int) -> str:
         return f"(epoch_us(CAST({moment} AS TIMESTAMP)) // {micros})"

@@ -11,7 +11,8 @@ from dpxplain.engines.encoded_file import STORE, EncodedFile
 from dpxplain.engines.storage import Place
 from dpxplain.errors import SourceError
 from dpxplain.model.schema import Schema
-from dpxplain.sql.render import CONDENSED, ENCODED, condensed_columns
+from dpxplain.sql.encoded_names import CONDENSED, ENCODED
+from dpxplain.sql.render import condensed_columns
 
 _MEMORY = "memory"
 _REPEATED = 3  # rows per combination of codes from which on a table of the combinations pays

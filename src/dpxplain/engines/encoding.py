@@ -19,8 +19,7 @@ from dpxplain.model.dates import micros, position
 from dpxplain.model.derived_column import expression_of
 from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.schema import Column, DomainValue, Schema
-from dpxplain.sql.encoded_names import code_column, units_column, value_column
-from dpxplain.sql.render import PERSON, Parameters
+from dpxplain.sql.encoded_names import PERSON, Parameters, code_column, units_column, value_column
 
 _DATES = "dates or timestamps"
 _SPREAD = 2**20  # how finely the choice of rows tells numbers without a grid apart, before ties are broken
@@ -54,11 +53,11 @@ class Encoding:
     def rows(self, fit: Mapping[str, str] = MappingProxyType({})) -> Rows:
         """All rows, or at most max_rows per person, chosen by that person's rows alone (SPEC 7).
 
-        The choice hashes the unit and the encoded columns: a hash of the source's own columns would depend on
-        their physical type, which one person's odd value can change for everybody. MD5 because every engine
-        computes it alike. The hash spreads the choice and the content settles its ties; rows of equal content
-        are equal. `fit` adds columns that have no part in the choice but break its ties, so that what they
-        say is the person's own too.
+        The choice hashes the encoded columns: a hash of the unit or of the source's own columns would
+        depend on their physical type, which one person's odd value can change for everybody. MD5 because
+        every engine computes it alike. The hash spreads the choice and the content settles its ties; rows of
+        equal content are equal. `fit` adds columns that have no part in the choice but break its ties, so
+        that what they say is the person's own too.
         """
         encoded, privacy = self.columns(), self.schema.privacy
         listed = _listed({**encoded, **fit})
@@ -68,8 +67,11 @@ class Encoding:
         unit = self.unit()
         known = self.dialect.known_text(unit)
         rows = f"SELECT {listed}, {unit} AS person FROM {self.source} WHERE {known}"
-        parts = ["person", *map(self._spread_text, encoded)]
-        ties = ", ".join(f"{name} NULLS FIRST" for name in names)
+        # A column that was discovered has no part in the choice either: other rows would be kept afterwards.
+        discovered = [code_column(self.schema, name) for name in self.schema.discovered]
+        settled = [name for name in names if name not in discovered]
+        parts = [self._spread_text(name) for name in settled if name in encoded]
+        ties = ", ".join(f"{name} NULLS FIRST" for name in (*settled, *discovered))
         order = f"{self.dialect.md5(' || '.join(parts))}, {ties}"
         place = f"row_number() OVER (PARTITION BY person ORDER BY {order}) AS place"
         kept = f"SELECT {', '.join(names)}, person, {place} FROM ({rows}) AS known"
@@ -228,13 +230,13 @@ class Encoding:
         places = [position(edge) if column.is_temporal else edge for edge in column.edges]
         literal = self.dialect.number_literal
         steps = " ".join(f"WHEN {number} <= {literal(edge)} THEN {i}" for i, edge in enumerate(places))
-        # NaN is above every number, and NULL compares with none.
-        null = f"WHEN {self.missing(number)} THEN {len(column.domain)}" if column.null else ""
-        code = f"CASE {steps} {null} ELSE 0 END"
+        # Asked first: where NaN stands among the numbers is not the same in every engine.
+        null_code = len(column.domain) if column.null else 0
+        code = f"CASE WHEN {self.missing(number)} THEN {null_code} {steps} ELSE 0 END"
         return f"CAST({code} AS {self.dialect.code_type(len(column.domain))})"
 
     def _units(self, column: Column, number: str) -> str:
-        """Clamp, then round to the grid. Most rows lie inside of the bounds, so that is asked first."""
+        """Clamp, then round to the grid. NaN is kept apart first, as for bins."""
         assert column.bounds is not None
         grid, literal = column.grid, self.dialect.number_literal
         low, high = column.bounds
@@ -247,9 +249,9 @@ class Encoding:
         ends = (max(min(end, grid.high), grid.low) for end in (lowest, highest))
         below, above = (f"CAST({end} AS INTEGER)" for end in ends)
         return (
-            f"CASE WHEN {number} >= {literal(low)} AND {number} <= {literal(high)} THEN {inside} "
-            f"WHEN {self.missing(number)} THEN NULL WHEN {number} < {literal(low)} THEN {below} "
-            f"ELSE {above} END"
+            f"CASE WHEN {self.missing(number)} THEN NULL "
+            f"WHEN {number} >= {literal(low)} AND {number} <= {literal(high)} THEN {inside} "
+            f"WHEN {number} < {literal(low)} THEN {below} ELSE {above} END"
         )
 
 

@@ -41,8 +41,7 @@ from dpxplain.model.expression import (
 from dpxplain.model.schema import Schema
 from dpxplain.model.temporal_domain import SPANS, SUBDAY_UNITS, shifted_kind
 from dpxplain.model.value_domain import TEXT_FUNCTIONS, ValueDomain, cast_domain
-from dpxplain.sql.encoded_names import code_column, units_column, value_column
-from dpxplain.sql.render import Parameters
+from dpxplain.sql.encoded_names import Parameters, code_column, units_column, value_column
 
 LARGEST_WHOLE = 2.0**53  # every whole number up to here is a double
 

@@ -45,7 +45,7 @@ def value_counts(encoding: Encoding, column: str, longest: int, fetch: Fetch) ->
     Which of a unit's values count is chosen by that unit's own (docs/proofs/discovery.md).
     """
     d, privacy = encoding.dialect, encoding.schema.privacy
-    text = d.exact_text(d.quote(column), encoding.kinds[column])
+    text = d.valid_text(d.exact_text(d.quote(column), encoding.kinds[column]))
     fits = f"{text} IS NOT NULL AND length({text}) <= {longest}"
     rows = f"SELECT {text} AS value FROM {encoding.source} WHERE {fits}"
     if privacy.unit != "row":

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpxplain.engines.dialect import Dialect, Kind
-from dpxplain.sql.render import Parameters
+from dpxplain.sql.encoded_names import Parameters
 
 _FEW = 16  # codes that are compared one by one; more are looked up in a jsonb object
 _LARGEST_DOUBLE = "'1.7976931348623157e308'::numeric"

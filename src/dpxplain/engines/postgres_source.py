@@ -144,6 +144,7 @@ class PostgresAddress:
 
     def _check_rights(self, schema: Schema, readable: dict[str, bool]) -> None:
         used = [name for name, column in schema.columns.items() if column.expression is None]
+        used += schema.unknown
         used += [] if schema.privacy.unit == "row" else [schema.privacy.unit]
         denied = [name for name in dict.fromkeys(used) if not readable.get(name, True)]
         if denied:

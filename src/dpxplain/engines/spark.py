@@ -26,7 +26,8 @@ from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.sql.render import DERIVED, ENCODED, Parameters, expressions, grouped_select
+from dpxplain.sql.encoded_names import DERIVED, ENCODED, Parameters
+from dpxplain.sql.render import expressions, grouped_select
 
 TIME_LIMIT = 1800.0
 """Seconds that a statement may take, unless the caller says otherwise."""

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from typing import Any
 
 from dpxplain.engines.dialect import Dialect, Kind
-from dpxplain.sql.render import Parameters
+from dpxplain.sql.encoded_names import Parameters
 
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _DAY = 86_400_000_000
@@ -95,9 +95,13 @@ class SparkDialect(Dialect):
         text = f"try_cast({source} AS STRING)"
         return f"rtrim({text})" if source in self._padded else text
 
+    def valid_text(self, text: str) -> str:
+        return f"try_validate_utf8({text})"
+
     def micros(self, source: str, kind: Kind, zone: str) -> str:
         if kind == "date":
-            return f"(CAST(unix_date({source}) AS BIGINT) * {_DAY})"
+            # NULL for years beyond 294247, which 64 bits of microseconds do not reach.
+            return f"try_multiply(CAST(unix_date({source}) AS BIGINT), {_DAY})"
         if kind == "timestamp":
             return _since_epoch(source)
         # The name of the zone is one that Python knows, and has no quotation mark.

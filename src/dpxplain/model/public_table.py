@@ -69,11 +69,11 @@ def joined_columns(
 
 
 def named_columns(
-    columns: Mapping[str, Column], added: Iterable[tuple[str, Column]]
+    columns: Mapping[str, Column], unknown: Iterable[str], added: Iterable[tuple[str, Column]]
 ) -> Iterator[tuple[str, Column]]:
     """Names for public columns: their own where that is unambiguous, else `join.column`."""
     public = list(added)
-    taken = [name.casefold() for name in columns]
+    taken = [name.casefold() for name in (*columns, *unknown)]
     own = [column.joined[1].casefold() for _, column in public if column.joined is not None]
     names: set[str] = set()
     for join, column in public:

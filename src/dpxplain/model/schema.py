@@ -218,7 +218,7 @@ class Schema(Displayed, Declared):
         for name, rows in contents.items():
             tables[name], columns = joined_columns(self.columns, name, tables[name], rows)
             added += columns
-        public = dict(named_columns(self.columns, added))
+        public = dict(named_columns(self.columns, self.unknown, added))
         return Schema.load(
             self.model_copy(update={"tables": tables, "columns": Columns({**self.columns, **public})})
         )

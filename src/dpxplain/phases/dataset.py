@@ -244,7 +244,7 @@ class OpenDataset:
                 "privacy": {"rho", "delta", "noise"},
                 "table": {"source", "cache", "storage"},
                 "columns": unused,
-                "unknown": True,
+                "unknown": {name: {"label", "description"} for name in self.schema.unknown} or True,
                 "tables": True,  # all of it that counts is in the lookups of columns
             }
             declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)

@@ -107,8 +107,14 @@ def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
 
 
 def spent_delta(entries: Iterable[Entry]) -> float:
-    """The δ of all discoveries that were charged, whether something came of them or not."""
-    charged = [entry.request or {} for entry in entries if entry.kind == KIND]
+    """The δ of all discoveries that were charged, whether something came of them or not.
+
+    Infinite once a loss of the ledger was declared: how much the lost lines had spent is not known.
+    """
+    known = list(entries)
+    if any(entry.kind == "loss" for entry in known):  # its discoveries are lost with their charges
+        return math.inf
+    charged = [entry.request or {} for entry in known if entry.kind == KIND]
     if any(type(request.get("delta")) is not float for request in charged):
         raise InternalError("The history has a discovery without its δ.")
     return math.fsum(request["delta"] for request in charged)

@@ -1,10 +1,31 @@
-"""The names that declared columns, and expressions of queries, have in the encoded table."""
+"""The names of the encoded table, and of declared columns and expressions in it; a statement's parameters.
+
+Apart from `render`, so that whoever only encodes rows need not load the SQL parser.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
+from typing import Any
 
 from dpxplain.model.schema import Schema
+
+ENCODED = "encoded"
+CONDENSED = "condensed"
+PERSON = "person_hash"  # of the privacy unit, where it is not the row
+DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
+
+
+@dataclass
+class Parameters:
+    """The values of one statement, each referred to by its number from 1, as often as needed."""
+
+    values: list[Any] = field(default_factory=list)
+
+    def bind(self, value: Any) -> int:
+        self.values.append(value)
+        return len(self.values)
 
 
 def code_column(schema: Schema, name: str) -> str:

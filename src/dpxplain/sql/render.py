@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from operator import ge, gt, le, lt
@@ -33,16 +33,21 @@ from dpxplain.model.query import (
     filter_columns,
 )
 from dpxplain.model.schema import Schema
-from dpxplain.sql.encoded_names import code_column, column_number, units_column, value_column
+from dpxplain.sql.encoded_names import (
+    CONDENSED,
+    DERIVED,
+    ENCODED,
+    PERSON,
+    Parameters,
+    code_column,
+    column_number,
+    units_column,
+    value_column,
+)
 from dpxplain.sql.inline import inline
 from dpxplain.sql.scope import Scope
 from dpxplain.sql.source import DIALECT, grow, read
 from dpxplain.sql.spark_spelling import for_spark
-
-ENCODED = "encoded"
-CONDENSED = "condensed"
-PERSON = "person_hash"  # of the privacy unit, where it is not the row
-DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
 
 T = TypeVar("T")
 
@@ -64,17 +69,6 @@ def expressions(query: Query, schema: Schema) -> list[str]:
     measured = [] if query.aggregate.column is None else [query.aggregate.column]
     names = dict.fromkeys([*query.group_by, *measured, *sorted(filter_columns(query.where))])
     return [name for name in names if name not in schema.columns]
-
-
-@dataclass
-class Parameters:
-    """The values of one statement, each referred to by its number from 1, as often as needed."""
-
-    values: list[Any] = field(default_factory=list)
-
-    def bind(self, value: Any) -> int:
-        self.values.append(value)
-        return len(self.values)
 
 
 @dataclass

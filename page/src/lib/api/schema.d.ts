@@ -2112,8 +2112,6 @@ export interface components {
         /**
          * Summary
          * @description `available` is false where the data cannot be opened at the moment; then requests get 503.
-         *
-         *     `engine` says what holds the data, such as "PostgreSQL" or "files".
          */
         Summary: {
             /** Name */

@@ -23,6 +23,8 @@ class Explaining {
   mechanism = $state('auto');
   split = $state.raw<number[] | 'best' | null>(null);
   sensitivity = $state<Sensitivity>('tight');
+  /** Whether conditions that say nearly the same are folded; null: as the server finds best. */
+  distinct = $state<boolean | null>(null);
 
   /** Whether a prepared answer is to be prepared once more, with more budget. */
   more = $state(false);
@@ -101,6 +103,7 @@ class Explaining {
       mechanism: prepared ? 'auto' : this.mechanism,
       split: this.split,
       sensitivity: this.sensitivity,
+      distinct: this.distinct,
       family: this.family,
     };
   }
@@ -113,6 +116,7 @@ class Explaining {
     this.mechanism = place.mechanism;
     this.split = place.split;
     this.sensitivity = place.sensitivity;
+    this.distinct = place.distinct;
     this.attributes = place.family.attributes;
     this.conjuncts = place.family.conjuncts;
     this.predicates = (place.family.predicates ?? []).join('\n');
@@ -139,6 +143,7 @@ class Explaining {
       k: Math.min(this.k, this.most),
       rho,
       explain_confidence: this.confidence,
+      distinct: this.distinct,
       ...(this.way === 'once'
         ? { mechanism: this.mechanism, split: this.split, sensitivity: this.sensitivity }
         : { mechanism: rho === null ? 'auto' : 'marginals', split: null, sensitivity: 'tight' }),
