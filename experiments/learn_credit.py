@@ -87,6 +87,7 @@ def learn_label(codes: pd.DataFrame, good: pd.Series) -> tuple[float, list[Any]]
 
     Many trees of two tests each, hardly regularised: of what was tried, this keeps the shares of good credit
     of the groups that the paper compares nearest to those of the 1,000 rows, rare purposes included.
+    It was chosen after a first run with XGBoost's defaults; docs/experiments.md says what that changed.
     """
     import xgboost
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments import charts
 from experiments.harness import Cell, Claim, Scale
-from experiments.paper.shared import LINES, count_claim, passing, questions, table_settings
+from experiments.paper.shared import LABEL_MODEL, LINES, count_claim, passing, questions, table_settings
 from experiments.trials import DEFAULT_RHOS, MARGINALS
 
 NAME = "widths"
@@ -67,7 +67,7 @@ def claims(frame: pd.DataFrame) -> list[Claim]:
             6, 8, passing(widths, "mechanism", "influence_width", most=0.015), asked, MARGINALS,
             f"Widths of marginals: {named}. A relative width is the noise over the gap times the smallest "
             f"group, "
-            "which is least for I2 and I5.",
+            "which is least for I2 and I5. " + LABEL_MODEL,
         ),
         count_claim(
             f"Questions with a mean rank width of at most 10 at the defaults ({runs} runs)",
