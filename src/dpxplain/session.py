@@ -218,22 +218,28 @@ class Session:
         )
 
     @checked_arguments
-    def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer | Answers:
+    def query(
+        self, sql: str, rho: float, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers:
         """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free.
 
-        An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`.
+        An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`. `population`
+        adds what holds in general: intervals for the population that the rows were drawn from, at no cost.
         """
-        return self.plan(sql, rho, confidence=confidence).run()
+        return self.plan(sql, rho, confidence=confidence, population=population).run()
 
     @checked_arguments
     def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
         return self.plan(sql, rho, confidence=confidence).preview()
 
-    def plan(self, sql: str, rho: float, *, confidence: float = 0.95) -> PlannedQuery:
+    def plan(
+        self, sql: str, rho: float, *, confidence: float = 0.95, population: bool = False
+    ) -> PlannedQuery:
         """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
         statement = parse(plain(sql), self._dataset.schema)
-        return PlannedQuery.of(statement, plain(rho), check_asked_confidence(confidence), self._dataset)
+        confidence = check_asked_confidence(confidence)
+        return PlannedQuery.of(statement, plain(rho), confidence, self._dataset, population)
 
     def quality(self, rho: float, *, confidence: float = 0.95) -> Quality:
         """How well the data fit the declarations: what is clamped, left out, or beyond max_rows, for `rho`.
@@ -276,13 +282,17 @@ class Session:
         """What `discover` will do, to be priced and carried out later. Spends nothing."""
         return PlannedDiscovery(plain(column), plain(rho), delta, self._dataset)
 
-    def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer | Answers:
+    def answer(
+        self, entry: int | None = None, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
         number = entry
         if number is None:
             latest = self._dataset.ledger.latest(self._dataset.name, "query")
             number = None if latest is None else latest.id
-        answer = None if number is None else self.find_answer(number, confidence=confidence)
+        answer = (
+            None if number is None else self.find_answer(number, confidence=confidence, population=population)
+        )
         if answer is None:
             raise BadRequest(
                 "There is no answer yet." if entry is None else f"There is no answer number {entry}.",
@@ -290,7 +300,9 @@ class Session:
             )
         return answer
 
-    def find_answer(self, entry: int, *, confidence: float = 0.95) -> Answer | Answers | None:
+    def find_answer(
+        self, entry: int, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers | None:
         """The stored answer of that number, or None. Reads one line only, however long the history is."""
         if not isinstance(entry, Integral):
             return None
@@ -302,7 +314,7 @@ class Session:
         line, text = stored
         statement = parse(line.description, self._dataset.schema)
         release = (AnswersRelease if statement.more else AnswerRelease).from_json(text)
-        planned = PlannedQuery.of(statement, release.rho, confidence, self._dataset)
+        planned = PlannedQuery.of(statement, release.rho, confidence, self._dataset, population)
         if planned.plan.key(self._dataset) != line.key:
             raise BadRequest(
                 f"The schema has changed since answer number {line.id}, so it cannot be read any more.",

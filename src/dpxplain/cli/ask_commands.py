@@ -27,6 +27,7 @@ def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT; - reads it from stdin.")],
     rho: o.Rho,
     confidence: o.Confidence = 0.95,
+    population: o.Population = False,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
     *,
@@ -53,7 +54,7 @@ def query(
         place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)
     ) as session:
         with progress.running("Answering"):
-            answer = session.query(sql, rho, confidence=confidence)
+            answer = session.query(sql, rho, confidence=confidence, population=population)
             truth = answer.truth() if curator else None
         place.remember(answer.id)
         present(answer, lambda: answer_payload(answer, session.budget, truth), output.form, truth)
@@ -68,6 +69,7 @@ def why(
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
     method: o.Method = None,
+    population: o.Population = False,
     place: Place,
     curator: o.Curator = False,
     as_json: o.Json = False,
@@ -83,7 +85,7 @@ def why(
     from dpxplain.wire.payloads import question_payload
 
     groups = groups or []
-    typed = TypedQuestion(groups, choice, confidence, weight or (), at_least, method)
+    typed = TypedQuestion(groups, choice, confidence, weight or (), at_least, method, population)
     with (
         place.measuring_session(Progress(), curator=True) if curator else place.read_only_session()
     ) as session:

@@ -35,6 +35,7 @@ def explain(
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
     method: o.Method = None,
+    population: o.Population = False,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
     place: Place,
@@ -53,7 +54,7 @@ def explain(
     from dpxplain.wire.payloads import explanation_payload
 
     progress = Progress()
-    typed = TypedQuestion(groups or (), choice, confidence, weight or (), at_least, method)
+    typed = TypedQuestion(groups or (), choice, confidence, weight or (), at_least, method, population)
     chosen = {"k": k, "mechanism": mechanism, "sensitivity": sensitivity, "distinct": distinct}
     arguments = family.arguments(place.declared) | chosen
     if report is not None:

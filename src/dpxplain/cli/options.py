@@ -174,6 +174,14 @@ AtLeast = Annotated[
 Confidence = Annotated[
     float, typer.Option("--confidence", help="Of the intervals.", rich_help_panel=_WHAT)
 ]  # fmt: skip
+Population = Annotated[
+    bool,
+    typer.Option(
+        "--population", rich_help_panel=_WHAT,
+        help="Also say what holds in general: in the population that the rows were drawn from at random. Not "
+        "for a census of everybody, nor for rows drawn in clusters or by choice.",
+    ),
+]  # fmt: skip
 Method = Annotated[
     str | None,
     typer.Option(

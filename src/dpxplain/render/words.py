@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
 from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
+from dpxplain.results.sentences import GENERAL_USE, NOISE_ONLY
 
 if TYPE_CHECKING:  # slow to import, and here only for annotations
     from dpxplain.results.answer import Answer
@@ -75,6 +76,35 @@ def each_interval(confidence: float, subject: str = "") -> str:
     """What the intervals of an answer promise, and of what: "clamped averages"."""
     of = f" of {subject}" if subject else ""
     return f"{level(confidence)} intervals{of}, each by itself. Privacy noise only, not sampling."
+
+
+def here(question: QuestionLike) -> str:
+    """The verdict on the data at hand; named so where another one stands beside it."""
+    return f"In these data: {question.finding}" if question.population else question.finding
+
+
+def in_general(question: QuestionLike) -> str:
+    """The verdict on the population with its badge in words; empty where it was not asked."""
+    if question.in_general is None:
+        return question.general_finding
+    return f"In general ({question.in_general.verdict.value}): {question.general_finding}"
+
+
+def scope(question: QuestionLike) -> str:
+    """What the intervals of a question cover."""
+    return NOISE_ONLY if question.in_general is None else "“In these data” speaks of privacy noise only."
+
+
+def general_notes(question: QuestionLike) -> tuple[str, ...]:
+    """How the population is reasoned about, and where it must not be."""
+    return (question.answer.general_basis, GENERAL_USE) if question.in_general is not None else ()
+
+
+def population_notes(answers: Sequence[Answer]) -> tuple[str, ...]:
+    """The same for the values of an answer."""
+    if not answers or not answers[0].population:
+        return ()
+    return (*dict.fromkeys(answer.general_basis for answer in answers), GENERAL_USE)
 
 
 def price_summary(price: Price, *, once: bool = False) -> str:

@@ -42,6 +42,7 @@ class FormulaAnswer(Answer):
         self.id = first.id
         self.free = first.free
         self.confidence = first.confidence
+        self.population = first.population
         self.groups = first.groups
         self.having = first.having
         self._dataset = first._dataset
@@ -67,6 +68,14 @@ class FormulaAnswer(Answer):
     @property
     def expression(self) -> str:
         return self.statement.text_of(self.output.value)
+
+    @property
+    def not_general(self) -> str:
+        return f"What {self.expression} is in general is not told: it is computed from released values."
+
+    @property
+    def general_basis(self) -> str:
+        return self.not_general
 
     @property
     def no_influence(self) -> str:

@@ -55,7 +55,15 @@ class AnswerLike(Protocol):
     @property
     def no_influence(self) -> str: ...
 
+    @property
+    def not_general(self) -> str: ...
+
+    @property
+    def general_basis(self) -> str: ...
+
     def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment: ...
+
+    def assess_in_general(self, contrast: Contrast, confidence: float) -> Assessment: ...
 
     def unexplained(self) -> ExplanationError: ...
 
@@ -94,6 +102,8 @@ class QuestionLike(Protocol):
     estimate: float
     interval: Interval
     verdict: Verdict
+    population: bool
+    in_general: Assessment | None
 
     @property
     def contrast(self) -> Contrast: ...
@@ -103,6 +113,9 @@ class QuestionLike(Protocol):
 
     @property
     def finding(self) -> str: ...
+
+    @property
+    def general_finding(self) -> str: ...
 
     @property
     def note(self) -> str: ...

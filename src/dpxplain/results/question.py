@@ -12,6 +12,7 @@ from dpxplain.explanation.family import Family
 from dpxplain.model.contrast import Contrast, Verdict
 from dpxplain.model.display import Charted
 from dpxplain.model.hardening import Frozen
+from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import best_split, plan_explanation, rho_for_margin, rho_for_ranks
 from dpxplain.phases.explain_scored import Split
@@ -27,7 +28,7 @@ from dpxplain.results.formats import number
 from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request
-from dpxplain.results.sentences import finding, measured, question_text, subject
+from dpxplain.results.sentences import finding, finding_in_general, measured, question_text, subject
 
 
 class Question(Frozen, Charted):
@@ -49,6 +50,7 @@ class Question(Frozen, Charted):
         *,
         confidence: float,
         method: str = DEFAULT_METHOD,
+        population: bool = False,
     ) -> None:
         assessment = answer.assess(contrast, check_asked_confidence(confidence), method)
         self._contrast = contrast
@@ -58,6 +60,10 @@ class Question(Frozen, Charted):
         self.estimate: float = assessment.estimate
         self.interval: Interval = assessment.interval
         self.verdict: Verdict = assessment.verdict
+        self.population = population
+        self.in_general: Assessment | None = None
+        if population and not answer.not_general:
+            self.in_general = answer.assess_in_general(contrast, confidence)
         self._dataset = dataset
         self.freeze()
 
@@ -86,6 +92,16 @@ class Question(Frozen, Charted):
         """The verdict in plain words."""
         named = subject(self.answer.statement.query, self.answer.schema)
         return finding(self.labels, self.contrast, self.interval, self.verdict, self.confidence, named)
+
+    @property
+    def general_finding(self) -> str:
+        """What holds in the population, in plain words; empty where that was not asked."""
+        if not self.population:
+            return ""
+        if self.in_general is None:
+            return self.answer.not_general
+        ends, verdict = self.in_general.interval, self.in_general.verdict
+        return finding_in_general(self.labels, self.contrast, ends, verdict, self.confidence)
 
     @property
     def shaped_by(self) -> tuple[str, ...]:

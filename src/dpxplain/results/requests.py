@@ -33,6 +33,7 @@ def why_request(question: QuestionLike) -> Body:
         "at_least": contrast.at_least,
         "confidence": question.confidence,
         "method": question.method,
+        **({"population": True} if question.population else {}),
     }
 
 

@@ -247,6 +247,11 @@ def _number(value: Any) -> str:
 
 
 NOISE_ONLY = "It speaks of privacy noise only, not of sampling."
+GENERAL_USE = (
+    "“In general” takes the rows as drawn at random, one independent of the other, from a larger population. "
+    "Do not use it for a census of everybody, as nobody is left to generalise to, nor for rows drawn in "
+    "clusters (households, schools, days), by weights or by choice: there it is too narrow."
+)
 NOT_PRIVATE = "NOT PRIVATE: drawn with a seeded source of noise, for experiments only. Do not publish."
 
 
@@ -303,4 +308,22 @@ def finding(
     claim = above if verdict is Verdict.REAL else f"The data point the other way: {below}"
     return (
         f"{claim} The true {number_name} is {between} {sure}; privacy noise alone would rarely produce this."
+    )
+
+
+def finding_in_general(
+    labels: Sequence[str], contrast: Contrast, ends: Interval, verdict: Verdict, confidence: float
+) -> str:
+    """The verdict on the population in plain words: privacy noise and sampling error together."""
+    name, between = measured(contrast), "between " + interval(*ends).replace(" to ", " and ")
+    sure = f"({level(confidence)} confidence)"
+    if verdict is Verdict.UNCLEAR:
+        return (
+            f"We cannot tell. In the population that the rows were drawn from, the {name} could be anything "
+            f"{between} {sure}: privacy noise and the luck of the draw may explain what you see."
+        )
+    side = "above" if verdict is Verdict.REAL else "below"
+    return (
+        f"In the population that the rows were drawn from, the {name} is {side} "
+        f"{number(contrast.at_least)}: {between} {sure}, privacy noise and the luck of the draw included."
     )

@@ -6,11 +6,13 @@ The command line prints them with --json; the server serves them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
+from dpxplain.model.column import Column
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
@@ -18,7 +20,7 @@ from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code, query_code
 from dpxplain.render.views_results import true_texts
 from dpxplain.results import formats, titles
-from dpxplain.results.answer import Answer
+from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
 from dpxplain.results.discovery import Discovery, DiscoveryPreview
@@ -39,6 +41,7 @@ from dpxplain.wire.shapes import (
     ExplanationLine,
     ExplanationPayload,
     FoldedPayload,
+    GeneralPayload,
     GroupPayload,
     PreparedPayload,
     PreviewPayload,
@@ -92,6 +95,8 @@ def answer_payload(
         payload["value"] = answer.value_name
     else:
         payload["values"] = list(answer.names)
+    if answer.population:
+        payload["general_notes"] = list(words.population_notes(parts))
     if truth is not None:
         payload["truth"] = truth_payload(truth)
     return payload
@@ -116,21 +121,30 @@ def _part(answer: Answer, whole: Statement) -> AnswerPart:
         column=None if is_computed else aggregate.column,
         subject="" if is_computed else subject(answer.statement.query, answer.schema),
         rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
-        rows=[
-            GroupPayload(
-                group=list(group_request(row.group)),
-                label=row.label,
-                labels=[c.text(value) for c, value in zip(columns, row.group, strict=True)],
-                estimate=row.estimate,
-                low=_number(row.interval[0]),
-                high=_number(row.interval[1]),
-                noise_scale=_number(row.scale),
-                estimate_text=_estimate_text(row.estimate, row.interval),
-                interval_text=_interval_text(row.interval),
-            )
-            for row in answer.rows
-        ],
+        rows=[_group(row, columns) for row in answer.rows],
     )
+
+
+def _group(row: AnswerRow, columns: Sequence[Column]) -> GroupPayload:
+    payload = GroupPayload(
+        group=list(group_request(row.group)),
+        label=row.label,
+        labels=[c.text(value) for c, value in zip(columns, row.group, strict=True)],
+        estimate=row.estimate,
+        low=_number(row.interval[0]),
+        high=_number(row.interval[1]),
+        noise_scale=_number(row.scale),
+        estimate_text=_estimate_text(row.estimate, row.interval),
+        interval_text=_interval_text(row.interval),
+    )
+    if row.in_general is not None:
+        payload["in_general"] = _general(row.in_general)
+    return payload
+
+
+def _general(interval: Interval) -> GeneralPayload:
+    low, high = map(_number, interval)
+    return GeneralPayload(low=low, high=high, interval_text=_interval_text(interval))
 
 
 def question_payload(question: QuestionLike, truth: Truth | None = None) -> QuestionPayload:
@@ -163,6 +177,12 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         attributes=attributes,
         no_influence=no_influence or ("" if attributes else NO_ATTRIBUTE),
     )
+    if question.in_general is not None:
+        general = _general(question.in_general.interval)
+        verdict, finding = question.in_general.verdict.value, question.general_finding
+        payload["in_general"] = GeneralPayload(**general, verdict=verdict, finding=finding)
+    if question.population:
+        payload["general_notes"] = list(words.general_notes(question)) or [question.general_finding]
     if truth is not None:
         payload["truth"] = truth_payload(truth)
     return payload

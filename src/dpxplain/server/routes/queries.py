@@ -34,6 +34,7 @@ from dpxplain.server.bodies import (
     KindQuery,
     MeasureQuality,
     PageSize,
+    PopulationQuery,
     SubjectQuery,
     Why,
 )
@@ -145,6 +146,7 @@ async def answer(
     access: AccessDep,
     entry: EntryId,
     confidence: ConfidenceQuery = 0.95,
+    population: PopulationQuery = False,
     chart_width: ChartQuery = None,
     chart_order: ChartOrder = "given",
 ) -> Any:
@@ -157,7 +159,7 @@ async def answer(
 
     def read() -> Response | Answer | Answers:
         """Rendered at once, unless its many groups would keep others waiting."""
-        stored = translate.stored_answer(session, entry, confidence)
+        stored = translate.stored_answer(session, entry, confidence, population)
         return stored if stored.groups.size > size_limits.MANY_GROUPS else show(stored)
 
     answer = await run_sync(read)
@@ -220,7 +222,9 @@ def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
 
 
 def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
-    planned = access.read_only_session().plan(body.sql, body.rho, confidence=body.confidence)
+    planned = access.read_only_session().plan(
+        body.sql, body.rho, confidence=body.confidence, population=body.population
+    )
     if body.expected_key not in (None, planned.plan.key(access.dataset)):
         raise other_plan()
     return planned
