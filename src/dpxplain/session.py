@@ -114,17 +114,8 @@ def connect(
     ledger = open_ledger(address.place, anchor=anchor or address.anchor, create=address.is_workspace)
     if ledger.is_new:
         LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
-    return _open(
-        source,
-        declared,
-        ledger,
-        curator,
-        trusted_code,
-        insecure_seed,
-        progress,
-        cache=folder / "cache",
-        memory=limit,
-    )
+    opening = (source, declared, ledger, curator, trusted_code, insecure_seed, progress)
+    return _open(*opening, cache=folder / "cache", memory=limit)
 
 
 @checked_arguments
@@ -224,7 +215,7 @@ class Session:
         """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free.
 
         An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`. `population`
-        adds what holds in general: intervals for the population that the rows were drawn from, at no cost.
+        adds, at no cost, what holds in general.
         """
         return self.plan(sql, rho, confidence=confidence, population=population).run()
 
@@ -238,8 +229,8 @@ class Session:
     ) -> PlannedQuery:
         """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
         statement = parse(plain(sql), self._dataset.schema)
-        confidence = check_asked_confidence(confidence)
-        return PlannedQuery.of(statement, plain(rho), confidence, self._dataset, population)
+        level = check_asked_confidence(confidence)
+        return PlannedQuery.of(statement, plain(rho), level, self._dataset, population)
 
     def quality(self, rho: float, *, confidence: float = 0.95) -> Quality:
         """How well the data fit the declarations: what is clamped, left out, or beyond max_rows, for `rho`.
@@ -286,10 +277,8 @@ class Session:
         self, entry: int | None = None, *, confidence: float = 0.95, population: bool = False
     ) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
-        number = entry
-        if number is None:
-            latest = self._dataset.ledger.latest(self._dataset.name, "query")
-            number = None if latest is None else latest.id
+        latest = self._dataset.ledger.latest(self._dataset.name, "query") if entry is None else None
+        number = latest.id if latest is not None else entry
         answer = (
             None if number is None else self.find_answer(number, confidence=confidence, population=population)
         )
@@ -320,9 +309,8 @@ class Session:
                 f"The schema has changed since answer number {line.id}, so it cannot be read any more.",
                 remedy="Ask the query again, or restore the schema it was asked under.",
             )
-        if isinstance(release, AnswersRelease):
-            return planned.answer_of(Released(release, line, free=True))
-        return planned.answer_of(Released(release, line, free=True))
+        released: Any = Released(release, line, free=True)
+        return planned.answer_of(released)
 
     def _refuse_other_version(self, number: int) -> None:
         """Says why an answer of another version of the data is not shown."""

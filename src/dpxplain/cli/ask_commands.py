@@ -70,6 +70,8 @@ def why(
     confidence: o.Confidence = 0.95,
     method: o.Method = None,
     population: o.Population = False,
+    ratio: o.AsRatio = False,
+    share: o.AsShare = False,
     place: Place,
     curator: o.Curator = False,
     as_json: o.Json = False,
@@ -80,12 +82,15 @@ def why(
     Examples:
       [cyan]dpxplain why Married-civ-spouse Never-married[/cyan]
       [cyan]dpxplain why Male Female --of "AVG(high_income)"[/cyan]
+      [cyan]dpxplain why Male Female --ratio[/cyan]
       [cyan]dpxplain why --weight "Widowed=1" --weight "Divorced=-2" --at-least 0[/cyan]
     """
     from dpxplain.wire.payloads import question_payload
 
     groups = groups or []
-    typed = TypedQuestion(groups, choice, confidence, weight or (), at_least, method, population)
+    typed = TypedQuestion(
+        groups, choice, confidence, weight or (), at_least, method, population, ratio, share
+    )
     with (
         place.measuring_session(Progress(), curator=True) if curator else place.read_only_session()
     ) as session:
@@ -93,7 +98,7 @@ def why(
         truth = question.truth() if curator else None
         form = Format.JSON if as_json else Format.TABLE
         present(question, lambda: question_payload(question, truth), form, truth)
-        if len(groups) == 2:
+        if len(groups) == 2 and not ratio:
             if not question.prepared:
                 words = (*place.words, "--rho", "0.1", *choice.words)
                 suggest("Once, then every why is free:", "prepare", *words)
@@ -115,6 +120,8 @@ def preview(
     choice: AnswerChoice,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
+    ratio: o.AsRatio = False,
+    share: o.AsShare = False,
     place: Place,
     output: o.Output,
 ) -> None:
@@ -130,10 +137,11 @@ def preview(
     words = words or []
     with place.read_only_session() as session:
         result: Any
-        if len(words) == 1 and not weight and at_least is None:
+        if len(words) == 1 and not weight and at_least is None and not share:
             result = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
         else:
-            question = TypedQuestion(words, choice, confidence, weight or (), at_least).ask(session, place)
+            typed = TypedQuestion(words, choice, confidence, weight or (), at_least, ratio=ratio, share=share)
+            question = typed.ask(session, place)
             result = preview_explanation(
                 question,
                 rho,

@@ -182,6 +182,14 @@ Population = Annotated[
         "for a census of everybody, nor for rows drawn in clusters or by choice.",
     ),
 ]  # fmt: skip
+AsRatio = Annotated[
+    bool,
+    typer.Option("--ratio", help="Ask about A divided by B, not A minus B.", rich_help_panel=_WHAT),
+]
+AsShare = Annotated[
+    bool,
+    typer.Option("--share", help="Ask about A's share in the total of all groups.", rich_help_panel=_WHAT),
+]
 Method = Annotated[
     str | None,
     typer.Option(

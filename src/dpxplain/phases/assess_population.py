@@ -6,7 +6,7 @@ Post-processing, no budget. docs/proofs/population.md says what is assumed of ho
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,12 +83,16 @@ class PopulationReading:
 
     def assess(self, contrast: Contrast, confidence: float) -> Assessment:
         """Estimate and interval of Σ w·value in the population, and what they say about the constant."""
-        alone = len(contrast.groups) == 1
-        ends = self._ends(contrast.groups, confidence, alone=alone)
-        estimates = self._estimates(contrast.groups)
-        interval = combined(estimates, ends, contrast.weights)
+        estimates = self.estimates(contrast.groups)
+        interval = self.weigh(contrast.groups, confidence)(contrast.weights)
         estimate = math.fsum(w * value for w, value in zip(contrast.weights, estimates, strict=True))
         return Assessment(estimate, interval, judge(interval, contrast.at_least))
+
+    def weigh(self, groups: Sequence[int], confidence: float) -> Callable[[Sequence[float]], Interval]:
+        """The interval of any weighted sum of these groups; what they have in common is computed once."""
+        ends = self._ends(groups, confidence, alone=len(groups) == 1)
+        estimates = self.estimates(groups)
+        return lambda weights: combined(estimates, ends, weights)
 
     def _ends(
         self, groups: Sequence[int], confidence: float, *, alone: bool
@@ -115,7 +119,7 @@ class PopulationReading:
         total = self._total(confidence) if alone else None
         return count_ends(counts, release.count_scale, failure, cluster=self._cluster, total=total)
 
-    def _estimates(self, groups: Sequence[int]) -> list[float]:
+    def estimates(self, groups: Sequence[int]) -> list[float]:
         release = self.release
         if self.query.aggregate.kind == "avg":
             return [noisy_mean(release, self.query, self.schema, group).estimate for group in groups]

@@ -201,8 +201,8 @@ def mechanism(table: Explanation) -> str:
 
 def effects(question: QuestionLike) -> tuple[str, str]:
     """What leaving the rows out does to the question's number, for influence above and below zero."""
-    if question.measured == "value":
-        return "lowers the value", "raises the value"
+    if question.measured != "gap":
+        return f"lowers the {question.measured}", f"raises the {question.measured}"
     if question.verdict is Verdict.REAL and question.contrast.at_least == 0:
         return "narrows the gap", "widens the gap"
     # Without a clear gap in the direction asked, "narrower" would say the wrong thing.
@@ -225,6 +225,8 @@ def influence_meaning(table: Explanation) -> str:
     narrows, widens = effects(question)
     change = f"how much the {name} changes when these rows are left out"
     signs = f"Above zero, leaving them out {narrows}; below zero, it {widens}."
+    if question.ratio is not None:
+        return f"{_ratio_meaning(table)} {signs}"
     if not table.relative:
         return (
             f"Influence is {change}, {_weighting(question)}. {signs} Relative influence is not shown: the "
@@ -235,6 +237,22 @@ def influence_meaning(table: Explanation) -> str:
     return (
         f"Relative influence is {change}, as a share of {base} and weighted by the share of rows that "
         f"remain; it is not the change itself. {signs}"
+    )
+
+
+def _ratio_meaning(table: Explanation) -> str:
+    question = table.question
+    released, first = number(question.estimate), question.labels[0]
+    other = (
+        f"{released} of the total"
+        if question.measured == "share"
+        else f"{released} times {question.labels[1]}"
+    )
+    lift = f"how far these rows lift {first} above {other}"
+    if not table.relative:
+        return f"Influence is {lift}, {_weighting(question)}."
+    return (
+        f"Relative influence is {lift}, as a share of {first} and weighted by the share of rows that remain."
     )
 
 

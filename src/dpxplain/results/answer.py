@@ -30,6 +30,7 @@ from dpxplain.results.computed_values import Having, arrangement, selection
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
+from dpxplain.results.ratio_question import RatioQuestion, ratio_of
 from dpxplain.results.requests import prepare_request
 from dpxplain.results.sentences import shaped_by
 
@@ -152,9 +153,10 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         """How far the value is taken to vary from draw to draw, in a sentence."""
         return self._reading.refusal or self._reading.basis
 
-    def assess_in_general(self, contrast: Contrast, confidence: float) -> Assessment:
-        """What the released values say about a question in the population. Free."""
-        return self._reading.assess(contrast, confidence)
+    @property
+    def reading(self) -> PopulationReading:
+        """The released values, read as a sample of a population."""
+        return self._reading
 
     @property
     def notes(self) -> list[str]:
@@ -208,7 +210,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         else:
             first = self.groups.find(group)
             weights = {group: 1.0}
-            if other is not None or self._null_is_a_group():
+            if other is not None or self.groups.has_null:
                 if self.groups.find(other) == first:
                     raise QuestionError("A group cannot be compared with itself.", remedy="Name two groups.")
                 weights[other] = -1.0
@@ -220,6 +222,35 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
             method=method,
             population=self.population if population is None else population,
         )
+
+    @checked_arguments
+    def why_ratio(
+        self,
+        group: object,
+        other: object = None,
+        *,
+        at_least: float | None = None,
+        confidence: float | None = None,
+        method: str = DEFAULT_METHOD,
+        population: bool | None = None,
+    ) -> RatioQuestion:
+        """Why is `group` so high as a multiple of `other`? Without `other`: as a share of the total?
+
+        The verdict is whether the ratio is above `at_least`: by default 1, and an even share of the total.
+        Free: works on what was released already.
+        """
+        self._check_ratio()
+        return RatioQuestion(
+            ratio_of(self, group, other, at_least),
+            self,
+            self._dataset,
+            confidence=self.confidence if confidence is None else confidence,
+            method=method,
+            population=self.population if population is None else population,
+        )
+
+    def _check_ratio(self) -> None:
+        self._check_explainable()
 
     @checked_arguments
     def prepare(
@@ -296,10 +327,6 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         """Our columns, out of the way of an alias that happens to have their name."""
         aliases = {output.name for output in self.statement.presentation.outputs}
         return {f"interval_{name}" if name in aliases else name: value for name, value in own.items()}
-
-    def _null_is_a_group(self) -> bool:
-        """`None` then names a group rather than the absence of one."""
-        return len(self.groups.columns) == 1 and None in self.groups.domains[0]
 
     def _contrast(self, weights: Mapping[object, float], at_least: float) -> Contrast:
         by_group: dict[int, float] = {}

@@ -23,6 +23,7 @@ from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
+from dpxplain.results.ratio_question import RatioQuestion
 from dpxplain.results.sentences import shaped_by, unselected_note
 
 
@@ -158,6 +159,23 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
     ) -> Question:
         """The question about one of the values, as `Answer.why` asks it; `of` names one of several. Free."""
         return self._part(of).why(
+            group, other, at_least=at_least, confidence=confidence, method=method, population=population
+        )
+
+    @checked_arguments
+    def why_ratio(
+        self,
+        group: object,
+        other: object = None,
+        *,
+        of: str | None = None,
+        at_least: float | None = None,
+        confidence: float | None = None,
+        method: str = DEFAULT_METHOD,
+        population: bool | None = None,
+    ) -> RatioQuestion:
+        """The question about a ratio or share, as `Answer.why_ratio` asks it; `of` names the value. Free."""
+        return self._part(of).why_ratio(
             group, other, at_least=at_least, confidence=confidence, method=method, population=population
         )
 

@@ -97,6 +97,12 @@ class FormulaAnswer(Answer):
         ends = total.interval_by(method if method in FORMULA_METHODS else DEFAULT_METHOD, confidence)
         return Assessment(finite(total.estimate, ends), ends, judge(ends, contrast.at_least))
 
+    def _check_ratio(self) -> None:
+        raise QuestionError(
+            f"{self.expression} is computed already; ratios are asked of COUNT, SUM and AVG.",
+            remedy='Divide released values, which is free: answer["A"] / answer["B"] has an interval.',
+        )
+
     def plan_prepare(self, rho: float, choice: FamilyChoice) -> PlannedPreparation:
         raise self.unexplained()
 

@@ -11,12 +11,13 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.column import Column
-from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, label
-from dpxplain.results.formats import clean, interval, level, number, percent
+from dpxplain.results.formats import clean, interval, level, number, open_interval, percent
 
 if TYPE_CHECKING:
+    from dpxplain.phases.assess_question import Assessment
     from dpxplain.privacy.intervals import Interval
     from dpxplain.results.links import QualityLike
 
@@ -275,6 +276,14 @@ def question_text(aggregate: str, labels: Sequence[str], contrast: Contrast) -> 
     return f"Why is {aggregate} of {terms} at least {number(contrast.at_least)}?"
 
 
+def ratio_text(aggregate: str, labels: Sequence[str], ratio: Ratio) -> str:
+    """The question about a ratio or a share as a person would ask it."""
+    constant = number(ratio.at_least)
+    if ratio.is_share:
+        return f"Why is the share of {labels[0]} in the total of {aggregate} at least {constant}?"
+    return f"Why is the ratio of {aggregate} of {labels[0]} to that of {labels[1]} at least {constant}?"
+
+
 def measured(contrast: Contrast) -> str:
     """What the question's number is called: two groups have a gap, other weights make a value."""
     return "gap" if contrast.weights == (1.0, -1.0) else "value"
@@ -287,12 +296,14 @@ def finding(
     verdict: Verdict,
     confidence: float,
     subject: str = "",
+    name: str = "",
 ) -> str:
     """The verdict in plain words; it speaks of privacy noise only.
 
-    `subject` says what is compared where that is not what the data hold: "clamped averages".
+    `subject` says what is compared where that is not what the data hold: "clamped averages"; `name` what the
+    number is called, if it is no weighted sum.
     """
-    name, between = measured(contrast), "between " + interval(*ends).replace(" to ", " and ")
+    name, between = name or measured(contrast), "between " + interval(*ends).replace(" to ", " and ")
     number_name = f"{name} of {subject}" if subject else name
     if name == "gap" and contrast.at_least == 0:
         above, below = f"{labels[0]} is higher than {labels[1]}.", f"{labels[0]} is lower than {labels[1]}."
@@ -311,18 +322,16 @@ def finding(
     )
 
 
-def finding_in_general(
-    labels: Sequence[str], contrast: Contrast, ends: Interval, verdict: Verdict, confidence: float
-) -> str:
+def finding_in_general(general: Assessment, contrast: Contrast, confidence: float, name: str) -> str:
     """The verdict on the population in plain words: privacy noise and sampling error together."""
-    name, between = measured(contrast), "between " + interval(*ends).replace(" to ", " and ")
+    between = "between " + open_interval(*general.interval).replace(" to ", " and ")
     sure = f"({level(confidence)} confidence)"
-    if verdict is Verdict.UNCLEAR:
+    if general.verdict is Verdict.UNCLEAR:
         return (
             f"We cannot tell. In the population that the rows were drawn from, the {name} could be anything "
             f"{between} {sure}: privacy noise and the luck of the draw may explain what you see."
         )
-    side = "above" if verdict is Verdict.REAL else "below"
+    side = "above" if general.verdict is Verdict.REAL else "below"
     return (
         f"In the population that the rows were drawn from, the {name} is {side} "
         f"{number(contrast.at_least)}: {between} {sure}, privacy noise and the luck of the draw included."

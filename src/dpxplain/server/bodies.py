@@ -168,7 +168,14 @@ class Why(Body):
         max_length=10_000,
         examples=[[{"group": ["Male"], "weight": 1}, {"group": ["Female"], "weight": -1}]],
     )
-    at_least: float = 0.0
+    compare: Literal["difference", "ratio", "share"] = Field(
+        default="difference",
+        description="A weighted sum; the first group divided by the second (weights 1 and -1); or the share "
+        "that one group (weight 1) has in the total of all groups.",
+    )
+    at_least: float | None = Field(
+        default=None, description="What it is compared with: 0, for a ratio 1, for a share an even one."
+    )
     confidence: Confidence = 0.95
     method: Annotated[str, Field(max_length=50)] = DEFAULT_METHOD
     population: bool = Field(

@@ -23,7 +23,7 @@ from dpxplain.results import formats, titles
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
-from dpxplain.results.discovery import Discovery, DiscoveryPreview
+from dpxplain.results.discovery import DiscoveryPreview
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
@@ -160,8 +160,9 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         question=question.text,
         weights=[
             WeightPayload(group=groups.label(group), weight=weight)
-            for group, weight in zip(contrast.groups, contrast.weights, strict=True)
+            for group, weight in question.asked_weights
         ],
+        compare="difference" if question.ratio is None else question.measured,
         at_least=contrast.at_least,
         estimate=question.estimate,
         interval=(_number(question.interval[0]), _number(question.interval[1])),
@@ -344,23 +345,6 @@ def _number(value: float) -> float | None:
 
 def _finite(record: dict[str, Any]) -> Record:
     return {name: _number(value) if isinstance(value, float) else value for name, value in record.items()}
-
-
-def discovery_payload(discovery: Discovery, budget: Budget) -> dict[str, Any]:
-    """For the command line; values are not discovered through a server."""
-    return {
-        "kind": "discovery",
-        "id": discovery.id,
-        "column": discovery.column,
-        "rho": discovery.rho,
-        "delta": discovery.delta,
-        "free": discovery.free,
-        "private": discovery.private,
-        "threshold": discovery.threshold,
-        "values": discovery.records(),
-        "spends": spend_payloads(discovery.spends),
-        "budget": budget_figures(budget),
-    }
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:

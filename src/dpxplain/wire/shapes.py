@@ -159,6 +159,7 @@ class QuestionPayload(EstimateTexts):
     of: str
     question: str
     weights: list[WeightPayload]
+    compare: str  # difference, ratio or share
     at_least: float
     estimate: float
     interval: tuple[float | None, float | None]
