@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping
 from numbers import Integral
 from pathlib import Path
@@ -23,7 +22,7 @@ from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import History, HistoryPage, history_pages
 from dpxplain.model.hardening import plain
-from dpxplain.model.memory_limit import check_size
+from dpxplain.model.memory_limit import memory_limit
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
@@ -40,6 +39,7 @@ from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDisco
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
+from dpxplain.sql.join import private_tables
 from dpxplain.sql.parse import parse
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ def connect(
     issuer of the server's certificate, if that is not a public one; also DPXPLAIN_CA or SSL_CERT_FILE.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
-    (default: `.dpxplain` in the current folder) and survives the session. `tables` are public tables to join
-    with, in place of the files that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file that
-    remembers outside of that ledger what was charged (default: beside it), or "off". `memory` bounds what
-    reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's); larger
-    ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences
-    that are not the library's run on true counts. `insecure_seed` replaces the noise by
-    a repeatable one for experiments; everything it touches is marked as not private.
+    (default: `.dpxplain` in the current folder) and survives the session. `tables` are tables to join
+    with, in place of the sources that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file
+    that remembers outside of that ledger what was charged (default: beside it), or "off". `memory` bounds
+    what reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's);
+    larger ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences
+    that are not the library's run on true counts. `insecure_seed` replaces the noise by a repeatable one for
+    experiments; everything it touches is marked as not private.
     """
     _refuse_swapped(source, schema)
     if is_address(source):
@@ -106,7 +106,7 @@ def connect(
             remedy='Pass schema="data.toml"; draft one with: dpxplain schema init DATA_FILE',
         )
     declared = with_public_tables(Schema.load(schema), _folder_of(schema), tables)
-    limit = _memory_limit(memory)
+    limit = memory_limit(memory)
     if source is None:
         source = _declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
@@ -124,6 +124,7 @@ def connect(
         progress,
         cache=folder / "cache",
         memory=limit,
+        tables=tables,
     )
 
 
@@ -232,8 +233,13 @@ class Session:
 
     def plan(self, sql: str, rho: float, *, confidence: float = 0.95) -> PlannedQuery:
         """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
-        statement = parse(plain(sql), self._dataset.schema)
-        return PlannedQuery.of(statement, plain(rho), check_asked_confidence(confidence), self._dataset)
+        dataset = self._joining(plain(sql))
+        statement = parse(plain(sql), dataset.schema)
+        return PlannedQuery.of(statement, plain(rho), check_asked_confidence(confidence), dataset)
+
+    def _joining(self, sql: str) -> OpenDataset:
+        """The data set with the private tables that a statement joins."""
+        return self._dataset.joining(private_tables(sql, self._dataset.schema))
 
     def quality(self, rho: float, *, confidence: float = 0.95) -> Quality:
         """How well the data fit the declarations: what is clamped, left out, or beyond max_rows, for `rho`.
@@ -300,10 +306,11 @@ class Session:
         if stored is None or stored[0].kind != "query":
             return None
         line, text = stored
-        statement = parse(line.description, self._dataset.schema)
+        dataset = self._joining(line.description)
+        statement = parse(line.description, dataset.schema)
         release = (AnswersRelease if statement.more else AnswerRelease).from_json(text)
-        planned = PlannedQuery.of(statement, release.rho, confidence, self._dataset)
-        if planned.plan.key(self._dataset) != line.key:
+        planned = PlannedQuery.of(statement, release.rho, confidence, dataset)
+        if planned.key != line.key:
             raise BadRequest(
                 f"The schema has changed since answer number {line.id}, so it cannot be read any more.",
                 remedy="Ask the query again, or restore the schema it was asked under.",
@@ -346,20 +353,27 @@ def _open(
     progress: Progress,
     cache: Path | None = None,
     memory: str | None = None,
+    tables: Mapping[str, object] | None = None,
 ) -> Session:
     from dpxplain.curator import CuratorDataset
-    from dpxplain.engines.opening import open_engine
+    from dpxplain.engines.opened_tables import OpenedTables
 
     name, version = schema.table.name, schema.table.version
     noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
     kind, releaser = CuratorDataset if curator else OpenDataset, LocalReleaser(ledger)
 
     def opened(declared: Schema) -> OpenDataset:
-        recognised = recognised_by(ledger.versions, name, version)
-        engine = open_engine(source, declared, memory=memory, cache=cache, recognised=recognised)
-        guard = DataGuard(ledger.versions, name, version, engine.source)
+        data = OpenedTables(
+            source,
+            declared,
+            tables=tables or {},
+            memory=memory,
+            cache=cache,
+            recognised=recognised_by(ledger.versions, name, version),
+        )
+        guard = DataGuard(ledger.versions, name, version, data.source)
         guard.take_old_charges()
-        return kind(declared, engine, ledger, releaser, noise, progress, trusted_code, guard)
+        return kind(declared, data.engine, ledger, releaser, noise, progress, trusted_code, guard, data)
 
     try:
         ledger.open_dataset(name, schema.privacy.rho, schema.privacy.delta)
@@ -368,16 +382,6 @@ def _open(
     except BaseException:
         ledger.close()
         raise
-
-
-def _memory_limit(memory: str | None) -> str | None:
-    """The limit that was given, or else the environment's."""
-    try:
-        return check_size(memory or os.environ.get("DPXPLAIN_MEMORY") or None)
-    except ValueError as error:
-        raise BadRequest(
-            f"A memory limit {error}.", remedy='Pass memory="4GB", or set DPXPLAIN_MEMORY.'
-        ) from None
 
 
 def _declared_source(schema: Schema, given: SchemaSource) -> str | Path | list[Path]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.duckdb_dialect import kind_of
@@ -69,6 +70,13 @@ def open_connection(memory: str | None = None, spill: Path | None = None) -> duc
 def trust_statistics(connection: duckdb.DuckDBPyConnection) -> None:
     """For encoded rows, which have no NaN: DuckDB groups small integers faster if it knows their range."""
     connection.execute("SET disabled_optimizers = ''")
+
+
+def lasting(source: object) -> object:
+    """The source; as a table if it could be read only once, or has its rows in another order each time."""
+    if isinstance(source, pa.RecordBatchReader):
+        return source.read_all()
+    return source.to_arrow_table() if isinstance(source, duckdb.DuckDBPyRelation) else source
 
 
 def open_source(

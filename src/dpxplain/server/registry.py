@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpxplain.engines.opening import open_engine, source_figures
+from dpxplain.engines.opened_tables import OpenedTables
+from dpxplain.engines.opening import source_figures
 from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_files import FileSource
 from dpxplain.errors import (
@@ -222,7 +223,7 @@ class Registry:
             check_allowed(schema, folder, self._data_folder or folder, self._databases)
         schema = with_discovered(with_public_tables(schema, folder), self._ledger)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
-        engine = open_engine(
+        data = OpenedTables(
             source_of(schema, folder),
             schema,
             memory=self._memory,
@@ -231,9 +232,11 @@ class Registry:
             lazily=lazily,
         )
         noise = private_noise(schema.privacy.noise)
-        guard = DataGuard(versions, name, version, engine.source)
+        guard = DataGuard(versions, name, version, data.source)
         # Only a task spends, and on its caller's account (caller_session.py).
-        dataset = OpenDataset(schema, engine, self._ledger, StoredReleaser(), noise, guard=guard)
+        dataset = OpenDataset(
+            schema, data.engine, self._ledger, StoredReleaser(), noise, guard=guard, joins=data
+        )
         dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
         return dataset
 

@@ -87,15 +87,16 @@ def family_choice(family: Family, schema: Schema) -> FamilyChoice:
 
 def plan_preparation(session: Session, body: Prepare) -> PlannedPreparation:
     answer = stored_part(session, body.answer, body.of)
-    return answer.plan_prepare(body.rho, family_choice(body.family, session.schema))
+    return answer.plan_prepare(body.rho, family_choice(body.family, answer.schema))
 
 
 def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
     split: Any = body.split
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
-    return question_of(session, body).plan_explain(
-        family_choice(body.family, session.schema),
+    question = question_of(session, body)
+    return question.plan_explain(
+        family_choice(body.family, question.answer.schema),
         body.k,
         body.rho,
         body.mechanism,

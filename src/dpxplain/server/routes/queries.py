@@ -103,7 +103,7 @@ async def preview(access: AccessDep, body: Ask) -> Any:
     def price() -> Response:
         planned = _plan(access, body)
         size_limits.check_groups(planned.group_count, access.server.sizes)
-        form = query_form(planned.statement, access.dataset.schema)
+        form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
         return JSONResponse(preview_payload(planned.preview()) | {"form": form})
 
     return await access.plan(price)
@@ -221,7 +221,7 @@ def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
 
 def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
     planned = access.read_only_session().plan(body.sql, body.rho, confidence=body.confidence)
-    if body.expected_key not in (None, planned.plan.key(access.dataset)):
+    if body.expected_key not in (None, planned.key):
         raise other_plan()
     return planned
 
@@ -229,7 +229,8 @@ def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
 def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
     """What is prepared of each aggregate, so that the client need not ask."""
     parts = answer.answers if isinstance(answer, Answers) else (answer,)
-    subjects = [preparation_subject(part.statement.query, access.dataset) for part in parts]
+    dataset = access.read_only_dataset().joining(answer.schema.joined)
+    subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
     return [
         PreparationsOfQuery(
             subject=subject, entries=history_records(access.ledger.preparations(access.name, subject))
