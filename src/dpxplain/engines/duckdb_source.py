@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.duckdb_dialect import kind_of
@@ -74,8 +73,10 @@ def trust_statistics(connection: duckdb.DuckDBPyConnection) -> None:
 
 def lasting(source: object) -> object:
     """The source; as a table if it could be read only once, or has its rows in another order each time."""
-    if isinstance(source, pa.RecordBatchReader):
-        return source.read_all()
+    if type(source).__module__.startswith("pyarrow"):  # which is not imported for that
+        import pyarrow as pa
+
+        return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
     return source.to_arrow_table() if isinstance(source, duckdb.DuckDBPyRelation) else source
 
 
