@@ -95,7 +95,8 @@ def connect(
             )
         from dpxplain.remote.client import open_remote
 
-        return Session(open_remote(str(source), token, curator=curator, progress=progress, ca=ca))
+        opened = open_remote(str(source), token, curator=curator, progress=progress, ca=ca)
+        return Session(opened, opened.reopened)
     if token is not None:
         raise BadRequest("Only a server takes a token.", remedy='Pass "https://host/data-set" with it.')
     if ca is not None:
@@ -262,14 +263,8 @@ class Session:
         Priced in ρ, and in δ: by default all such columns share the declared one evenly. Stored, so that it
         is done once for each version of the data; from then on the column is like any other.
         """
-        planned = self.plan_discovery(column, rho, delta=delta)
-        if self._reopen is None:
-            raise BadRequest(
-                "Values are discovered where the data are, not through a server.",
-                remedy=f"Let the curator run: dpxplain discover {column} --rho {rho:g}",
-            )
-        discovery = planned.run()
-        if discovery.values and column not in self._dataset.schema.columns:
+        discovery = self.plan_discovery(column, rho, delta=delta).run()
+        if discovery.values and column not in self._dataset.schema.columns and self._reopen is not None:
             self._earlier.append(self._dataset)
             self._dataset = self._reopen(self._dataset.schema.with_discovered({column: discovery.values}))
         return discovery

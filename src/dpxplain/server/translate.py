@@ -14,6 +14,7 @@ from dpxplain.render.snippets import Place
 from dpxplain.render.words import tells_gaps
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
+from dpxplain.results.discovery import Discovery
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.links import AnswerLike
@@ -116,7 +117,7 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     return planned.run()
 
 
-def show_release(result: Answer | Answers | Explanation | Prepared | Quality) -> Payload:
+def show_release(result: Answer | Answers | Explanation | Prepared | Quality | Discovery) -> Payload:
     """What a remote client needs: the release itself, from which it makes the same result."""
     entry = result.released.entry if isinstance(result, Prepared) else result.entry
     return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}

@@ -36,6 +36,8 @@ from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.shapes import (
     AnswerPart,
     AnswerPayload,
+    DiscoveredValuePayload,
+    DiscoveryPayload,
     ExplanationLine,
     ExplanationPayload,
     FoldedPayload,
@@ -326,21 +328,20 @@ def _finite(record: dict[str, Any]) -> Record:
     return {name: _number(value) if isinstance(value, float) else value for name, value in record.items()}
 
 
-def discovery_payload(discovery: Discovery, budget: Budget) -> dict[str, Any]:
-    """For the command line; values are not discovered through a server."""
-    return {
-        "kind": "discovery",
-        "id": discovery.id,
-        "column": discovery.column,
-        "rho": discovery.rho,
-        "delta": discovery.delta,
-        "free": discovery.free,
-        "private": discovery.private,
-        "threshold": discovery.threshold,
-        "values": discovery.records(),
-        "spends": spend_payloads(discovery.spends),
-        "budget": budget_figures(budget),
-    }
+def discovery_payload(discovery: Discovery, budget: Budget) -> DiscoveryPayload:
+    return DiscoveryPayload(
+        kind="discovery",
+        id=discovery.id,
+        column=discovery.column,
+        rho=discovery.rho,
+        delta=discovery.delta,
+        free=discovery.free,
+        private=discovery.private,
+        threshold=discovery.threshold,
+        values=[DiscoveredValuePayload(value=row.value, units=row.units) for row in discovery.rows],
+        spends=spend_payloads(discovery.spends),
+        budget=budget_figures(budget),
+    )
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
