@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
@@ -126,6 +127,7 @@ def connect(
         cache=folder / "cache",
         memory=limit,
         tables=tables,
+        folder=_folder_of(schema),
     )
 
 
@@ -206,7 +208,8 @@ class Session:
     @property
     def budget(self) -> Budget:
         """Limit, spent and remaining ρ of the whole data set, at this moment."""
-        return self._dataset.ledger.budget(self._dataset.name)
+        budget = self._dataset.ledger.budget(self._dataset.name)
+        return replace(budget, has_discoveries=bool(self._dataset.schema.discovered))
 
     @property
     def history(self) -> History:
@@ -349,6 +352,7 @@ def _open(
     cache: Path | None = None,
     memory: str | None = None,
     tables: Mapping[str, object] | None = None,
+    folder: Path = Path(),
 ) -> Session:
     from dpxplain.curator import CuratorDataset
     from dpxplain.engines.opened_tables import OpenedTables
@@ -358,6 +362,7 @@ def _open(
     kind, releaser = CuratorDataset if curator else OpenDataset, LocalReleaser(ledger)
 
     def opened(declared: Schema) -> OpenDataset:
+        declared = with_public_tables(declared, folder, tables)  # whose keys were discovered
         data = OpenedTables(
             source,
             declared,

@@ -46,6 +46,7 @@ class SparkSource:
     names: Mapping[str, str]
     kinds: Mapping[str, Kind]
     padded: frozenset[str]
+    fields: tuple[Any, ...]  # of the catalog: names, types, and whether they may be NULL
     _release: Callable[[], None]
 
     def dialect(self) -> SparkDialect:
@@ -269,7 +270,7 @@ def _as_view(frame: Any, release: Callable[[], None]) -> SparkSource:
         for field in fields
         if str((field.metadata or {}).get(_CHAR, field.dataType.simpleString())).startswith("char(")
     )
-    return SparkSource(session, view, names, kinds, padded & names.keys(), release)
+    return SparkSource(session, view, names, kinds, padded & names.keys(), tuple(fields), release)
 
 
 def _check_session(session: Any) -> None:

@@ -234,6 +234,12 @@ class Schema(Displayed, Declared):
         """The public tables whose columns are not known yet."""
         return [name for name, table in self.tables.items() if not table.matched]
 
+    def awaited_by(self, table: str) -> list[str]:
+        """The columns that hold a public table's key and whose values are yet to be discovered."""
+        declared = self.tables[table]
+        joins = declared.joins or (declared.key,)
+        return [name for name in joins if name in self.unknown and name not in self.columns]
+
     def with_public(self, contents: Mapping[str, PublicRows]) -> Schema:
         """The schema with the columns of public tables, whose whole content is given."""
         tables, added = dict(self.tables), []

@@ -223,7 +223,7 @@ class Registry:
             check_allowed(schema, folder, self._data_folder or folder, self._databases)
         schema = with_public_tables(schema, folder)
         with suppress(BadRequest):  # a ledger that does not know the data set yet has no discoveries
-            schema = with_discovered(schema, self._ledger)
+            schema = with_public_tables(with_discovered(schema, self._ledger), folder)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
         data = OpenedTables(
             source_of(schema, folder),

@@ -191,9 +191,11 @@ class _Reader:
             )
             raise self._refuse(f"{what}.", self._usage(), place)
         if not self.schema.tables[known[0]].matched:
-            raise self._refuse(
-                f"The public table {known[0]} has not been read.", "Open the data set with it.", place
+            awaited = self.schema.awaited_by(known[0])
+            remedy = (
+                f"Discover the values of {awaited[0]} first." if awaited else "Open the data set with it."
             )
+            raise self._refuse(f"The public table {known[0]} has not been read.", remedy, place)
         return known[0], self.schema.tables[known[0]]
 
     def _columns(self, table: str, declared: PublicTable, on: str) -> Mapping[str, str]:
