@@ -50,7 +50,7 @@ def test_the_command_line_drafts_and_asks_at_a_connect_server(
         assert "catalog of Spark" in draft.err
         assert f'source = "{address}"' in text
         assert "[columns.age]" in text.replace("# [", "[")
-        assert "names no table" in dpxplain("schema", "init", spark_cluster.connect).err
+        assert "names no table" in dpxplain("schema", "init", spark_cluster.connect, "-o", "no.toml").err
         (folder / "dpxplain.toml").write_text(
             '[table]\nname = "people"\nversion = "1"\n[privacy]\nrho = 1000.0\nunit = "who"\nmax_rows = 100\n'
             '[columns.sex]\nvalues = ["F", "M"]\n',
