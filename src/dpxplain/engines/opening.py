@@ -159,7 +159,10 @@ def source_state(source: str | Path | Sequence[str | Path], schema: Schema) -> S
         if not files.exists:
             return None
         own = files
-    return guarded_source(own, source, schema, private_sources(source, schema))
+    others = private_sources(source, schema)
+    if not is_database(source) and not all(FileSource(str(other)).exists for other in others.values()):
+        return None
+    return guarded_source(own, source, schema, others)
 
 
 def engine_name(source: object) -> str:

@@ -23,6 +23,10 @@ def joined_schema(schema: Schema, tables: Iterable[str]) -> Schema:
         for name, names in joined.items()
         for attribute, column in names.items()
     }
+    if twice := [name for name in columns if name in schema.columns]:
+        raise SchemaError(
+            f"Two columns would be called {twice[0]}.", remedy="Rename a column of the data set's own table."
+        )
     most = schema.privacy.max_rows * math.prod(schema.private[name].max_rows for name in joined)
     if most > MOST_ROWS:
         raise SchemaError(

@@ -137,7 +137,8 @@ class OpenDataset:
         if self.schema.joined:
             raise InternalError("Tables were about to be joined to joined tables.")
         # One object for all callers: plans are compared by it.
-        schema = self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
+        schema = self._joined.get(chosen)
+        schema = schema or self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
         joined = copy.copy(self)
         joined.schema, joined._declared, joined._fingerprint = schema, "", schema.fingerprint()
         if self.engine is not None:
