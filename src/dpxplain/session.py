@@ -116,19 +116,8 @@ def connect(
     ledger = open_ledger(address.place, anchor=anchor or address.anchor, create=address.is_workspace)
     if ledger.is_new:
         LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
-    return _open(
-        source,
-        declared,
-        ledger,
-        curator,
-        trusted_code,
-        insecure_seed,
-        progress,
-        cache=folder / "cache",
-        memory=limit,
-        tables=tables,
-        folder=_folder_of(schema),
-    )
+    opening = (source, declared, ledger, curator, trusted_code, insecure_seed, progress)
+    return _open(*opening, cache=folder / "cache", memory=limit, tables=tables, folder=_folder_of(schema))
 
 
 @checked_arguments
@@ -223,23 +212,29 @@ class Session:
         )
 
     @checked_arguments
-    def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer | Answers:
+    def query(
+        self, sql: str, rho: float, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers:
         """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free.
 
-        An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`.
+        An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`. `population`
+        adds, at no cost, what holds in general.
         """
-        return self.plan(sql, rho, confidence=confidence).run()
+        return self.plan(sql, rho, confidence=confidence, population=population).run()
 
     @checked_arguments
     def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
         return self.plan(sql, rho, confidence=confidence).preview()
 
-    def plan(self, sql: str, rho: float, *, confidence: float = 0.95) -> PlannedQuery:
+    def plan(
+        self, sql: str, rho: float, *, confidence: float = 0.95, population: bool = False
+    ) -> PlannedQuery:
         """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
         dataset = self._joining(plain(sql))
         statement = parse(plain(sql), dataset.schema)
-        return PlannedQuery.of(statement, plain(rho), check_asked_confidence(confidence), dataset)
+        level = check_asked_confidence(confidence)
+        return PlannedQuery.of(statement, plain(rho), level, dataset, population)
 
     def _joining(self, sql: str) -> OpenDataset:
         """The data set with the private tables that a statement joins."""
@@ -280,13 +275,15 @@ class Session:
         """What `discover` will do, to be priced and carried out later. Spends nothing."""
         return PlannedDiscovery(plain(column), plain(rho), delta, self._dataset)
 
-    def answer(self, entry: int | None = None, *, confidence: float = 0.95) -> Answer | Answers:
+    def answer(
+        self, entry: int | None = None, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
-        number = entry
-        if number is None:
-            latest = self._dataset.ledger.latest(self._dataset.name, "query")
-            number = None if latest is None else latest.id
-        answer = None if number is None else self.find_answer(number, confidence=confidence)
+        latest = self._dataset.ledger.latest(self._dataset.name, "query") if entry is None else None
+        number = latest.id if latest is not None else entry
+        answer = (
+            None if number is None else self.find_answer(number, confidence=confidence, population=population)
+        )
         if answer is None:
             raise BadRequest(
                 "There is no answer yet." if entry is None else f"There is no answer number {entry}.",
@@ -294,7 +291,9 @@ class Session:
             )
         return answer
 
-    def find_answer(self, entry: int, *, confidence: float = 0.95) -> Answer | Answers | None:
+    def find_answer(
+        self, entry: int, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers | None:
         """The stored answer of that number, or None. Reads one line only, however long the history is."""
         if not isinstance(entry, Integral):
             return None
@@ -307,15 +306,14 @@ class Session:
         dataset = self._joining(line.description)
         statement = parse(line.description, dataset.schema)
         release = (AnswersRelease if statement.more else AnswerRelease).from_json(text)
-        planned = PlannedQuery.of(statement, release.rho, confidence, dataset)
+        planned = PlannedQuery.of(statement, release.rho, confidence, dataset, population)
         if planned.key != line.key:
             raise BadRequest(
                 f"The schema has changed since answer number {line.id}, so it cannot be read any more.",
                 remedy="Ask the query again, or restore the schema it was asked under.",
             )
-        if isinstance(release, AnswersRelease):
-            return planned.answer_of(Released(release, line, free=True))
-        return planned.answer_of(Released(release, line, free=True))
+        released: Any = Released(release, line, free=True)
+        return planned.answer_of(released)
 
     def _refuse_other_version(self, number: int) -> None:
         """Says why an answer of another version of the data is not shown."""

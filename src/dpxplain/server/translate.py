@@ -42,9 +42,11 @@ _ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
 }
 
 
-def stored_answer(session: Session, number: int, confidence: float) -> Answer | Answers:
+def stored_answer(
+    session: Session, number: int, confidence: float, population: bool = False
+) -> Answer | Answers:
     """The stored answer of that number; somebody else's is refused as if it did not exist."""
-    answer = session.find_answer(number, confidence=confidence)
+    answer = session.find_answer(number, confidence=confidence, population=population)
     if answer is None:
         raise not_found("answer")
     return answer
@@ -79,7 +81,17 @@ def question_of(session: Session, why: Why) -> Question:
         if group in weights:
             raise QuestionError("A group is named twice.", remedy="Give each group one weight.")
         weights[group] = part.weight
-    return answer.why(weights, at_least=why.at_least, confidence=why.confidence, method=why.method)
+    options: Any = {"confidence": why.confidence, "method": why.method, "population": why.population}
+    if why.compare == "difference":
+        return answer.why(weights, at_least=why.at_least or 0.0, **options)
+    wanted = [1.0] if why.compare == "share" else [1.0, -1.0]
+    if list(weights.values()) != wanted:
+        raise QuestionError(
+            f"A {why.compare} has {len(wanted)} {'group' if len(wanted) == 1 else 'groups'}, weighted "
+            f"{' and '.join(f'{weight:g}' for weight in wanted)}.",
+            remedy="Name what is divided with weight 1 and what it is divided by with weight -1.",
+        )
+    return answer.why_ratio(*weights, at_least=why.at_least, **options)
 
 
 def family_choice(family: Family, schema: Schema) -> FamilyChoice:

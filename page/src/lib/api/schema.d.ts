@@ -1024,6 +1024,8 @@ export interface components {
             shaped_by: string[];
             /** Notes */
             notes: string[];
+            /** General Notes */
+            general_notes?: string[];
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
@@ -1052,6 +1054,12 @@ export interface components {
              * @default 0.95
              */
             confidence?: number;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
             /** Expected Key */
@@ -1339,10 +1347,17 @@ export interface components {
              */
             weights: components["schemas"]["Weight"][];
             /**
-             * At Least
-             * @default 0
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
              */
-            at_least?: number;
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
             /**
              * Confidence
              * @default 0.95
@@ -1353,6 +1368,12 @@ export interface components {
              * @default mover
              */
             method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
             /**
@@ -1588,6 +1609,22 @@ export interface components {
             /** Column */
             column: string | null;
         };
+        /**
+         * GeneralPayload
+         * @description What holds in the population that the rows were drawn from; of a question with its verdict.
+         */
+        GeneralPayload: {
+            /** Low */
+            low: number | null;
+            /** High */
+            high: number | null;
+            /** Interval Text */
+            interval_text: string;
+            /** Verdict */
+            verdict?: string;
+            /** Finding */
+            finding?: string;
+        };
         /** Grant */
         Grant: {
             /**
@@ -1621,6 +1658,7 @@ export interface components {
             high: number | null;
             /** Noise Scale */
             noise_scale: number | null;
+            in_general?: components["schemas"]["GeneralPayload"];
         };
         /** Health */
         Health: {
@@ -1969,6 +2007,8 @@ export interface components {
             question: string;
             /** Weights */
             weights: components["schemas"]["WeightPayload"][];
+            /** Compare */
+            compare: string;
             /** At Least */
             at_least: number;
             /** Estimate */
@@ -1996,6 +2036,9 @@ export interface components {
             attributes: string[];
             /** No Influence */
             no_influence: string;
+            in_general?: components["schemas"]["GeneralPayload"];
+            /** General Notes */
+            general_notes?: string[];
             /** Chart */
             chart?: {
                 [key: string]: unknown;
@@ -2375,10 +2418,17 @@ export interface components {
              */
             weights: components["schemas"]["Weight"][];
             /**
-             * At Least
-             * @default 0
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
              */
-            at_least?: number;
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
             /**
              * Confidence
              * @default 0.95
@@ -2389,6 +2439,12 @@ export interface components {
              * @default mover
              */
             method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
         };
@@ -2417,10 +2473,17 @@ export interface components {
              */
             weights: components["schemas"]["Weight"][];
             /**
-             * At Least
-             * @default 0
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
              */
-            at_least?: number;
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
             /**
              * Confidence
              * @default 0.95
@@ -2431,6 +2494,12 @@ export interface components {
              * @default mover
              */
             method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
             /**
@@ -3302,6 +3371,8 @@ export interface operations {
             query?: {
                 /** @description Of the intervals shown. */
                 confidence?: number;
+                /** @description Also what holds in the population that the rows were drawn from. */
+                population?: boolean;
                 /** @description If given, a Vega-Lite chart of this width comes along. */
                 chart_width?: number | null;
                 chart_order?: "given" | "high" | "low" | "name";

@@ -36,6 +36,7 @@ from dpxplain.server.bodies import (
     KindQuery,
     MeasureQuality,
     PageSize,
+    PopulationQuery,
     SubjectQuery,
     Why,
 )
@@ -52,8 +53,8 @@ from dpxplain.server.response_shapes import (
     PreparationsOfQuery,
     ReleasePayload,
 )
-from dpxplain.wire.account_payloads import budget_payload, history_payload, history_records
-from dpxplain.wire.payloads import discovery_payload, preview_payload, quality_payload
+from dpxplain.wire.account_payloads import budget_payload, discovery_payload, history_payload, history_records
+from dpxplain.wire.payloads import preview_payload, quality_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
     AnswerPayload,
@@ -151,6 +152,7 @@ async def answer(
     access: AccessDep,
     entry: EntryId,
     confidence: ConfidenceQuery = 0.95,
+    population: PopulationQuery = False,
     chart_width: ChartQuery = None,
     chart_order: ChartOrder = "given",
 ) -> Any:
@@ -163,7 +165,7 @@ async def answer(
 
     def read() -> Response | Answer | Answers:
         """Rendered at once, unless its many groups would keep others waiting."""
-        stored = translate.stored_answer(session, entry, confidence)
+        stored = translate.stored_answer(session, entry, confidence, population)
         return stored if stored.groups.size > size_limits.MANY_GROUPS else show(stored)
 
     answer = await run_sync(read)
@@ -226,7 +228,9 @@ def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
 
 
 def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
-    planned = access.read_only_session().plan(body.sql, body.rho, confidence=body.confidence)
+    planned = access.read_only_session().plan(
+        body.sql, body.rho, confidence=body.confidence, population=body.population
+    )
     if body.expected_key not in (None, planned.key):
         raise other_plan()
     return planned
