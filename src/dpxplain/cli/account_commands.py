@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,8 +14,6 @@ from dpxplain.model.charge import Entry, HistoryPage
 
 if TYPE_CHECKING:
     from dpxplain.cli.read_only import WorkspaceLedger
-    from dpxplain.model.budget import Budget
-    from dpxplain.results.discovery import Discovery
     from dpxplain.session import Session
 
 _LARGEST_PAGE = 500
@@ -133,6 +131,8 @@ def discover(
       [cyan]dpxplain discover city --rho 0.1[/cyan]
     """
 
+    from dpxplain.wire.account_payloads import discovery_payload
+
     progress = Progress()
     with place.read_only_session() as session:
         preview = session.preview_discover(column, rho, delta=delta)
@@ -141,23 +141,4 @@ def discover(
     with place.measuring_session(progress) as session:
         with progress.running("Discovering"):
             found = session.discover(column, rho, delta=delta)
-        present(found, lambda: _discovery_payload(found, session.budget), output.form)
-
-
-def _discovery_payload(discovery: Discovery, budget: Budget) -> dict[str, Any]:
-    """What programs see; values are not discovered through a server."""
-    from dpxplain.wire.account_payloads import budget_figures, spend_payloads
-
-    return {
-        "kind": "discovery",
-        "id": discovery.id,
-        "column": discovery.column,
-        "rho": discovery.rho,
-        "delta": discovery.delta,
-        "free": discovery.free,
-        "private": discovery.private,
-        "threshold": discovery.threshold,
-        "values": discovery.records(),
-        "spends": spend_payloads(discovery.spends),
-        "budget": budget_figures(budget),
-    }
+        present(found, lambda: discovery_payload(found, session.budget), output.form)

@@ -245,7 +245,8 @@ def _free(explanation: Explanation) -> str:
 
 
 def _cost(explanation: Explanation) -> Markup:
-    answer, privacy = explanation.question.answer, explanation.plan.family.schema.privacy
+    answer, schema = explanation.question.answer, explanation.plan.family.schema
+    privacy = schema.privacy
     rows = [("answer", str(spend), f"{spend.rho:.6g}") for spend in answer.spends]
     rows.append(("question", "reads the released answer", "free"))
     if explanation.mechanism == "marginals" and explanation.free:
@@ -269,6 +270,7 @@ def _cost(explanation: Explanation) -> Markup:
             f"(ε, δ)-differential privacy with ε = {formats.number(epsilon(total, privacy.delta))} at "
             f"δ = {privacy.delta:g}, for {_protected(explanation)}.",
         ),
+        el("p", words.discovered_delta(privacy.delta)) if schema.discovered else None,
     )
 
 

@@ -139,6 +139,14 @@ def expected_count(margin: float, confidence: float) -> str:
 DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 
 
+def discovered_delta(delta: float) -> str:
+    """Said beside an ε at δ where values were discovered."""
+    return (
+        f"Values were discovered, which spends δ too, at most {delta:g} in all: with everything asked it is "
+        f"(ε, {2 * delta:g})-differential privacy."
+    )
+
+
 def threshold(least: int, delta: float) -> str:
     """What it takes for a value to be discovered."""
     return (

@@ -8,6 +8,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
+from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import QueriesPlan, QueryPlan, plan_queries, plan_query
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.results.answer import Answer
@@ -63,6 +64,16 @@ class PlannedQuery(Frozen):
         return planned
 
     @property
+    def key(self) -> str:
+        """Identity of the request."""
+        return self.plan.key(self._dataset)
+
+    @property
+    def schema(self) -> Schema:
+        """The declarations that it was planned under, with those of joined tables."""
+        return self._dataset.schema
+
+    @property
     def group_count(self) -> int:
         return Groups.of(self.statement.query, self._dataset.schema).size
 
@@ -76,7 +87,7 @@ class PlannedQuery(Frozen):
 
     def run(self, dataset: OpenDataset | None = None) -> Answer | Answers:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
-        dataset = dataset or self._dataset
+        dataset = (dataset or self._dataset).joining(self.schema.joined)
         if isinstance(self.plan, QueriesPlan):
             return self.answer_of(dataset.find_or_measure(self.plan, self.request))
         return self.answer_of(dataset.find_or_measure(self.plan, self.request))

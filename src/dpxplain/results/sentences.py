@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.column import Column
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
+from dpxplain.model.joined_schema import parts
 from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, label
 from dpxplain.results.formats import clean, interval, level, number, open_interval, percent
@@ -95,6 +96,12 @@ def _kept_rows(query: Query, schema: Schema, quality: QualityLike | None) -> Ite
         return
     unit, most = clean(privacy.unit), privacy.max_rows
     rows = "one row" if most == 1 else f"{most:,} rows"
+    if schema.joined:
+        cuts = {clean(name): part.privacy.max_rows for name, part in parts(schema).items()}
+        kept = ", ".join(f"{n:,} {'row' if n == 1 else 'rows'} of {name}" for name, n in cuts.items())
+        yield f"Of each {unit} at most {kept} are kept and then joined: at most {rows} in all."
+        yield f"A {unit} without rows in one of these tables, and rows without a {unit}, are left out."
+        return
     counted = f"{rows} of each {unit} {'is' if most == 1 else 'are'} counted"
     yield f"At most {counted}; its other rows, and rows without one, are left out."
     if quality is not None:

@@ -129,6 +129,13 @@ class MeasureQuality(Body):
     expected_key: ExpectedKey | None = None
 
 
+class Discover(Body):
+    column: Annotated[str, Field(min_length=1, max_length=1_000)]
+    rho: Rho
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    expected_key: ExpectedKey | None = None
+
+
 class Weight(Body):
     group: Annotated[list[Scalar], Field(max_length=100)] | Text = Field(
         description="The group's values, one per column, or its label.", examples=[["Male"]]

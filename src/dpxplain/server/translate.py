@@ -14,6 +14,7 @@ from dpxplain.render.snippets import Place
 from dpxplain.render.words import tells_gaps
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
+from dpxplain.results.discovery import Discovery
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.links import AnswerLike
@@ -99,15 +100,16 @@ def family_choice(family: Family, schema: Schema) -> FamilyChoice:
 
 def plan_preparation(session: Session, body: Prepare) -> PlannedPreparation:
     answer = stored_part(session, body.answer, body.of)
-    return answer.plan_prepare(body.rho, family_choice(body.family, session.schema))
+    return answer.plan_prepare(body.rho, family_choice(body.family, answer.schema))
 
 
 def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
     split: Any = body.split
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
-    return question_of(session, body).plan_explain(
-        family_choice(body.family, session.schema),
+    question = question_of(session, body)
+    return question.plan_explain(
+        family_choice(body.family, question.answer.schema),
         body.k,
         body.rho,
         body.mechanism,
@@ -127,7 +129,7 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     return planned.run()
 
 
-def show_release(result: Answer | Answers | Explanation | Prepared | Quality) -> Payload:
+def show_release(result: Answer | Answers | Explanation | Prepared | Quality | Discovery) -> Payload:
     """What a remote client needs: the release itself, from which it makes the same result."""
     entry = result.released.entry if isinstance(result, Prepared) else result.entry
     return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}

@@ -297,6 +297,25 @@ class QualityPayload(TypedDict):
     budget: BudgetFigures
 
 
+class DiscoveredValuePayload(TypedDict):
+    value: str
+    units: float  # noisy
+
+
+class DiscoveryPayload(TypedDict):
+    kind: Literal["discovery"]
+    id: int
+    column: str
+    rho: float
+    delta: float
+    free: bool
+    private: bool
+    threshold: int  # what the noisy number of units of a value exceeds
+    values: list[DiscoveredValuePayload]
+    spends: list[SpendPayload]
+    budget: BudgetFigures
+
+
 class FormMeasure(TypedDict):
     aggregate: Literal["count", "sum", "avg"]
     column: str | None
