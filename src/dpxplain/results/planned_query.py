@@ -8,6 +8,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
+from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import QueriesPlan, QueryPlan, plan_queries, plan_query
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.results.answer import Answer
@@ -52,6 +53,10 @@ class PlannedQuery(Frozen):
                 remedy="Group by fewer columns, or ask for the aggregates and compute with their rows.",
             )
         return planned
+
+    @property
+    def schema(self) -> Schema:
+        return self._dataset.schema
 
     @property
     def group_count(self) -> int:

@@ -116,6 +116,15 @@ class Ask(Body):
     expected_key: ExpectedKey | None = None
 
 
+Compare = Annotated[
+    list[Rho], Field(max_length=5, description="Other prices, to be told what each would buy.")
+]
+
+
+class PreviewQuery(Ask):
+    compare: Compare = []
+
+
 class MeasureQuality(Body):
     rho: Rho
     confidence: Confidence = 0.95
@@ -182,6 +191,10 @@ class Explain(Why):
     expected_key: ExpectedKey | None = None
 
 
+class PreviewExplanation(Explain):
+    compare: Compare = []
+
+
 class WhyTruth(Why):
     family: Family = Family()
 
@@ -200,6 +213,11 @@ class TopUp(Body):
     rho: Rho
     reason: Reason
     analyst: Name | None = None
+
+
+class AskForBudget(Body):
+    rho: Rho
+    reason: Reason
 
 
 class ShareBody(Body):
