@@ -16,8 +16,10 @@ from dpxplain.results.base import Truth
 from dpxplain.results.combination import Combination
 from dpxplain.results.custom_explanation import CustomExplanation
 from dpxplain.results.explanation import Explanation
+from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, subject
+from dpxplain.results.titles import is_share
 
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
 
@@ -70,6 +72,18 @@ def _subjects(answers: Answers) -> str:
     return " and ".join(dict.fromkeys(name for name in names if name))
 
 
+def answer_figures(answer: Answer) -> formats.Figures | None:
+    """How an answer's values are written: counts whole, shares in percent, decimals in line."""
+    if isinstance(answer, FormulaAnswer):
+        return formats.Figures.of([row.interval for row in answer.rows])
+    aggregate = answer.statement.query.aggregate
+    return formats.Figures.of(
+        [row.interval for row in answer.rows],
+        whole=aggregate.kind in ("count", "persons"),
+        percent=is_share(aggregate, answer.schema),
+    )
+
+
 def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
     """One line per group, with a mark on a common axis."""
     names = {o.column: o.name for o in answer.statement.presentation.outputs if o.column is not None}
@@ -80,7 +94,14 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
     ]
     groups = tuple(Column(formats.clean(heading), wrap=True) for heading in headings)
     value = Column(formats.clean(answer.value_heading), "right")
-    estimates = aligned(formats.number(r.estimate, r.interval[1] - r.interval[0]) for r in visible_rows)
+    figures = answer_figures(answer)
+    in_percent = figures if figures is not None and figures.percent else None
+    estimates = aligned(
+        formats.number(r.estimate, r.interval[1] - r.interval[0])
+        if in_percent is None
+        else in_percent.value(r.estimate)
+        for r in visible_rows
+    )
     rows = tuple(
         (
             *(
@@ -88,7 +109,9 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
                 or ["all rows"]
             ),
             estimate,
-            formats.open_interval(*row.interval),
+            formats.open_interval(*row.interval)
+            if in_percent is None
+            else in_percent.interval(*row.interval),
         )
         for row, estimate in zip(visible_rows, estimates, strict=True)
     )

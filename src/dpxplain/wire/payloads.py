@@ -16,7 +16,7 @@ from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
 from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code, query_code
-from dpxplain.render.views_results import true_texts
+from dpxplain.render.views_results import answer_figures, true_texts
 from dpxplain.results import formats, titles
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
@@ -106,6 +106,7 @@ def _is_ordered(answer: Answer | Answers) -> bool:
 def _part(answer: Answer, whole: Statement) -> AnswerPart:
     aggregate = answer.statement.query.aggregate
     is_computed = isinstance(answer, FormulaAnswer)
+    figures = answer_figures(answer)
     columns = [answer.schema.column(name) for name in answer.groups.columns]
     return AnswerPart(
         name=answer.value_name,
@@ -125,8 +126,8 @@ def _part(answer: Answer, whole: Statement) -> AnswerPart:
                 low=_number(row.interval[0]),
                 high=_number(row.interval[1]),
                 noise_scale=_number(row.scale),
-                estimate_text=_estimate_text(row.estimate, row.interval),
-                interval_text=_interval_text(row.interval),
+                estimate_text=_estimate_text(row.estimate, row.interval, figures),
+                interval_text=_interval_text(row.interval, figures),
             )
             for row in answer.rows
         ],
@@ -309,12 +310,16 @@ def _true_value(record: dict[str, Any]) -> TrueValue:
     )
 
 
-def _estimate_text(estimate: float, interval: Interval) -> str:
+def _estimate_text(estimate: float, interval: Interval, figures: formats.Figures | None = None) -> str:
+    if figures is not None and math.isfinite(estimate):
+        return figures.value(estimate)
     return formats.number(estimate, interval[1] - interval[0])
 
 
-def _interval_text(interval: Interval) -> str:
-    return formats.interval(*interval) if all(map(math.isfinite, interval)) else "unbounded"
+def _interval_text(interval: Interval, figures: formats.Figures | None = None) -> str:
+    if not all(map(math.isfinite, interval)):
+        return "unbounded"
+    return formats.interval(*interval) if figures is None else figures.interval(*interval)
 
 
 def _number(value: float) -> float | None:

@@ -23,6 +23,8 @@ export const api = {
     id: number,
     options: { confidence?: number; chart_width?: number; chart_order?: string } = {},
   ) => call<T.Answer>('GET', at(name, `/answers/${id}${query(options)}`)),
+  askForBudget: (name: string, body: { rho: number; reason: string }) =>
+    call<unknown>('POST', at(name, '/budget/requests'), { body }),
   why: (name: string, body: T.WhyRequest, signal?: AbortSignal) =>
     call<T.Question>('POST', at(name, '/why'), { body, signal, free: true }),
   quality: (name: string) => call<{ quality: T.Quality | null }>('GET', at(name, '/quality')),
