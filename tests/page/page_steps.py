@@ -23,7 +23,7 @@ def cost(page: Page) -> Locator:
 
 
 def run_button(page: Page) -> Locator:
-    return page.get_by_role("group", name="Price", exact=True).get_by_role("button")
+    return page.get_by_role("group", name="Price", exact=True).locator("> button")
 
 
 def group(page: Page, label: str) -> Locator:

@@ -50,7 +50,7 @@ def test_a_pinned_question_is_named_commented_and_opened_for_free(adult: Running
     expect(board).to_contain_text("kept in this browser only")
     explanation, answer = board.get_by_test_id("pin").all()
     expect(answer).to_contain_text("Married-civ-spouse")
-    expect(explanation).to_contain_text("conditions")
+    expect(explanation).to_contain_text("instead of")
     answer.get_by_label("Name of this question").fill("Marriage and pay")
     answer.get_by_label("Comment").fill("For the report.")
     answer.get_by_label("Comment").blur()

@@ -9,6 +9,7 @@ from typing import Literal
 from dpxplain.model.display import Record
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, aligned, nice, span, view
+from dpxplain.render.ranking import doubt_of
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
@@ -182,6 +183,7 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
             for text in (
                 question.finding,
                 question.note,
+                doubt_of(table),
                 words.gap_meaning(table) if words.tells_gaps(table) else "",
                 words.influence_meaning(table),
             )
@@ -213,7 +215,7 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
     name = f"{table.question.measured} without them"
     return Grid(
         columns=(
-            Column("predicate", wrap=True),
+            Column("condition", wrap=True),
             *((Column(name, "right"),) if gaps else ()),
             Column("relative influence" if table.relative else "influence", "right"),
             Column(f"rank of {table.family_size:,}", "right"),
@@ -230,7 +232,7 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
         marks=tuple(marks),
         axis=_axis(intervals, 0.0, percent=table.relative),
         one_line=gaps,
-        more=words.more(len(table.rows) - len(visible_rows), "predicate"),
+        more=words.more(len(table.rows) - len(visible_rows), "condition"),
     )
 
 
@@ -244,7 +246,7 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
         lead=(f"Predicates by the influence “{name}”, found and ranked by how many rows would change that.",),
         grid=Grid(
             columns=(
-                Column("predicate", wrap=True),
+                Column("condition", wrap=True),
                 Column("influence", "right"),
                 Column(f"rank of {table.family_size:,}", "right"),
             ),
@@ -256,7 +258,7 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
                 )
                 for row in table.rows[:most]
             ),
-            more=words.more(len(table) - most, "predicate"),
+            more=words.more(len(table) - most, "condition"),
         ),
         shaped_by=table.shaped_by,
         notes=(

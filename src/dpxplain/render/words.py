@@ -148,7 +148,7 @@ def expected_influence(preview: ExplanationPreview) -> str:
     else:
         text = f"influence (the weighted effect) to about ±{number(preview.influence_margin)}"
     if preview.gap_margin:
-        text += f", and the {name} without each predicate to about ±{number(preview.gap_margin)}"
+        text += f", and the {name} without each condition to about ±{number(preview.gap_margin)}"
     return f"Expected: {text}."
 
 
@@ -165,7 +165,7 @@ def mechanism(table: Explanation) -> str:
     """Which mechanism, why that one, and what its intervals promise."""
     promise = f"{level(table.confidence)} intervals"
     if table.mechanism == "marginals":
-        promise += f", which hold for all {table.family_size:,} predicates at once"
+        promise += f", which hold for all {table.family_size:,} conditions at once"
     return f"Mechanism: {table.mechanism} ({table.plan.reason}). {promise}."
 
 
@@ -231,7 +231,7 @@ def gap_meaning(table: Explanation) -> str:
     name = table.question.measured
     return (
         f"The {name} is {gap_text(table)}. “{name.capitalize()} without them” is what it would be if a "
-        "predicate's rows were left out."
+        "condition's rows were left out."
     )
 
 

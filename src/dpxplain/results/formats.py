@@ -153,4 +153,4 @@ def _decimals(size: float, digits: int = 2) -> int:
 
 def _rounded(value: float, decimals: int) -> str:
     text = f"{round(value, decimals):,.{max(0, decimals)}f}"
-    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
+    return text[1:] if text[0] == "-" and not text.strip("-0.,") else text

@@ -6,6 +6,7 @@ The command line prints them with --json; the server serves them.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
@@ -107,7 +108,8 @@ def _part(answer: Answer, whole: Statement) -> AnswerPart:
     aggregate = answer.statement.query.aggregate
     is_computed = isinstance(answer, FormulaAnswer)
     figures = answer_figures(answer)
-    columns = [answer.schema.column(name) for name in answer.groups.columns]
+    # Of many groups each value occurs often, so its text is made once.
+    texts = [cache(answer.schema.column(name).text) for name in answer.groups.columns]
     return AnswerPart(
         name=answer.value_name,
         title=titles.value_title(answer.statement, whole, answer.schema),
@@ -121,7 +123,7 @@ def _part(answer: Answer, whole: Statement) -> AnswerPart:
             GroupPayload(
                 group=list(group_request(row.group)),
                 label=row.label,
-                labels=[c.text(value) for c, value in zip(columns, row.group, strict=True)],
+                labels=[text(value) for text, value in zip(texts, row.group, strict=True)],
                 estimate=row.estimate,
                 low=_number(row.interval[0]),
                 high=_number(row.interval[1]),

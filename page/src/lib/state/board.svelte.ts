@@ -19,14 +19,13 @@ const MOST = 100;
 const KEY = 'dpxplain.board';
 
 class Board {
-  #pins = $state.raw<Pin[]>([]);
-  #of = '';
+  /** What was kept since the page was loaded, by whose and which board it is. */
+  #kept = $state.raw<Record<string, Pin[]>>({});
 
   /** Those of the person and data set that are shown; the newest first. */
   get pins(): Pin[] {
     const key = storageKey();
-    if (key !== this.#of) this.#load(key);
-    return this.#pins;
+    return this.#kept[key] ?? stored(key);
   }
 
   has(address: string): boolean {
@@ -49,23 +48,20 @@ class Board {
   }
 
   #keep(pins: Pin[]): void {
-    this.#pins = pins;
+    this.#kept = { ...this.#kept, [storageKey()]: pins };
     try {
       localStorage.setItem(storageKey(), JSON.stringify(pins));
     } catch {
       // Without storage the board lasts as long as the page.
     }
   }
+}
 
-  #load(key: string): void {
-    this.#of = key;
-    let pins: Pin[] = [];
-    try {
-      pins = (JSON.parse(localStorage.getItem(key) ?? '[]') as Pin[]).filter(isPin);
-    } catch {
-      pins = []; // what cannot be read is none
-    }
-    this.#pins = pins;
+function stored(key: string): Pin[] {
+  try {
+    return (JSON.parse(localStorage.getItem(key) ?? '[]') as unknown[]).filter(isPin);
+  } catch {
+    return []; // what cannot be read is none
   }
 }
 
