@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from page_axe import assert_accessible
 from page_servers import PLACE, asked, owner
-from page_steps import Visit, cost, run_button, set_price, write_again, write_sql
+from page_steps import Visit, cost, run_button, set_price, write_sql
 from playwright.sync_api import Page, expect
 
 from server_fixture import RunningServer
@@ -59,4 +60,17 @@ def test_noise_above_the_likely_gap_is_said_before_spending(adult: RunningServer
     enough = explain.get_by_test_id("doubt").inner_text().split("About ρ ")[1].split(" ")[0]
     set_price(page, "Budget to prepare this answer, once", float(enough))
     expect(explain.get_by_test_id("doubt")).to_be_hidden()
-    write_again(page)
+
+
+def test_a_short_tour_comes_once_and_can_be_left(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, "#/adult", tour=True, viewport={"width": 390, "height": 844})
+    tour = page.get_by_test_id("tour")
+    for words in ("never see a row", "how precise", "never comes back", "names its price"):
+        expect(tour).to_contain_text(words)
+        expect(tour).to_be_in_viewport(ratio=1)
+        assert_accessible(page)
+        tour.locator(".primary").click()
+    expect(tour).to_be_hidden()
+    page.reload()
+    expect(page.get_by_test_id("margin").first).to_contain_text("group")
+    expect(tour).to_be_hidden()
