@@ -90,7 +90,7 @@ def visit(browser: Browser, servers: ExitStack) -> Iterator[Visit]:
         )
         context.set_default_timeout(PATIENCE)
         if not tour:  # which would stand before what other tests are about
-            context.add_init_script("localStorage.setItem('dpxplain.tour', 'seen')")
+            context.add_init_script("try { localStorage.setItem('dpxplain.tour', 'seen') } catch {}")
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url.rstrip("/"))
         came.append((context, Watch(context, server.url, expecting)))
         page = context.new_page()
