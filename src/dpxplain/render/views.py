@@ -38,7 +38,10 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
         title="Privacy budget",
         lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
         grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
-        notes=("ρ adds up over requests; ε does not, and each is converted by itself.",),
+        notes=(
+            "ρ adds up over requests; ε does not, and each is converted by itself.",
+            *((words.discovered_delta(budget.delta),) if budget.has_discoveries else ()),
+        ),
     )
 
 

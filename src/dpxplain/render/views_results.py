@@ -17,10 +17,8 @@ from dpxplain.results.base import Truth
 from dpxplain.results.combination import Combination
 from dpxplain.results.custom_explanation import CustomExplanation
 from dpxplain.results.explanation import Explanation
-from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, subject
-from dpxplain.results.titles import is_share
 
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
 
@@ -41,6 +39,7 @@ def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
         notes=(
             *map(formats.clean, answer.notes),
             words.each_interval(answer.confidence, subject(answer.statement.query, answer.schema)),
+            *words.population_notes([answer]),
             words.cost(answer.rho, answer.spends, answer.free),
         ),
         alt=f"{answer.value_name} of each group with its interval; the table has the numbers.",
@@ -62,6 +61,7 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
         notes=(
             *map(formats.clean, answers.notes),
             words.each_interval(answers.confidence, _subjects(answers)),
+            *words.population_notes(answers.answers),
             words.cost(answers.rho, answers.spends, answers.free),
         ),
         alt=f"{names} of each group with intervals; the tables have the numbers.",
@@ -71,18 +71,6 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
 def _subjects(answers: Answers) -> str:
     names = (subject(answer.statement.query, answers.schema) for answer in answers.measured)
     return " and ".join(dict.fromkeys(name for name in names if name))
-
-
-def answer_figures(answer: Answer) -> formats.Figures | None:
-    """How an answer's values are written: counts whole, shares in percent, decimals in line."""
-    if isinstance(answer, FormulaAnswer):
-        return formats.Figures.of([row.interval for row in answer.rows])
-    aggregate = answer.statement.query.aggregate
-    return formats.Figures.of(
-        [row.interval for row in answer.rows],
-        whole=aggregate.kind in ("count", "persons"),
-        percent=is_share(aggregate, answer.schema),
-    )
 
 
 def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
@@ -95,7 +83,7 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
     ]
     groups = tuple(Column(formats.clean(heading), wrap=True) for heading in headings)
     value = Column(formats.clean(answer.value_heading), "right")
-    figures = answer_figures(answer)
+    figures = words.answer_figures(answer)
     in_percent = figures if figures is not None and figures.percent else None
     estimates = aligned(
         formats.number(r.estimate, r.interval[1] - r.interval[0])
@@ -113,6 +101,7 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
             formats.open_interval(*row.interval)
             if in_percent is None
             else in_percent.interval(*row.interval),
+            *(() if row.in_general is None else (formats.open_interval(*row.in_general),)),
         )
         for row, estimate in zip(visible_rows, estimates, strict=True)
     )
@@ -122,6 +111,7 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
             *(groups or (Column("group"),)),
             value,
             Column(f"{formats.level(answer.confidence)} interval"),
+            *((Column("in general"),) if answer.population and not answer.not_general else ()),
         ),
         rows=rows,
         marks=tuple(Mark(r.interval[0], r.estimate, r.interval[1]) for r in visible_rows),
@@ -133,25 +123,44 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
 @view.register
 def of_question(question: Question, most: int = MOST_ROWS) -> View:
     constant = question.contrast.at_least
-    low, high = question.interval
-    mark = Mark(low, question.estimate, high, hollow=low <= constant <= high)
+    readings = [("in these data", question.interval)]
+    if question.in_general is not None:
+        readings.append(("in general", question.in_general.interval))
+    named = len(readings) > 1
     grid = Grid(
         columns=(
+            *((Column("where"),) if named else ()),
             Column(f"released {question.measured}"),
             Column(f"{formats.level(question.confidence)} interval"),
         ),
-        rows=((formats.number(question.estimate, high - low), formats.interval(low, high)),),
-        marks=(mark,),
-        axis=_axis([question.interval], constant),
+        rows=tuple(
+            (
+                *((name,) if named else ()),
+                formats.number(question.estimate, high - low),
+                formats.open_interval(low, high),
+            )
+            for name, (low, high) in readings
+        ),
+        marks=tuple(
+            Mark(low, question.estimate, high, hollow=low <= constant <= high) for _, (low, high) in readings
+        ),
+        axis=_axis([ends for _, ends in readings], constant),
     )
     return View(
         title=formats.clean(question.text),
         warning="" if question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
-        lead=tuple(formats.clean(text) for text in (question.finding, question.note) if text),
+        lead=tuple(
+            formats.clean(text)
+            for text in (words.here(question), question.note, words.in_general(question))
+            if text
+        ),
         grid=grid,
         shaped_by=question.shaped_by,
-        notes=(f"Free: a question reads only what was released already. {NOISE_ONLY}",),
+        notes=(
+            f"Free: a question reads only what was released already. {words.scope(question)}",
+            *words.general_notes(question),
+        ),
         alt=formats.clean(question.finding),
     )
 
@@ -181,8 +190,9 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
         lead=tuple(
             formats.clean(text)
             for text in (
-                question.finding,
+                words.here(question),
                 question.note,
+                words.in_general(question),
                 doubt_of(table),
                 words.gap_meaning(table) if words.tells_gaps(table) else "",
                 words.influence_meaning(table),
@@ -197,6 +207,7 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
             words.table_cost(table),
             words.mechanism(table),
             words.CAVEAT,
+            *words.general_notes(question),
         ),
         alt="; ".join(words.row_sentence(table, row) for row in table.rows[:most]),
     )

@@ -13,7 +13,7 @@ export const api = {
   budget: (name: string) => call<T.Budget>('GET', at(name, '/budget')),
   preview: (
     name: string,
-    body: { sql: string; rho: number; confidence: number; compare?: number[] },
+    body: { sql: string; rho: number; confidence: number; prices?: number[] },
     signal?: AbortSignal,
   ) => call<T.Preview>('POST', at(name, '/preview'), { body, signal, free: true }),
   query: (name: string, body: { sql: string; rho: number; confidence: number }) =>
@@ -33,7 +33,7 @@ export const api = {
   measureQuality: (name: string, body: { rho: number }) => call<T.Quality>('POST', at(name, '/quality'), { body }),
   previewPrepare: (name: string, body: T.PrepareRequest, signal?: AbortSignal) =>
     call<T.Preview>('POST', at(name, '/prepare/preview'), { body, signal, free: true }),
-  previewExplain: (name: string, body: T.ExplainRequest & { compare?: number[] }, signal?: AbortSignal) =>
+  previewExplain: (name: string, body: T.ExplainRequest & { prices?: number[] }, signal?: AbortSignal) =>
     call<T.Preview>('POST', at(name, '/explain/preview'), { body, signal, free: true }),
   prepare: (name: string, body: T.PrepareRequest) => start<T.Prepared>(at(name, '/prepare'), { body }),
   explain: (name: string, body: T.ExplainRequest) => start<T.Explanation>(at(name, '/explain'), { body }),

@@ -90,10 +90,10 @@ class Asking {
       return;
     }
     const request = (this.#request = new AbortController());
-    const { sql, rho, confidence, prices: compare } = this;
+    const { sql, rho, confidence, prices } = this;
     const { written } = this;
     try {
-      const preview = await api.preview(dataset.name, { sql, rho, confidence, compare }, request.signal);
+      const preview = await api.preview(dataset.name, { sql, rho, confidence, prices }, request.signal);
       if (request.signal.aborted) return;
       this.preview = preview;
       this.#read(sql, preview.form ?? null);

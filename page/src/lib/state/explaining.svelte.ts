@@ -214,8 +214,8 @@ class Explaining {
       this.#sizes = { ...this.#sizes, [key]: rows[0]?.predicates ?? MOST_K };
     }
     const request = this.request(rho)!;
-    const compare = rho === null ? [] : this.prices;
-    return [request, await api.previewExplain(dataset, { ...request, compare }, signal)];
+    const prices = rho === null ? [] : this.prices;
+    return [request, await api.previewExplain(dataset, { ...request, prices }, signal)];
   }
 
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */

@@ -62,7 +62,7 @@ async def preview_explain(access: AccessDep, body: PreviewExplanation) -> Any:
         return JSONResponse(
             preview_payload(preview)
             | {
-                "levels": precision.explanation_levels(at, body.compare),
+                "levels": precision.explanation_levels(at, body.prices),
                 "protection": precision.protections(spends, access.account.budget(access.name)),
                 "tells": "",
                 "doubt": precision.explanation_doubt(at, body.rho) if body.rho is not None else "",
@@ -184,7 +184,7 @@ def _plan(access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Prev
 
 def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
     planned, preview = _plan(access, body)
-    if body.expected_key not in (None, planned.plan.key(access.dataset)):
+    if body.expected_key not in (None, planned.key):
         raise other_plan()
     if not preview.price.free and preview.price.rho > 0:
         access.account.check_affordable(access.name, preview.price.rho)
