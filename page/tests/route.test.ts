@@ -80,6 +80,6 @@ describe("the curator's addresses", () => {
 
   test('of no known section are the data sets', () => {
     expect(placeIn('#/curator/elsewhere/x')).toEqual({ section: 'datasets', rest: [] });
-    expect(placeIn('#/curator/analysts/100%')).toEqual({ section: 'analysts', rest: ['100%'] });
+    expect(placeIn('#/curator/analysts/100%')).toEqual({ section: 'people', rest: ['100%'] });
   });
 });

@@ -82,12 +82,15 @@ def visit(browser: Browser, servers: ExitStack) -> Iterator[Visit]:
         *,
         expecting: tuple[str, ...] = (),
         before: Callable[[Page], None] = lambda _page: None,
+        tour: bool = False,
         **options: Any,
     ) -> Page:
         context = browser.new_context(
             **{"viewport": DESKTOP, "reduced_motion": "reduce", "locale": "en-GB"} | options
         )
         context.set_default_timeout(PATIENCE)
+        if not tour:  # which would stand before what other tests are about
+            context.add_init_script("try { localStorage.setItem('dpxplain.tour', 'seen') } catch {}")
         context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url.rstrip("/"))
         came.append((context, Watch(context, server.url, expecting)))
         page = context.new_page()

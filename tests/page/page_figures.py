@@ -80,6 +80,7 @@ class Fluidity:
 def loading(browser: Browser, url: str) -> Loading:
     """With an empty cache, as on the first visit ever."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_init_script("try { localStorage.setItem('dpxplain.tour', 'seen') } catch {}")
     try:
         page = context.new_page()
         page.add_init_script(_READY)

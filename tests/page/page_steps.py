@@ -23,7 +23,7 @@ def cost(page: Page) -> Locator:
 
 
 def run_button(page: Page) -> Locator:
-    return page.get_by_role("group", name="Price", exact=True).get_by_role("button")
+    return page.get_by_role("group", name="Price", exact=True).locator("> button")
 
 
 def group(page: Page, label: str) -> Locator:
@@ -90,7 +90,10 @@ def held_in_page(page: Page, ending: str) -> Iterator[None]:
 def set_price(page: Page, label: str, rho: float) -> None:
     if label == "Budget for this answer":
         write_again(page)
-    page.get_by_role("spinbutton", name=label, exact=True).fill(str(rho))
+    field = page.get_by_role("spinbutton", name=label, exact=True, include_hidden=True)
+    if not field.is_visible():  # the number stands under the words for precision
+        page.locator("details", has=field).locator("summary").click()
+    field.fill(str(rho))
 
 
 def ask(page: Page, sql: str, rho: float) -> None:

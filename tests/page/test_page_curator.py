@@ -66,10 +66,10 @@ def test_an_analyst_beyond_the_allowance_goes_on_after_a_top_up(
     expect(cost(analyst)).to_contain_text("ask the curator")
     expect(run_button(analyst)).to_be_disabled()
 
-    _go(curator, "Analysts")
+    _go(curator, "People")
     alice = curator.get_by_test_id("allowances").get_by_role("row").filter(has_text="alice")
     expect(alice).to_contain_text("0.1 of 0.15")
-    shoot(curator, "10-curator-analysts")
+    shoot(curator, "10-curator-people")
     alice.get_by_role("button", name="Top up").click()
     dialog = curator.get_by_role("dialog", name="Top up alice")
     dialog.get_by_label("Add (ρ)").fill("0.2")
@@ -146,11 +146,11 @@ def test_the_truth_is_for_the_curator_only_and_marked(
 def test_a_token_is_shown_once_and_works_until_it_is_revoked(
     server: RunningServer, visit: Visit, curator: Page
 ) -> None:
-    _go(curator, "Tokens")
-    curator.get_by_role("button", name="Make a token").click()
+    _go(curator, "People")
+    curator.get_by_role("button", name="Invite somebody").click()
     curator.get_by_role("dialog").get_by_label("Name").fill("bob")
-    curator.get_by_role("button", name="Make the token").click()
-    dialog = curator.get_by_role("dialog", name="The token of bob")
+    curator.get_by_role("button", name="Make the invitation").click()
+    dialog = curator.get_by_role("dialog", name="The invitation of bob")
     expect(dialog).to_contain_text("This is the only time it is shown.")
     token = dialog.get_by_test_id("token-text").inner_text()
     assert token.startswith("dpx_")

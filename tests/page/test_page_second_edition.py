@@ -172,6 +172,7 @@ def test_the_first_data_set_is_added_through_the_page(
     server = servers.enter_context(running_server(Config.load(raw), open_ledger(None)))
     page = visit(server, "#/curator/datasets/new", expecting=("status of 400",))
     sign_in(page, server.token("carol", "curator"))
+    page.get_by_role("button", name="Advanced: as text").click()
     page.locator(".cm-content").click()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(SCHEMA)
@@ -190,7 +191,7 @@ def test_names_are_asked_back_and_a_token_survives_escape(
     tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:
     server = people(tmp_path, servers)
-    page = visit(server, "#/curator/analysts/people")
+    page = visit(server, "#/curator/people/people")
     sign_in(page, server.token("carol", "curator"))
     page.get_by_role("button", name="Give an allowance").click()
     dialog = page.get_by_role("dialog", name="Give an allowance")
@@ -201,10 +202,9 @@ def test_names_are_asked_back_and_a_token_survives_escape(
     dialog.get_by_label("The name is right").check()
     expect(dialog.get_by_role("button", name="Set the allowance")).to_be_enabled()
     page.keyboard.press("Escape")
-    page.get_by_role("link", name="Tokens").click()
-    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("button", name="Invite somebody").click()
     page.get_by_role("dialog").get_by_label("Name").fill("dora")
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_role("button", name="Make the invitation").click()
     expect(page.get_by_test_id("token-text")).to_be_visible()
     for _ in range(3):
         page.keyboard.press("Escape")

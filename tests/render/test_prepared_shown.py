@@ -39,7 +39,7 @@ def test_the_table_has_a_column_that_people_understand(free_table):
         assert words.gap_without_text(free_table, row) in text
     assert "Free: read off what was prepared once for ρ 0.02" in text
     assert "Mechanism: marginals (prepared before)." in text
-    assert "hold for all 103 predicates at once" in text
+    assert "hold for all 103 conditions at once" in text
 
 
 def test_sentences_about_the_gap_are_true_to_the_definition(free_table):

@@ -14,6 +14,10 @@ export type Token = Shapes['TokenPayload'];
 export type TokenMade = Shapes['TokenMade'];
 export type AuditLine = Shapes['AuditLine'];
 export type AuditVerified = Shapes['AuditVerified'];
+export type DataFile = Shapes['DataFileLine'];
+export type FileColumns = Shapes['FileColumns'];
+export type BudgetRequest = Shapes['BudgetRequestLine'];
+export type UseLine = Shapes['UseLine'];
 export type Truth = Shapes['TruthPayload'];
 export type Role = 'analyst' | 'curator';
 
@@ -30,6 +34,10 @@ export const curatorApi = {
   declare: (toml: string) => call<SchemaText>('POST', '/admin/datasets', { body: { toml } }),
   edit: (dataset: string, toml: string) => call<SchemaText>('PUT', admin(dataset), { body: { toml } }),
 
+  files: () => call<{ files: DataFile[]; most_bytes: number }>('GET', '/admin/files'),
+  fileColumns: (file: string) => call<FileColumns>('GET', `/admin/files/${encodeURIComponent(file)}/columns`),
+  upload: (file: File) => call<DataFile>('PUT', `/admin/files/${encodeURIComponent(file.name)}`, { file }),
+
   budget: (dataset: string) => call<Budget>('GET', of(dataset, '/budget')),
   analysts: (dataset: string) => call<{ analysts: Allowance[] }>('GET', of(dataset, '/analysts')),
   grant: (dataset: string, analyst: string, body: { rho: number; expires: string | null; reason: string }) =>
@@ -38,6 +46,10 @@ export const curatorApi = {
     call<unknown>('POST', of(dataset, `/analysts/${encodeURIComponent(analyst)}/forgive`), { body: { reason } }),
   topUp: (dataset: string, body: { rho: number; reason: string; analyst: string | null }) =>
     call<{ analysts: Allowance[] }>('POST', of(dataset, '/top-up'), { body }),
+  use: (dataset: string) => call<{ use: UseLine[] }>('GET', of(dataset, '/use')),
+  requests: (dataset: string) => call<{ requests: BudgetRequest[] }>('GET', of(dataset, '/budget/requests')),
+  decline: (dataset: string, request: number, reason: string) =>
+    call<unknown>('POST', of(dataset, `/budget/requests/${request}/decline`), { body: { reason } }),
   shares: (dataset: string) => call<{ shares: Share[] }>('GET', of(dataset, '/shares')),
   share: (dataset: string, body: { owner: string; reader: string; reason: string }) =>
     call<{ shares: Share[] }>('POST', of(dataset, '/shares'), { body }),

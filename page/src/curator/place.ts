@@ -1,13 +1,15 @@
-// Where one is in the curator's view: #/curator/analysts/adult, #/curator/datasets/edit/adult.
+// Where one is in the curator's view: #/curator/people/adult, #/curator/datasets/edit/adult.
 import { CURATOR, decoded } from '../lib/route';
 
 export const SECTIONS = {
   datasets: 'Data sets',
-  analysts: 'Analysts',
-  tokens: 'Tokens',
+  people: 'People',
   audit: 'Audit log',
 } as const;
 export type Section = keyof typeof SECTIONS;
+
+/** Where older links lead. */
+const FORMER: Record<string, Section> = { analysts: 'people', tokens: 'people' };
 
 export interface CuratorPlace {
   section: Section;
@@ -19,6 +21,7 @@ export function placeIn(hash: string): CuratorPlace {
     .slice(CURATOR.length + 1)
     .split('/')
     .map(decoded);
+  if (name in FORMER) return { section: FORMER[name]!, rest };
   return name in SECTIONS ? { section: name as Section, rest } : { section: 'datasets', rest: [] };
 }
 

@@ -39,6 +39,12 @@ export const ALL: Family = { attributes: null, conjuncts: null, exclude: [], pre
 
 export const isCurator = (hash: string): boolean => hash === CURATOR || hash.startsWith(`${CURATOR}/`);
 
+/** The data set whose board an address shows: #/board/adult. */
+export function boardOf(hash: string): string | null {
+  const name = /^#\/board\/([^?]+)$/.exec(hash)?.[1];
+  return name ? decoded(name) : null;
+}
+
 export function parse(hash: string): Place {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
   const values = new URLSearchParams(search);

@@ -95,6 +95,16 @@ def _header(file: str) -> tuple[str, tuple[str, ...]]:
     return max(readings, key=lambda reading: len(reading[1]))
 
 
+def declared_columns(file: str) -> list[tuple[str, str]]:
+    """Names and types as a file declares them, without its rows; a header line has names alone."""
+    if file.lower().endswith(".parquet"):
+        import pyarrow.parquet as parquet
+
+        schema = parquet.read_schema(file)
+        return [(field.name, str(field.type)) for field in schema]
+    return [(name, "") for name in _header(file)[1]]
+
+
 def _has_quotes(file: str) -> bool:
     with _opened(file) as content:
         return any(b'"' in chunk for chunk in iter(lambda: content.read(_CHUNK), b""))

@@ -22,6 +22,7 @@ from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.failed_charges import Failures
 from dpxplain.ledger.jobs import Jobs
 from dpxplain.ledger.later_audit import LONG_LOG, verify_since
+from dpxplain.ledger.people import People
 from dpxplain.ledger.privacy_units import PrivacyUnits
 from dpxplain.ledger.processes import Processes
 from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained
@@ -101,6 +102,7 @@ class SQLLedger(Account):
         self.sessions = BrowserSessions(store)
         self.jobs = Jobs(store)
         self.failures = Failures(store)
+        self.people = People(store)
         self.privacy_units = PrivacyUnits(store)
         self.versions = SQLDataVersions(store)
         self.verified: Anchor | None = None  # where the log stood when this object last found it intact

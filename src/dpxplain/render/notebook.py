@@ -97,7 +97,8 @@ def shaping(sentences: Sequence[str], class_: str = "dpx-quiet") -> Markup | Non
 def badge(verdict: Verdict) -> Markup:
     """The verdict by word, shape and colour."""
     symbol = {Verdict.REAL: "●", Verdict.UNCLEAR: "○", Verdict.REVERSED: "◆"}[verdict]
-    return el("span", f"{symbol} {verdict.value}", class_=f"dpx-badge dpx-{verdict.value}")
+    word = {Verdict.REAL: "not just noise", Verdict.REVERSED: "the other way"}.get(verdict, verdict.value)
+    return el("span", f"{symbol} {word}", class_=f"dpx-badge dpx-{verdict.value}")
 
 
 # What a chart's colours become where CSS can adapt them to light and dark paper; the fallbacks of --dpx-paper

@@ -29,6 +29,12 @@ def headline(table: Explanation) -> str:
     )
 
 
+def doubt_of(table: Explanation) -> str:
+    """Said above a table whose order may be noise; empty where it is clear."""
+    title = headline(table)
+    return title if title.endswith(".") else ""
+
+
 def clear_count(intervals: list[Interval]) -> int:
     """How many intervals overlap neither zero nor a neighbour; the highest come first.
 

@@ -13,6 +13,7 @@ from dpxplain.privacy.accounting import epsilon
 from dpxplain.render import charts, words
 from dpxplain.render.layout import Column, Grid
 from dpxplain.render.notebook import Markup, badge, el, inline_svg, joined, table
+from dpxplain.render.ranking import doubt_of
 from dpxplain.render.views_results import UNCLEAR_MARK, answer_grid, explanation_grid, of_question
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
@@ -20,6 +21,7 @@ from dpxplain.results.explanation import Explanation
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOT_PRIVATE
+from dpxplain.results.titles import caption, question_title
 
 MOST_GROUPS = 30
 _FREE = "Already asked: free. This is the stored release; it was paid for when it was first asked."
@@ -46,7 +48,7 @@ def save_report(explanation: Explanation, path: str | Path) -> Path:
 def report(explanation: Explanation) -> str:
     """The page as a text."""
     question = explanation.question
-    title = formats.clean(question.text)
+    title = question_title(question.text, question.answer.statement, question.answer.schema)
     private = explanation.private and question.answer.private
     name = formats.clean(explanation.plan.family.schema.table.name)
     head = joined(
@@ -88,6 +90,7 @@ def _opening(explanation: Explanation, title: str, name: str) -> Markup:
         el("p", badge(question.verdict), " ", formats.clean(words.here(question)), class_="lead"),
         el("p", formats.clean(question.note), class_="note") if question.note else None,
         _in_general(question),
+        el("p", caption(question.answer.schema, explanation.entry, explanation.confidence), class_="quiet"),
     )
 
 
@@ -121,9 +124,9 @@ def _how_to_read(explanation: Explanation) -> Markup:
             "A hollow dot marked “unclear” has a line that crosses the bold one: noise alone may explain it.",
         ),
         (
-            "Predicates.",
-            f"A predicate picks out rows, such as {example}. Its influence says what leaving these rows out "
-            f"does to the {name}; its rank is among all {explanation.family_size:,} predicates compared.",
+            "Conditions.",
+            f"A condition picks out rows, such as {example}. Its influence says what leaving these rows out "
+            f"does to the {name}; its rank is among all {explanation.family_size:,} conditions compared.",
         ),
         (
             "What it does not say.",
@@ -209,6 +212,7 @@ def _explanation(explanation: Explanation) -> Markup:
     labels = [formats.clean(row.predicate.label) for row in explanation.rows]
     return _section(
         "What explains it?",
+        el("p", el("strong", doubt_of(explanation))) if doubt_of(explanation) else None,
         el("p", words.gap_meaning(explanation)) if gaps else None,
         _figure(
             lambda width: charts.gap_chart(explanation, width=width),
@@ -221,7 +225,7 @@ def _explanation(explanation: Explanation) -> Markup:
         _figure(
             lambda width: charts.explanation_chart(explanation, width=width),
             " ".join(sentences),
-            "Influence against a bold zero line, and rank among all predicates.",
+            "Influence against a bold zero line, and rank among all conditions.",
         ),
         table(explanation_grid(explanation, most=len(explanation.rows)), "Explanation table"),
         el("p", UNCLEAR_MARK, class_="quiet") if unclear else None,

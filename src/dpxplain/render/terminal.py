@@ -27,9 +27,9 @@ _GAP = 3  # between two columns
 
 # Verdicts differ in shape and word too, so that they read without colour.
 _BADGES = {
-    Verdict.REAL: ("● real", "bold cyan"),
+    Verdict.REAL: ("● not just noise", "bold cyan"),
     Verdict.UNCLEAR: ("○ unclear", "bold yellow"),
-    Verdict.REVERSED: ("◆ reversed", "bold magenta"),
+    Verdict.REVERSED: ("◆ the other way", "bold magenta"),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from dpxplain.model.display import Record
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, aligned, nice, span, view
+from dpxplain.render.ranking import doubt_of
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
@@ -82,7 +83,14 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
     ]
     groups = tuple(Column(formats.clean(heading), wrap=True) for heading in headings)
     value = Column(formats.clean(answer.value_heading), "right")
-    estimates = aligned(formats.number(r.estimate, r.interval[1] - r.interval[0]) for r in visible_rows)
+    figures = words.answer_figures(answer)
+    in_percent = figures if figures is not None and figures.percent else None
+    estimates = aligned(
+        formats.number(r.estimate, r.interval[1] - r.interval[0])
+        if in_percent is None
+        else in_percent.value(r.estimate)
+        for r in visible_rows
+    )
     rows = tuple(
         (
             *(
@@ -90,7 +98,9 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
                 or ["all rows"]
             ),
             estimate,
-            formats.open_interval(*row.interval),
+            formats.open_interval(*row.interval)
+            if in_percent is None
+            else in_percent.interval(*row.interval),
             *(() if row.in_general is None else (formats.open_interval(*row.in_general),)),
         )
         for row, estimate in zip(visible_rows, estimates, strict=True)
@@ -183,6 +193,7 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
                 words.here(question),
                 question.note,
                 words.in_general(question),
+                doubt_of(table),
                 words.gap_meaning(table) if words.tells_gaps(table) else "",
                 words.influence_meaning(table),
             )
@@ -215,7 +226,7 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
     name = f"{table.question.measured} without them"
     return Grid(
         columns=(
-            Column("predicate", wrap=True),
+            Column("condition", wrap=True),
             *((Column(name, "right"),) if gaps else ()),
             Column("relative influence" if table.relative else "influence", "right"),
             Column(f"rank of {table.family_size:,}", "right"),
@@ -232,7 +243,7 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
         marks=tuple(marks),
         axis=_axis(intervals, 0.0, percent=table.relative),
         one_line=gaps,
-        more=words.more(len(table.rows) - len(visible_rows), "predicate"),
+        more=words.more(len(table.rows) - len(visible_rows), "condition"),
     )
 
 
@@ -246,7 +257,7 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
         lead=(f"Predicates by the influence “{name}”, found and ranked by how many rows would change that.",),
         grid=Grid(
             columns=(
-                Column("predicate", wrap=True),
+                Column("condition", wrap=True),
                 Column("influence", "right"),
                 Column(f"rank of {table.family_size:,}", "right"),
             ),
@@ -258,7 +269,7 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
                 )
                 for row in table.rows[:most]
             ),
-            more=words.more(len(table) - most, "predicate"),
+            more=words.more(len(table) - most, "condition"),
         ),
         shaped_by=table.shaped_by,
         notes=(

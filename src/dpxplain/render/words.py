@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
-from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
+from dpxplain.results.formats import Figures, clean, interval, level, number, percent, ranks, rho
 from dpxplain.results.sentences import GENERAL_USE, NOISE_ONLY
 
 if TYPE_CHECKING:  # slow to import, and here only for annotations
@@ -57,6 +57,18 @@ def counted(count: int, noun: str) -> str:
     """
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def answer_figures(answer: Answer) -> Figures | None:
+    """How an answer's values are written: counts whole, shares in percent, decimals in line."""
+    from dpxplain.results.formula_answer import FormulaAnswer
+    from dpxplain.results.titles import is_share
+
+    aggregate, intervals = answer.statement.query.aggregate, [row.interval for row in answer.rows]
+    if isinstance(answer, FormulaAnswer):
+        return Figures.of(intervals)
+    whole = aggregate.kind in ("count", "persons")
+    return Figures.of(intervals, whole=whole, percent=is_share(aggregate, answer.schema))
 
 
 def answer_title(answer: Answer | Answers) -> str:
@@ -186,7 +198,7 @@ def expected_influence(preview: ExplanationPreview) -> str:
     else:
         text = f"influence (the weighted effect) to about ±{number(preview.influence_margin)}"
     if preview.gap_margin:
-        text += f", and the {name} without each predicate to about ±{number(preview.gap_margin)}"
+        text += f", and the {name} without each condition to about ±{number(preview.gap_margin)}"
     return f"Expected: {text}."
 
 
@@ -203,7 +215,7 @@ def mechanism(table: Explanation) -> str:
     """Which mechanism, why that one, and what its intervals promise."""
     promise = f"{level(table.confidence)} intervals"
     if table.mechanism == "marginals":
-        promise += f", which hold for all {table.family_size:,} predicates at once"
+        promise += f", which hold for all {table.family_size:,} conditions at once"
     return f"Mechanism: {table.mechanism} ({table.plan.reason}). {promise}."
 
 
@@ -287,7 +299,7 @@ def gap_meaning(table: Explanation) -> str:
     name = table.question.measured
     return (
         f"The {name} is {gap_text(table)}. “{name.capitalize()} without them” is what it would be if a "
-        "predicate's rows were left out."
+        "condition's rows were left out."
     )
 
 

@@ -33,6 +33,7 @@ from dpxplain.results.question import Question
 from dpxplain.results.ratio_question import RatioQuestion, ratio_of
 from dpxplain.results.requests import prepare_request
 from dpxplain.results.sentences import shaped_by
+from dpxplain.results.titles import aggregate_words, is_share
 
 
 class RowValues(Protocol):
@@ -126,6 +127,8 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         column = self.schema.columns.get(name)
         if column is None or self.value_name != str(aggregate):  # nothing declared, or named by the query
             return self.value_name
+        if is_share(aggregate, self.schema):
+            return aggregate_words(aggregate, self.schema)
         return self.value_name.replace(f"({name}", f"({column.heading(name)}", 1)
 
     @property

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 def number(value: float, spread: float | None = None) -> str:
@@ -97,6 +99,53 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
+@dataclass(frozen=True)
+class Figures:
+    """How the values of one column are written: with the same decimals, so that they line up.
+
+    >>> shares = Figures.of([(0.441, 0.452), (0.1, 0.3), (0.0521, 0.0602)], percent=True)
+    >>> shares.value(0.44605), shares.interval(0.441, 0.452), shares.value(0.2)
+    ('44.6%', '44.1% to 45.2%', '20.0%')
+    >>> Figures.of([(12.2, 15.9)], whole=True).value(14.2)
+    '14'
+    """
+
+    decimals: int
+    percent: bool = False
+
+    @classmethod
+    def of(
+        cls, intervals: Sequence[tuple[float, float]], *, whole: bool = False, percent: bool = False
+    ) -> Figures | None:
+        """By the typical width of the intervals; None where none has a width."""
+        widths = sorted(high - low for low, high in intervals if 0 < high - low < math.inf)
+        if whole:
+            return cls(0)
+        if not widths:
+            return None
+        width = widths[len(widths) // 2] * (100 if percent else 1)
+        return cls(_decimals(width), percent)
+
+    def value(self, value: float) -> str:
+        return f"{_rounded(self._scaled(value), self.decimals)}{self._unit}"
+
+    def interval(self, low: float, high: float) -> str:
+        low, high, decimals = self._scaled(low), self._scaled(high), self.decimals
+        # As in `interval`: a small end that is rounded to zero would make a real difference look unclear.
+        for _ in range(4):
+            if all(end == 0 or round(end, decimals) != 0 for end in (low, high)):
+                break
+            decimals += 1
+        return f"{_rounded(low, decimals)}{self._unit} to {_rounded(high, decimals)}{self._unit}"
+
+    @property
+    def _unit(self) -> str:
+        return "%" if self.percent else ""
+
+    def _scaled(self, value: float) -> float:
+        return value * 100 if self.percent else value
+
+
 def _decimals(size: float, digits: int = 2) -> int:
     """Decimals that show so many significant digits; negative for tens, hundreds and so on."""
     return min(12, digits - 1 - math.floor(math.log10(abs(size))))
@@ -104,4 +153,4 @@ def _decimals(size: float, digits: int = 2) -> int:
 
 def _rounded(value: float, decimals: int) -> str:
     text = f"{round(value, decimals):,.{max(0, decimals)}f}"
-    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
+    return text[1:] if text[0] == "-" and not text.strip("-0.,") else text

@@ -68,7 +68,7 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
         middleware=[
             Middleware(SecurityHeaders, secure=config.server.secure),
             Middleware(AccessLog, metrics=server.metrics),
-            Middleware(BodyLimit, most=config.limits.body_bytes),
+            Middleware(BodyLimit, most=config.limits.body_bytes, most_uploaded=config.limits.upload_bytes),
             Middleware(
                 Authentication,
                 authenticator=server.authenticator,

@@ -123,6 +123,15 @@ class Ask(Body):
     expected_key: ExpectedKey | None = None
 
 
+Prices = Annotated[
+    list[Rho], Field(max_length=5, description="Other prices, to be told what each would buy.")
+]
+
+
+class PreviewQuery(Ask):
+    prices: Prices = []
+
+
 class MeasureQuality(Body):
     rho: Rho
     confidence: Confidence = 0.95
@@ -207,6 +216,10 @@ class Explain(Why):
     expected_key: ExpectedKey | None = None
 
 
+class PreviewExplanation(Explain):
+    prices: Prices = []
+
+
 class WhyTruth(Why):
     family: Family = Family()
 
@@ -225,6 +238,11 @@ class TopUp(Body):
     rho: Rho
     reason: Reason
     analyst: Name | None = None
+
+
+class AskForBudget(Body):
+    rho: Rho
+    reason: Reason
 
 
 class ShareBody(Body):

@@ -127,6 +127,7 @@ class Limits(_Strict):
     anonymous_per_minute: int = Field(default=60, ge=1)
     sign_ins_per_minute: int = Field(default=20, ge=1)
     body_bytes: int = Field(default=1_000_000, ge=1_000)
+    upload_bytes: int = Field(default=100_000_000, ge=0)
     seconds_per_request: float = Field(default=60.0, gt=0)
     ledger_seconds: float = Field(default=5.0, gt=0, le=600)
     memory: str | None = None

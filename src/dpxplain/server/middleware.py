@@ -18,6 +18,7 @@ from dpxplain.server.problems import respond, too_large
 
 API = "/api/"
 PREFIX = f"{API}v1"
+UPLOADS = f"{PREFIX}/admin/files/"
 ACCESS = logging.getLogger("dpxplain.server.access")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 
@@ -114,16 +115,19 @@ class AccessLog:
 class BodyLimit:
     """Refuses bodies beyond the limit, also those sent without a Content-Length."""
 
-    def __init__(self, app: ASGIApp, *, most: int) -> None:
+    def __init__(self, app: ASGIApp, *, most: int, most_uploaded: int) -> None:
         self._app = app
         self._most = most
+        self._most_uploaded = max(most, most_uploaded)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        is_upload = scope["method"] == "PUT" and scope["path"].startswith(UPLOADS)
+        most = self._most_uploaded if is_upload else self._most
         length = Headers(scope=scope).get("content-length", "0")
-        if not length.isdecimal() or len(length) > 18 or int(length) > self._most:
+        if not length.isdecimal() or len(length) > 18 or int(length) > most:
             await respond(too_large())(scope, receive, send)
             return
         received = 0
@@ -132,7 +136,7 @@ class BodyLimit:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._most:
+            if received > most:
                 raise HTTPException(413)  # FastAPI would turn any other exception into its own
             return message
 

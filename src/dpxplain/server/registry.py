@@ -35,6 +35,7 @@ from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server.allowed_sources import check_allowed, identities, source_of
+from dpxplain.server.data_files import DataFiles
 from dpxplain.server.problems import changed, not_found, unavailable
 from dpxplain.server.schema_text import schema_file_name, schema_of, write_atomically
 
@@ -193,6 +194,13 @@ class Registry:
             with self._swap_lock:
                 self._schema_files[file] = after
             return dataset
+
+    def data_files(self, most_bytes: int) -> DataFiles | None:
+        """Where new data sets find their files; None where none can be added."""
+        schemas = next((place for place in self._places if place.is_dir()), None)
+        if not self.editable or schemas is None:
+            return None
+        return DataFiles(self._data_folder or schemas, schemas, most_bytes)
 
     @property
     def can_add(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from dpxplain.server.precision import Protection
 from dpxplain.wire.shapes import (
     BudgetFigures,
     ExplanationPayload,
@@ -186,6 +187,32 @@ class Analysts(TypedDict):
     analysts: list[AllowancePayload]
 
 
+class BudgetRequestLine(TypedDict):
+    id: int
+    analyst: str
+    rho: float
+    reason: str
+    time: str
+
+
+class BudgetRequests(TypedDict):
+    """Those that wait for a curator."""
+
+    requests: list[BudgetRequestLine]
+
+
+class UseLine(TypedDict):
+    """What one analyst was charged on one day, in UTC."""
+
+    day: str
+    analyst: str
+    rho: float
+
+
+class Use(TypedDict):
+    use: list[UseLine]
+
+
 class SharePayload(TypedDict):
     owner: str
     reader: str
@@ -233,7 +260,11 @@ class SchemaRefused(Failure):
 
 
 class SchemaChecked(TypedDict):
+    """`declared` is the schema as it was read, `protection` what its whole budget means."""
+
     name: str
+    declared: dict[str, Any]
+    protection: Protection
     columns: list[ColumnPayload]
     warnings: list[str]
 

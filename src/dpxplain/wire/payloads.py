@@ -6,13 +6,13 @@ The command line prints them with --json; the server serves them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
-from dpxplain.model.column import Column
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
@@ -111,7 +111,8 @@ def _is_ordered(answer: Answer | Answers) -> bool:
 def _part(answer: Answer, whole: Statement) -> AnswerPart:
     aggregate = answer.statement.query.aggregate
     is_computed = isinstance(answer, FormulaAnswer)
-    columns = [answer.schema.column(name) for name in answer.groups.columns]
+    figures = words.answer_figures(answer)
+    texts = [cache(answer.schema.column(name).text) for name in answer.groups.columns]
     return AnswerPart(
         name=answer.value_name,
         title=titles.value_title(answer.statement, whole, answer.schema),
@@ -121,21 +122,23 @@ def _part(answer: Answer, whole: Statement) -> AnswerPart:
         column=None if is_computed else aggregate.column,
         subject="" if is_computed else subject(answer.statement.query, answer.schema),
         rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
-        rows=[_group(row, columns) for row in answer.rows],
+        rows=[_group(row, texts, figures) for row in answer.rows],
     )
 
 
-def _group(row: AnswerRow, columns: Sequence[Column]) -> GroupPayload:
+def _group(
+    row: AnswerRow, texts: Sequence[Callable[[Any], str]], figures: formats.Figures | None
+) -> GroupPayload:
     payload = GroupPayload(
         group=list(group_request(row.group)),
         label=row.label,
-        labels=[c.text(value) for c, value in zip(columns, row.group, strict=True)],
+        labels=[text(value) for text, value in zip(texts, row.group, strict=True)],
         estimate=row.estimate,
         low=_number(row.interval[0]),
         high=_number(row.interval[1]),
         noise_scale=_number(row.scale),
-        estimate_text=_estimate_text(row.estimate, row.interval),
-        interval_text=_interval_text(row.interval),
+        estimate_text=_estimate_text(row.estimate, row.interval, figures),
+        interval_text=_interval_text(row.interval, figures),
     )
     if row.in_general is not None:
         payload["in_general"] = _general(row.in_general)
@@ -330,12 +333,19 @@ def _true_value(record: dict[str, Any]) -> TrueValue:
     )
 
 
-def _estimate_text(estimate: float, interval: Interval) -> str:
-    return formats.number(estimate, interval[1] - interval[0])
+def _estimate_text(estimate: float, interval: Interval, figures: formats.Figures | None = None) -> str:
+    in_line = figures is not None and math.isfinite(estimate)
+    return (
+        figures.value(estimate)
+        if figures and in_line
+        else formats.number(estimate, interval[1] - interval[0])
+    )
 
 
-def _interval_text(interval: Interval) -> str:
-    return formats.interval(*interval) if all(map(math.isfinite, interval)) else "unbounded"
+def _interval_text(interval: Interval, figures: formats.Figures | None = None) -> str:
+    if not all(map(math.isfinite, interval)):
+        return "unbounded"
+    return formats.interval(*interval) if figures is None else figures.interval(*interval)
 
 
 def _number(value: float) -> float | None:

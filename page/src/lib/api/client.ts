@@ -22,6 +22,8 @@ export const session: { onSignedOut: () => void } = { onSignedOut: () => {} };
 
 export interface Options {
   body?: unknown;
+  /** A file as it is, instead of JSON. */
+  file?: Blob;
   signal?: AbortSignal;
   /** Free requests may be sent again when the server is busy; requests that spend are left to the person. */
   free?: boolean;
@@ -41,12 +43,13 @@ export const whoAmI = (): Promise<Me> => call<Me>('GET', '/me');
 async function request(method: string, path: string, options: Options, tries = 0): Promise<Response> {
   const headers: Record<string, string> = {};
   if (options.body !== undefined) headers['Content-Type'] = 'application/json';
+  if (options.file) headers['Content-Type'] = 'application/octet-stream';
   let response: Response;
   try {
     response = await fetch(BASE + path, {
       method,
       headers,
-      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      body: options.file ?? (options.body === undefined ? undefined : JSON.stringify(options.body)),
       signal: options.signal,
       credentials: 'same-origin',
     });

@@ -11,8 +11,11 @@ export const api = {
   datasets: () => call<{ datasets: T.DatasetSummary[] }>('GET', '/datasets'),
   dataset: (name: string) => call<T.Dataset>('GET', at(name)),
   budget: (name: string) => call<T.Budget>('GET', at(name, '/budget')),
-  preview: (name: string, body: { sql: string; rho: number; confidence: number }, signal?: AbortSignal) =>
-    call<T.Preview>('POST', at(name, '/preview'), { body, signal, free: true }),
+  preview: (
+    name: string,
+    body: { sql: string; rho: number; confidence: number; prices?: number[] },
+    signal?: AbortSignal,
+  ) => call<T.Preview>('POST', at(name, '/preview'), { body, signal, free: true }),
   query: (name: string, body: { sql: string; rho: number; confidence: number }) =>
     call<T.Answer>('POST', at(name, '/query'), { body }),
   answer: (
@@ -20,6 +23,8 @@ export const api = {
     id: number,
     options: { confidence?: number; chart_width?: number; chart_order?: string } = {},
   ) => call<T.Answer>('GET', at(name, `/answers/${id}${query(options)}`)),
+  askForBudget: (name: string, body: { rho: number; reason: string }) =>
+    call<unknown>('POST', at(name, '/budget/requests'), { body }),
   why: (name: string, body: T.WhyRequest, signal?: AbortSignal) =>
     call<T.Question>('POST', at(name, '/why'), { body, signal, free: true }),
   quality: (name: string) => call<{ quality: T.Quality | null }>('GET', at(name, '/quality')),
@@ -28,7 +33,7 @@ export const api = {
   measureQuality: (name: string, body: { rho: number }) => call<T.Quality>('POST', at(name, '/quality'), { body }),
   previewPrepare: (name: string, body: T.PrepareRequest, signal?: AbortSignal) =>
     call<T.Preview>('POST', at(name, '/prepare/preview'), { body, signal, free: true }),
-  previewExplain: (name: string, body: T.ExplainRequest, signal?: AbortSignal) =>
+  previewExplain: (name: string, body: T.ExplainRequest & { prices?: number[] }, signal?: AbortSignal) =>
     call<T.Preview>('POST', at(name, '/explain/preview'), { body, signal, free: true }),
   prepare: (name: string, body: T.PrepareRequest) => start<T.Prepared>(at(name, '/prepare'), { body }),
   explain: (name: string, body: T.ExplainRequest) => start<T.Explanation>(at(name, '/explain'), { body }),

@@ -699,6 +699,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/use": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Use
+         * @description What each analyst was charged on each day.
+         */
+        get: operations["use_api_v1_datasets__dataset__use_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset}/budget/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Budget Requests
+         * @description Requests for more budget that wait: yours, or everybody's for a curator.
+         */
+        get: operations["budget_requests_api_v1_datasets__dataset__budget_requests_get"];
+        put?: never;
+        /**
+         * Ask For Budget
+         * @description Ask the curator for more budget. Answers with those of your requests that wait.
+         */
+        post: operations["ask_for_budget_api_v1_datasets__dataset__budget_requests_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset}/budget/requests/{request}/decline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decline
+         * @description Decline a request; a grant to its analyst answers it too.
+         */
+        post: operations["decline_api_v1_datasets__dataset__budget_requests__request__decline_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/datasets/{dataset}/shares": {
         parameters: {
             query?: never;
@@ -809,6 +873,66 @@ export interface paths {
          * @description How the rows fit a schema, with what is left out, clamped or misspelt. Not private; audited.
          */
         post: operations["review_api_v1_admin_schema_review_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Files
+         * @description Data files that a new data set may have. Their names only.
+         */
+        get: operations["files_api_v1_admin_files_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/files/{file}/columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * File Columns
+         * @description Names and types of a file's columns, as it declares them. Reads none of its values.
+         */
+        get: operations["file_columns_api_v1_admin_files__file__columns_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/files/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Upload
+         * @description Keep a CSV or Parquet file in the server's data folder. One that is there is never replaced.
+         */
+        put: operations["upload_api_v1_admin_files__file__put"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1065,6 +1189,17 @@ export interface components {
             /** Expected Key */
             expected_key?: string | null;
         };
+        /** AskForBudget */
+        AskForBudget: {
+            /**
+             * Rho
+             * @description Privacy budget in zCDP, the price of the request.
+             * @example 0.1
+             */
+            rho: number;
+            /** Reason */
+            reason: string;
+        };
         /**
          * AuditLine
          * @description A record as it is chained, and in a sentence.
@@ -1142,6 +1277,27 @@ export interface components {
              */
             kind: "budget";
         };
+        /** BudgetRequestLine */
+        BudgetRequestLine: {
+            /** Id */
+            id: number;
+            /** Analyst */
+            analyst: string;
+            /** Rho */
+            rho: number;
+            /** Reason */
+            reason: string;
+            /** Time */
+            time: string;
+        };
+        /**
+         * BudgetRequests
+         * @description Those that wait for a curator.
+         */
+        BudgetRequests: {
+            /** Requests */
+            requests: components["schemas"]["BudgetRequestLine"][];
+        };
         /**
          * ClientRelease
          * @description What a remote client makes its result from.
@@ -1210,6 +1366,26 @@ export interface components {
             values: number | null;
             /** Values Seen */
             values_seen: number | null;
+        };
+        /**
+         * DataFileLine
+         * @description `source` is how a schema names the file.
+         */
+        DataFileLine: {
+            /** Name */
+            name: string;
+            /** Source */
+            source: string;
+        };
+        /**
+         * DataFileList
+         * @description `most_bytes` is what one upload may have; 0: none is taken.
+         */
+        DataFileList: {
+            /** Files */
+            files: components["schemas"]["DataFileLine"][];
+            /** Most Bytes */
+            most_bytes: number;
         };
         /** DatasetPayload */
         DatasetPayload: {
@@ -1571,6 +1747,23 @@ export interface components {
             predicates?: string[] | null;
         };
         /**
+         * FileColumn
+         * @description `type` is empty where the file does not declare it.
+         */
+        FileColumn: {
+            /** Name */
+            name: string;
+            /** Type */
+            type: string;
+        };
+        /** FileColumns */
+        FileColumns: {
+            /** Columns */
+            columns: components["schemas"]["FileColumn"][];
+            /** Note */
+            note: string;
+        };
+        /**
          * FoldedPayload
          * @description A condition that says nearly the same; the share of common rows, where that is known.
          */
@@ -1889,6 +2082,102 @@ export interface components {
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
         };
+        /** PreviewExplanation */
+        PreviewExplanation: {
+            /** Answer */
+            answer: number;
+            /** Of */
+            of?: string | null;
+            /**
+             * Weights
+             * @example [
+             *       {
+             *         "group": [
+             *           "Male"
+             *         ],
+             *         "weight": 1
+             *       },
+             *       {
+             *         "group": [
+             *           "Female"
+             *         ],
+             *         "weight": -1
+             *       }
+             *     ]
+             */
+            weights: components["schemas"]["Weight"][];
+            /**
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
+             */
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
+            /**
+             * Confidence
+             * @default 0.95
+             */
+            confidence?: number;
+            /**
+             * Method
+             * @default mover
+             */
+            method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
+            /** Chart Width */
+            chart_width?: number | null;
+            /**
+             * K
+             * @default 5
+             */
+            k?: number;
+            /** Rho */
+            rho?: number | null;
+            /** Explain Confidence */
+            explain_confidence?: number | null;
+            /**
+             * Mechanism
+             * @default auto
+             */
+            mechanism?: string;
+            /** Split */
+            split?: number[] | "best" | null;
+            /**
+             * Sensitivity
+             * @default tight
+             * @enum {string}
+             */
+            sensitivity?: "tight" | "paper";
+            /**
+             * Distinct
+             * @description Fold conditions that say nearly the same; null: where they have several columns.
+             */
+            distinct?: boolean | null;
+            /**
+             * @default {
+             *       "exclude": []
+             *     }
+             */
+            family?: components["schemas"]["Family"];
+            /** Expected Key */
+            expected_key?: string | null;
+            /**
+             * Prices
+             * @description Other prices, to be told what each would buy.
+             * @default []
+             */
+            prices?: number[];
+        };
         /**
          * PreviewPayload
          * @description `summary` is the price in a sentence, `expected` the precision; `words` tells the price at length.
@@ -1928,6 +2217,122 @@ export interface components {
             /** Shaped By */
             shaped_by: string[];
             form?: components["schemas"]["QueryForm"] | null;
+        };
+        /** PreviewQuery */
+        PreviewQuery: {
+            /**
+             * Sql
+             * @example SELECT sex, COUNT(*) FROM adult GROUP BY sex
+             */
+            sql: string;
+            /**
+             * Rho
+             * @description Privacy budget in zCDP, the price of the request.
+             * @example 0.1
+             */
+            rho: number;
+            /**
+             * Confidence
+             * @default 0.95
+             */
+            confidence?: number;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
+            /** Chart Width */
+            chart_width?: number | null;
+            /** Expected Key */
+            expected_key?: string | null;
+            /**
+             * Prices
+             * @description Other prices, to be told what each would buy.
+             * @default []
+             */
+            prices?: number[];
+        };
+        /**
+         * PriceLevel
+         * @description `margin` is how far off figures may be, in their own unit; empty where that is not known beforehand.
+         */
+        PriceLevel: {
+            /** Rho */
+            rho: number;
+            /** Free */
+            free: boolean;
+            /** Affordable */
+            affordable: boolean;
+            /** Margin */
+            margin: string;
+        };
+        /**
+         * PricedPreview
+         * @description A preview beside the prices to compare; `doubt` is said before spending, if there is any.
+         */
+        PricedPreview: {
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "preview";
+            /** Rho */
+            rho: number;
+            /** Free */
+            free: boolean;
+            /** Affordable */
+            affordable: boolean;
+            /** Remaining */
+            remaining: number;
+            /** Remaining After */
+            remaining_after: number;
+            /** Spends */
+            spends: components["schemas"]["SpendPayload"][];
+            /** Confidence */
+            confidence: number;
+            /** Rows */
+            rows: {
+                [key: string]: string | number | boolean | null;
+            }[];
+            /** Words */
+            words: string[];
+            /** Summary */
+            summary: string;
+            /** Expected */
+            expected: string[];
+            /** Shaped By */
+            shaped_by: string[];
+            form?: components["schemas"]["QueryForm"] | null;
+            /** Levels */
+            levels: components["schemas"]["PriceLevel"][];
+            protection: components["schemas"]["Protections"];
+            /** Tells */
+            tells: string;
+            /** Doubt */
+            doubt: string;
+        };
+        /**
+         * Protection
+         * @description `step` is 5 for the strongest protection; `odds` is how far a guess about one privacy unit may move.
+         */
+        Protection: {
+            /** Epsilon */
+            epsilon: string;
+            /** Step */
+            step: number;
+            /** Word */
+            word: string;
+            /** Odds */
+            odds: string;
+        };
+        /**
+         * Protections
+         * @description Of a request alone, and of all that its caller has spent together with it.
+         */
+        Protections: {
+            alone: components["schemas"]["Protection"];
+            together: components["schemas"]["Protection"];
         };
         /**
          * QualityLine
@@ -2126,10 +2531,18 @@ export interface components {
              */
             toml: string;
         };
-        /** SchemaChecked */
+        /**
+         * SchemaChecked
+         * @description `declared` is the schema as it was read, `protection` what its whole budget means.
+         */
         SchemaChecked: {
             /** Name */
             name: string;
+            /** Declared */
+            declared: {
+                [key: string]: unknown;
+            };
+            protection: components["schemas"]["Protection"];
             /** Columns */
             columns: components["schemas"]["ColumnPayload"][];
             /** Warnings */
@@ -2369,6 +2782,23 @@ export interface components {
             interval_text: string;
             /** Rows Text */
             rows_text: string;
+        };
+        /** Use */
+        Use: {
+            /** Use */
+            use: components["schemas"]["UseLine"][];
+        };
+        /**
+         * UseLine
+         * @description What one analyst was charged on one day, in UTC.
+         */
+        UseLine: {
+            /** Day */
+            day: string;
+            /** Analyst */
+            analyst: string;
+            /** Rho */
+            rho: number;
         };
         /** Weight */
         Weight: {
@@ -3168,7 +3598,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Ask"];
+                "application/json": components["schemas"]["PreviewQuery"];
             };
         };
         responses: {
@@ -3178,7 +3608,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PreviewPayload"];
+                    "application/json": components["schemas"]["PricedPreview"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
@@ -4709,7 +5139,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Explain"];
+                "application/json": components["schemas"]["PreviewExplanation"];
             };
         };
         responses: {
@@ -4719,7 +5149,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PreviewPayload"];
+                    "application/json": components["schemas"]["PricedPreview"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
@@ -5969,6 +6399,360 @@ export interface operations {
             };
         };
     };
+    use_api_v1_datasets__dataset__use_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Use"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    budget_requests_api_v1_datasets__dataset__budget_requests_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetRequests"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    ask_for_budget_api_v1_datasets__dataset__budget_requests_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AskForBudget"];
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetRequests"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    decline_api_v1_datasets__dataset__budget_requests__request__decline_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description As the list of requests shows it. */
+                request: number;
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Forgive"];
+            };
+        };
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetRequests"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     shares_api_v1_datasets__dataset__shares_get: {
         parameters: {
             query?: never;
@@ -6706,6 +7490,274 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SchemaReview"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    files_api_v1_admin_files_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataFileList"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    file_columns_api_v1_admin_files__file__columns_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A plain name that ends in .csv or .parquet. */
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As asked. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileColumns"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    upload_api_v1_admin_files__file__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A plain name that ends in .csv or .parquet. */
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": unknown;
+            };
+        };
+        responses: {
+            /** @description Kept under a new name. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataFileLine"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */

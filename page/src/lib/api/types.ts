@@ -37,7 +37,10 @@ export interface PreviewRow {
   mechanism?: string;
   reason?: string;
 }
-export type Preview = Omit<Schemas['PreviewPayload'], 'rows'> & { rows: PreviewRow[] };
+/** Queries and explanations come with the prices to compare and what they protect. */
+export type Preview = Omit<Schemas['PreviewPayload'], 'rows'> & { rows: PreviewRow[] } & Partial<
+    Pick<Schemas['PricedPreview'], 'levels' | 'protection' | 'tells' | 'doubt'>
+  >;
 
 export type Answer = Charted<Schemas['AnswerPayload']>;
 export type AnswerPart = Schemas['AnswerPart'];

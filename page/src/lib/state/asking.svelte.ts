@@ -3,6 +3,7 @@ import { api } from '../api';
 import { isGone, problemFrom } from '../api/client';
 import type { Answer, Dataset, Example, Preview, Problem } from '../api/types';
 import { DEFAULT_CONFIDENCE } from '../route';
+import { ladder } from '../precision';
 import { emptyForm, write, type Form } from '../sqlform';
 import { workspace } from './workspace.svelte';
 
@@ -38,6 +39,11 @@ class Asking {
     (this.problem !== null && this.#refused === this.written) || (this.current && this.preview?.affordable === false),
   );
 
+  /** Rough, good and sharp. */
+  get prices(): number[] {
+    return ladder(FIRST_PRICE, workspace.budget?.rho.limit ?? 0);
+  }
+
   /** All that a person may have changed. */
   get written(): string {
     return JSON.stringify([workspace.dataset?.name, this.sql, this.rho, this.confidence]);
@@ -50,7 +56,7 @@ class Asking {
     const example = dataset.examples[0];
     if (example) this.takeExample(example, dataset);
     else this.compose(emptyForm(dataset), dataset);
-    this.rho = Math.min(FIRST_PRICE, dataset.budget.rho.remaining || FIRST_PRICE);
+    this.rho = this.prices[1]!;
   }
 
   /** As the form's fields say. */
@@ -84,10 +90,10 @@ class Asking {
       return;
     }
     const request = (this.#request = new AbortController());
-    const { sql, rho, confidence } = this;
+    const { sql, rho, confidence, prices } = this;
     const { written } = this;
     try {
-      const preview = await api.preview(dataset.name, { sql, rho, confidence }, request.signal);
+      const preview = await api.preview(dataset.name, { sql, rho, confidence, prices }, request.signal);
       if (request.signal.aborted) return;
       this.preview = preview;
       this.#read(sql, preview.form ?? null);

@@ -3,6 +3,7 @@ import { api } from '../api';
 import { ApiError, isGone, problemFrom } from '../api/client';
 import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
 import { FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
+import { ladder } from '../precision';
 import { SETTLING } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { preparations } from './prepared.svelte';
@@ -122,9 +123,14 @@ class Explaining {
     this.predicates = (place.family.predicates ?? []).join('\n');
   }
 
+  /** Rough, good and sharp, of the way that is chosen. */
+  get prices(): number[] {
+    return ladder(FIRST_PRICES[this.way], workspace.budget?.rho.limit ?? 0);
+  }
+
   take(way: Way): void {
     this.way = way;
-    this.rho = FIRST_PRICES[way];
+    this.rho = this.prices[1]!;
   }
 
   reset(): void {
@@ -208,7 +214,8 @@ class Explaining {
       this.#sizes = { ...this.#sizes, [key]: rows[0]?.predicates ?? MOST_K };
     }
     const request = this.request(rho)!;
-    return [request, await api.previewExplain(dataset, request, signal)];
+    const prices = rho === null ? [] : this.prices;
+    return [request, await api.previewExplain(dataset, { ...request, prices }, signal)];
   }
 
   /** Reads what is prepared or stored; refuses to send anything that would be charged. */

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from dpxplain.errors import BadRequest, LedgerUnavailable, SchemaError
@@ -19,9 +20,11 @@ from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, ReviewBody, SchemaBody
 from dpxplain.server.context import Server, ServerDep
+from dpxplain.server.data_files import DataFileLine, DataFileList, DataFiles, FileColumn, FileColumns
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
+from dpxplain.server.precision import protection
 from dpxplain.server.problems import Problem, as_problem, key_position, not_found, schema_problems
 from dpxplain.server.response_shapes import (
     AuditPayload,
@@ -38,6 +41,7 @@ from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS, plain_times
 from dpxplain.server.schema_text import schema_of
 
 router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
+FileName = Annotated[str, Path(max_length=120, description="A plain name that ends in .csv or .parquet.")]
 TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{1,64}$", description="As the list of tokens shows it.")]
 Only = Annotated[bool, Query(description="Let the tokens that were made with it live on.")]
 After = Annotated[int, Query(ge=0, le=LARGEST_ID, description="The id of the last record already seen.")]
@@ -112,7 +116,13 @@ def check(_caller: Curator, server: ServerDep, body: SchemaBody) -> Any:
     if schema.table.source is None:
         warnings.append("table.source: is missing, so it could not be served.")
     return JSONResponse(
-        SchemaChecked(name=schema.table.name, columns=catalog.columns(schema), warnings=warnings)
+        SchemaChecked(
+            name=schema.table.name,
+            declared=schema.model_dump(mode="json", exclude_defaults=True),
+            protection=protection(schema.privacy.rho, schema.privacy.delta),
+            columns=catalog.columns(schema),
+            warnings=warnings,
+        )
     )
 
 
@@ -133,6 +143,35 @@ async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
     for warning in payload["warnings"]:
         warning["position"] = key_position(body.toml, warning["where"])
     return JSONResponse(payload, headers=NOT_PRIVATE_HEADERS)
+
+
+@router.get("/files", responses=answers(DataFileList))
+def files(_caller: Curator, server: ServerDep) -> Any:
+    """Data files that a new data set may have. Their names only."""
+    kept = _data_files(server)
+    lines = [DataFileLine(name=name, source=kept.source(name)) for name in kept.names()]
+    return JSONResponse(DataFileList(files=lines, most_bytes=kept.most_bytes))
+
+
+@router.get("/files/{file}/columns", responses=answers(FileColumns))
+def file_columns(_caller: Curator, server: ServerDep, file: FileName) -> Any:
+    """Names and types of a file's columns, as it declares them. Reads none of its values."""
+    found, note = _data_files(server).columns(file)
+    columns = [FileColumn(name=name, type=type) for name, type in found]
+    return JSONResponse(FileColumns(columns=columns, note=note))
+
+
+@router.put(
+    "/files/{file}",
+    responses=answers(DataFileLine, "Kept under a new name.", 409),
+    openapi_extra={"requestBody": {"content": {"application/octet-stream": {}}, "required": True}},
+)
+async def upload(request: Request, caller: Curator, server: ServerDep, file: FileName) -> Any:
+    """Keep a CSV or Parquet file in the server's data folder. One that is there is never replaced."""
+    kept = _data_files(server)
+    await kept.store(file, request.stream())
+    await run_sync(server.ledger.note, server.actor(caller), "data file uploaded", None, {"file": file})
+    return JSONResponse(DataFileLine(name=file, source=kept.source(file)))
 
 
 @router.get("/tokens", responses=answers(TokenList))
@@ -195,14 +234,22 @@ def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = 
     return JSONResponse(asdict(report) | {"intact": report.intact})
 
 
+def _data_files(server: Server) -> DataFiles:
+    kept = server.datasets.data_files(server.config.limits.upload_bytes)
+    if kept is None:
+        raise not_editable()
+    return kept
+
+
 def _check_editable(server: Server) -> None:
     if not server.datasets.editable:
-        raise Problem(
-            409,
-            "not_editable",
-            "The data sets of this server cannot be edited.",
-            "Edit the schema file itself.",
-        )
+        raise not_editable()
+
+
+def not_editable() -> Problem:
+    return Problem(
+        409, "not_editable", "The data sets of this server cannot be edited.", "Edit the schema file itself."
+    )
 
 
 def _note(server: Server, actor: str, action: str, dataset: str, toml: str) -> None:

@@ -11,13 +11,24 @@ from starlette.responses import JSONResponse, Response
 from dpxplain.results.base import Truth
 from dpxplain.server import translate
 from dpxplain.server.audit_sentences import TRUTH_VIEWED
-from dpxplain.server.authenticate import Curator
-from dpxplain.server.bodies import EntryId, Explain, Forgive, Grant, Name, ShareBody, TopUp, WhyTruth
+from dpxplain.server.authenticate import AnyCaller, Curator
+from dpxplain.server.bodies import (
+    LARGEST_ID,
+    AskForBudget,
+    EntryId,
+    Explain,
+    Forgive,
+    Grant,
+    Name,
+    ShareBody,
+    TopUp,
+    WhyTruth,
+)
 from dpxplain.server.context import AccessDep, DatasetAccess
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import Responses, answers, failures
 from dpxplain.server.pool import Task
-from dpxplain.server.response_shapes import AllowancePayload, Analysts, Shares
+from dpxplain.server.response_shapes import AllowancePayload, Analysts, BudgetRequests, Shares, Use
 from dpxplain.wire.payloads import truth_payload
 from dpxplain.wire.shapes import TruthPayload
 
@@ -26,6 +37,7 @@ MOST_ROWS = 10_000
 NOT_PRIVATE_HEADERS = {"X-DPXPlain-Private": "false", "Cache-Control": "no-store"}
 _TRUTH: Responses = answers(TruthPayload, "True values: not private, never cached.", 409, 503)
 
+RequestId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="As the list of requests shows it.")]
 AnalystName = Annotated[Name, Path(description="The analyst's name.")]
 
 
@@ -116,6 +128,34 @@ def top_up(access: AccessDep, caller: Curator, body: TopUp) -> Any:
     return JSONResponse({"analysts": _allowances(access)})
 
 
+@router.get("/datasets/{dataset}/use", responses=answers(Use))
+def use(access: AccessDep, _caller: Curator) -> Any:
+    """What each analyst was charged on each day."""
+    return JSONResponse({"use": [asdict(line) for line in access.server.ledger.people.use(access.name)]})
+
+
+@router.post("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
+def ask_for_budget(access: AccessDep, caller: AnyCaller, body: AskForBudget) -> Any:
+    """Ask the curator for more budget. Answers with those of your requests that wait."""
+    name = access.server.actor(caller)
+    access.server.ledger.people.ask(access.name, name, body.rho, body.reason)
+    return JSONResponse(_requests(access, name))
+
+
+@router.get("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
+def budget_requests(access: AccessDep, caller: AnyCaller) -> Any:
+    """Requests for more budget that wait: yours, or everybody's for a curator."""
+    return JSONResponse(_requests(access, None if caller.is_curator else access.server.actor(caller)))
+
+
+@router.post("/datasets/{dataset}/budget/requests/{request}/decline", responses=answers(BudgetRequests))
+def decline(access: AccessDep, caller: Curator, request: RequestId, body: Forgive) -> Any:
+    """Decline a request; a grant to its analyst answers it too."""
+    by = access.server.actor(caller)
+    access.server.ledger.people.decline(access.name, request, body.reason, by)
+    return JSONResponse(_requests(access, None))
+
+
 @router.get("/datasets/{dataset}/shares", responses=answers(Shares))
 def shares(access: AccessDep, _caller: Curator) -> Any:
     """Who may see what others asked."""
@@ -161,6 +201,13 @@ def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
         | {"failures": failures[given.analyst], "blocked": failures[given.analyst] >= limit.most}
         for given in allowances
     ]
+
+
+def _requests(access: DatasetAccess, analyst: str | None) -> dict[str, Any]:
+    """Of one analyst, or of all."""
+    waiting = access.server.ledger.people.requests(access.name)
+    shown = [asdict(request) for request in waiting if analyst in (None, request.analyst)]
+    return {"requests": [plain_times(record, "time") for record in shown]}
 
 
 def _shares(access: DatasetAccess) -> dict[str, Any]:

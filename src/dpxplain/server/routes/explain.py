@@ -14,14 +14,15 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.preview import ExplanationPreview
-from dpxplain.server import size_limits, translate
+from dpxplain.server import precision, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
-from dpxplain.server.bodies import Explain, Form, JobId, Prepare, Wait
+from dpxplain.server.bodies import Explain, Form, JobId, Prepare, PreviewExplanation, Wait
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
 from dpxplain.server.job_runner import FINISHED, lost
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
+from dpxplain.server.precision import PricedPreview
 from dpxplain.server.problems import not_found, other_plan, stopping
 from dpxplain.server.response_shapes import JobLine, JobList, JobPayload
 from dpxplain.wire.account_payloads import request_weights
@@ -48,10 +49,27 @@ async def prepare(access: AccessDep, body: Prepare, wait: Wait = 0.0, form: Form
     return await _start_job(access, body, wait, form)
 
 
-@router.post("/datasets/{dataset}/explain/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
-async def preview_explain(access: AccessDep, body: Explain) -> Any:
+@router.post("/datasets/{dataset}/explain/preview", responses=answers(PricedPreview, "Price.", 409, 503))
+async def preview_explain(access: AccessDep, body: PreviewExplanation) -> Any:
     """What an explanation would cost and how precise it would be. Spends nothing."""
-    return JSONResponse(await access.plan(lambda: preview_payload(_plan(access, body)[1])))
+
+    def at(rho: float) -> PlannedExplanation:
+        return translate.plan_explanation(access.read_only_session(), body.model_copy(update={"rho": rho}))
+
+    def price() -> Response:
+        _, preview = _plan(access, body)
+        spends = preview.price.rho
+        return JSONResponse(
+            preview_payload(preview)
+            | {
+                "levels": precision.explanation_levels(at, body.prices),
+                "protection": precision.protections(spends, access.account.budget(access.name)),
+                "tells": "",
+                "doubt": precision.explanation_doubt(at, body.rho) if body.rho is not None else "",
+            }
+        )
+
+    return await access.plan(price)
 
 
 @router.post("/datasets/{dataset}/explain", responses=_JOB)

@@ -20,7 +20,7 @@ from dpxplain.results.answers import Answers
 from dpxplain.results.discovery import Discovery, PlannedDiscovery
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.quality import PlannedQuality, Quality, bought_quality
-from dpxplain.server import catalog, size_limits, translate
+from dpxplain.server import catalog, precision, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
     Ask,
@@ -37,6 +37,7 @@ from dpxplain.server.bodies import (
     MeasureQuality,
     PageSize,
     PopulationQuery,
+    PreviewQuery,
     SubjectQuery,
     Why,
 )
@@ -44,6 +45,7 @@ from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep
 from dpxplain.server.history_search import search_history
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers
+from dpxplain.server.precision import PricedPreview
 from dpxplain.server.problems import not_found, other_plan
 from dpxplain.server.response_shapes import (
     BoughtQuality,
@@ -103,15 +105,28 @@ def budget(access: AccessDep) -> Any:
     return JSONResponse(budget_payload(access.account.budget(access.name)))
 
 
-@router.post("/datasets/{dataset}/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
-async def preview(access: AccessDep, body: Ask) -> Any:
+@router.post("/datasets/{dataset}/preview", responses=answers(PricedPreview, "Price.", 409, 503))
+async def preview(access: AccessDep, body: PreviewQuery) -> Any:
     """What a query would cost and how noisy its answer would be. Spends nothing."""
+
+    def at(rho: float) -> PlannedQuery:
+        return access.read_only_session().plan(body.sql, rho, confidence=body.confidence)
 
     def price() -> Response:
         planned = _plan(access, body)
         size_limits.check_groups(planned.group_count, access.server.sizes)
         form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
-        return JSONResponse(preview_payload(planned.preview()) | {"form": form})
+        tells, doubt = precision.query_hints(at, body.rho)
+        return JSONResponse(
+            preview_payload(planned.preview())
+            | {
+                "form": form,
+                "levels": precision.query_levels(at, body.prices),
+                "protection": precision.protections(body.rho, access.account.budget(access.name)),
+                "tells": tells,
+                "doubt": doubt,
+            }
+        )
 
     return await access.plan(price)
 

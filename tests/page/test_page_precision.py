@@ -1,0 +1,76 @@
+"""Precision is chosen in words, with what each buys and costs; the number stands under Details."""
+
+from __future__ import annotations
+
+from page_axe import assert_accessible
+from page_servers import PLACE, asked, owner
+from page_steps import Visit, cost, run_button, set_price, write_sql
+from playwright.sync_api import Page, expect
+
+from server_fixture import RunningServer
+
+COUNT = "SELECT race, COUNT(*) FROM adult GROUP BY race"
+AVERAGE = "SELECT race, AVG(high_income) FROM adult GROUP BY race"
+
+
+def levels(page: Page, group: str = "Price") -> list[str]:
+    return page.get_by_role("group", name=group, exact=True).get_by_test_id("margin").all_inner_texts()
+
+
+def reach(text: str) -> float:
+    return float(text.removeprefix("±").split()[0].replace(",", ""))
+
+
+def test_precision_is_a_word_with_its_reach_and_price(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, "#/adult")
+    write_sql(page, COUNT)
+    card = page.get_by_role("group", name="Price", exact=True)
+    expect(card.get_by_test_id("margin").first).to_contain_text("rows")
+    rough, good, sharp = map(reach, levels(page))
+    assert rough > good > sharp > 0
+    expect(cost(page)).to_contain_text("Two groups are told apart when they differ by about")
+    expect(page.get_by_role("spinbutton", name="Budget for this answer")).to_be_hidden()
+    card.get_by_role("radio", name="Sharp").check()
+    expect(run_button(page)).to_have_text("Run for 0.50")
+    set_price(page, "Budget for this answer", 0.07)
+    expect(run_button(page)).to_have_text("Run for 0.07")
+    expect(card.locator("summary")).to_contain_text("your own price, ρ 0.07")
+    expect(card.get_by_test_id("protection").first).to_contain_text("50:50 becomes")
+    expect(card.get_by_test_id("protection").first).to_contain_text("protection, ε")
+
+
+def test_noise_above_the_likely_gap_is_said_before_spending(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, "#/adult")
+    write_sql(page, AVERAGE)
+    set_price(page, "Budget for this answer", 0.0001)
+    doubt = cost(page).get_by_test_id("doubt")
+    expect(doubt).to_contain_text("likely too rough")
+    enough = doubt.inner_text().split("About ρ ")[1].split(" ")[0]
+    set_price(page, "Budget for this answer", float(enough))
+    expect(doubt).to_be_hidden()
+    answer = asked(owner(adult), AVERAGE, 0.3)
+    page.goto(
+        adult.url
+        + PLACE.format(answer=answer).replace("Married-civ-spouse", "White").replace("Never-married", "Black")
+    )
+    explain = page.get_by_role("group", name="Price of the explanation")
+    expect(explain.get_by_test_id("margin").first).to_contain_text("gap")
+    set_price(page, "Budget to prepare this answer, once", 0.00001)
+    expect(explain.get_by_test_id("doubt")).to_contain_text("larger than the gap itself")
+    enough = explain.get_by_test_id("doubt").inner_text().split("About ρ ")[1].split(" ")[0]
+    set_price(page, "Budget to prepare this answer, once", float(enough))
+    expect(explain.get_by_test_id("doubt")).to_be_hidden()
+
+
+def test_a_short_tour_comes_once_and_can_be_left(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, "#/adult", tour=True, viewport={"width": 390, "height": 844})
+    tour = page.get_by_test_id("tour")
+    for words in ("never see a row", "how precise", "never comes back", "names its price"):
+        expect(tour).to_contain_text(words)
+        expect(tour).to_be_in_viewport(ratio=1)
+        assert_accessible(page)
+        tour.locator(".primary").click()
+    expect(tour).to_be_hidden()
+    page.reload()
+    expect(page.get_by_test_id("margin").first).to_contain_text("group")
+    expect(tour).to_be_hidden()

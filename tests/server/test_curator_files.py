@@ -1,0 +1,108 @@
+"""A curator's files and people: uploads stay in their folder, and requests for budget reach the curator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from server_fixture import RunningServer, config_of, running_server
+
+CSV = b"city,pay\nSecret-Town,123456\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[RunningServer]:
+    limits = {"upload_bytes": 2_000_000, "anonymous_per_minute": 10_000, "requests_per_minute": 10_000}
+    with running_server(config_of(folder, limits=limits)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def carol(server: RunningServer) -> httpx.Client:
+    return server.client("carol", "curator")
+
+
+@pytest.fixture(scope="module")
+def alice(server: RunningServer) -> httpx.Client:
+    return server.client("alice")
+
+
+def test_an_upload_is_kept_and_only_its_names_are_told(folder: Path, carol: httpx.Client) -> None:
+    assert carol.put("/admin/files/towns.csv", content=CSV).json() == {
+        "name": "towns.csv",
+        "source": "towns.csv",
+    }
+    assert (folder / "towns.csv").read_bytes() == CSV
+    told = carol.get("/admin/files/towns.csv/columns")
+    assert told.json()["columns"] == [{"name": "city", "type": ""}, {"name": "pay", "type": ""}]
+    assert "Secret" not in told.text
+    assert "towns.csv" in [file["name"] for file in carol.get("/admin/files").json()["files"]]
+    assert carol.put("/admin/files/towns.csv", content=b"other").status_code == 409
+    assert (folder / "towns.csv").read_bytes() == CSV
+
+
+def test_a_parquet_file_tells_its_types(folder: Path, carol: httpx.Client) -> None:
+    parquet.write_table(pa.table({"age": [33], "name": ["Secret"]}), folder / "kept.parquet")
+    carol.put("/admin/files/kept.parquet", content=(folder / "kept.parquet").read_bytes())
+    told = carol.get("/admin/files/kept.parquet/columns")
+    assert told.json()["columns"] == [{"name": "age", "type": "int64"}, {"name": "name", "type": "string"}]
+    assert "Secret" not in told.text
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2Fescaped.csv", ".hidden.csv", "people.toml", "a%5Cb.csv", "x.csv%00.toml", "%2e%2e.csv"]
+)
+def test_names_that_lead_elsewhere_are_refused(name: str, folder: Path, carol: httpx.Client) -> None:
+    before = sorted(folder.rglob("*"))
+    assert carol.put(f"/admin/files/{name}", content=CSV).status_code in (400, 404, 405)
+    assert carol.get(f"/admin/files/{name}/columns").status_code in (400, 404)
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_uploads_are_bounded_and_leave_nothing_behind(folder: Path, carol: httpx.Client) -> None:
+    before = sorted(folder.rglob("*"))
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(40):
+            yield b"x" * 100_000
+
+    assert carol.put("/admin/files/large.csv", content=b"x" * 2_000_001).status_code == 413
+    assert carol.put("/admin/files/large.csv", content=endless()).status_code == 413
+    assert carol.put("/admin/files/empty.csv", content=b"").status_code == 400
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_files_are_for_curators_only(alice: httpx.Client) -> None:
+    assert alice.put("/admin/files/mine.csv", content=CSV).status_code == 403
+    assert alice.get("/admin/files").status_code == 403
+    assert alice.get("/admin/files/people.csv/columns").status_code == 403
+
+
+def test_a_request_for_budget_reaches_the_curator(alice: httpx.Client, carol: httpx.Client) -> None:
+    at = "/datasets/people/budget/requests"
+    asked = alice.post(at, json={"rho": 0.5, "reason": "One more table."}).json()["requests"]
+    assert [(line["rho"], line["reason"]) for line in asked] == [(0.5, "One more table.")]
+    assert [line["analyst"] for line in carol.get(at).json()["requests"]] == ["alice"]
+    assert carol.post(f"{at}/{asked[0]['id']}/decline", json={"reason": "Later."}).json() == {"requests": []}
+    for number in range(3):
+        alice.post(at, json={"rho": 0.5, "reason": f"Again {number}."})
+    assert alice.post(at, json={"rho": 0.5, "reason": "Once more."}).status_code == 400
+    carol.put("/datasets/people/analysts/alice", json={"rho": 2.0, "reason": "Her study."})
+    assert carol.get(at).json() == {"requests": []}
+    assert alice.get("/datasets/people/use").status_code == 403
+
+
+def test_use_is_told_by_day_and_analyst(alice: httpx.Client, carol: httpx.Client) -> None:
+    alice.post("/datasets/people/query", json={"sql": "SELECT COUNT(*) FROM people", "rho": 0.1})
+    (line,) = carol.get("/datasets/people/use").json()["use"]
+    assert (line["analyst"], line["rho"]) == ("alice", 0.1)
