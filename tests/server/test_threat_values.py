@@ -289,7 +289,7 @@ def test_t03_whether_a_request_fails_does_not_depend_on_the_data(tmp_path: Path)
 
 def test_t04_the_truth_is_for_curators_marked_never_cached_and_audited(server: RunningServer) -> None:
     analyst, curator = server.client("truth-seeker"), server.curator()
-    answer = analyst.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["id"]
+    answer = analyst.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["address"]
     why = {"answer": answer, "weights": WEIGHTS}
     explain = why | {"k": 2, "rho": 0.1, "mechanism": "one-shot"}
     assert analyst.post(f"{AT}/explain?wait=60", json=explain).json()["state"] == "done"

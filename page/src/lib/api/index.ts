@@ -17,9 +17,9 @@ export const api = {
     call<T.Answer>('POST', at(name, '/query'), { body }),
   answer: (
     name: string,
-    id: number,
+    id: number | string,
     options: { confidence?: number; chart_width?: number; chart_order?: string } = {},
-  ) => call<T.Answer>('GET', at(name, `/answers/${id}${query(options)}`)),
+  ) => call<T.Answer>('GET', at(name, `/answers/${encodeURIComponent(id)}${query(options)}`)),
   why: (name: string, body: T.WhyRequest, signal?: AbortSignal) =>
     call<T.Question>('POST', at(name, '/why'), { body, signal, free: true }),
   quality: (name: string) => call<{ quality: T.Quality | null }>('GET', at(name, '/quality')),
@@ -37,7 +37,7 @@ export const api = {
   jobs: (name: string) => call<{ jobs: T.JobLine[] }>('GET', at(name, '/jobs')),
   cancel: (id: string) => call<T.Job<unknown>>('DELETE', `/jobs/${encodeURIComponent(id)}`),
   report: (name: string, body: T.ExplainRequest) => callText('POST', at(name, '/report'), { body }),
-  history: (name: string, page: { before?: number; limit?: number; find?: string }, signal?: AbortSignal) =>
+  history: (name: string, page: { before?: number | string; limit?: number; find?: string }, signal?: AbortSignal) =>
     call<T.HistoryPage>('GET', at(name, `/history${query(page)}`), { signal }),
 };
 

@@ -949,7 +949,9 @@ export interface components {
              */
             kind: "answer" | "answers";
             /** Id */
-            id: number;
+            id: number | string;
+            /** Address */
+            address: number | string;
             /** Title */
             title: string;
             /** Caption */
@@ -1076,6 +1078,8 @@ export interface components {
             expires: string | null;
             /** Shared Remaining */
             shared_remaining: number | null;
+            /** Gaussian */
+            gaussian: number;
         };
         /** BudgetPayload */
         BudgetPayload: {
@@ -1088,6 +1092,8 @@ export interface components {
             expires: string | null;
             /** Shared Remaining */
             shared_remaining: number | null;
+            /** Gaussian */
+            gaussian: number;
             /**
              * Kind
              * @constant
@@ -1228,7 +1234,7 @@ export interface components {
         /** Explain */
         Explain: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -1354,7 +1360,7 @@ export interface components {
              */
             kind: "explanation";
             /** Id */
-            id: number;
+            id: number | string;
             /** Title */
             title: string;
             /** Headline */
@@ -1546,7 +1552,9 @@ export interface components {
         /** HistoryLine */
         HistoryLine: {
             /** Id */
-            id: number;
+            id: number | string;
+            /** Address */
+            address: number | string;
             /** Time */
             time: string;
             /** Analyst */
@@ -1586,7 +1594,7 @@ export interface components {
             /** Entries */
             entries: components["schemas"]["HistoryLine"][];
             /** Older */
-            older: number | null;
+            older: number | string | null;
         };
         /**
          * JobLine
@@ -1713,7 +1721,7 @@ export interface components {
         /** Prepare */
         Prepare: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -1739,9 +1747,9 @@ export interface components {
              */
             kind: "prepared";
             /** Id */
-            id: number;
+            id: number | string;
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of: string;
             /** Sql */
@@ -1834,7 +1842,7 @@ export interface components {
              */
             kind: "quality";
             /** Id */
-            id: number;
+            id: number | string;
             /** Rho */
             rho: number;
             /** Free */
@@ -1873,7 +1881,7 @@ export interface components {
              */
             kind: "question";
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of: string;
             /** Question */
@@ -2264,7 +2272,7 @@ export interface components {
         /** Why */
         Why: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -2306,7 +2314,7 @@ export interface components {
         /** WhyTruth */
         WhyTruth: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -3219,8 +3227,8 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description A number of the history. */
-                entry: number;
+                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                entry: string;
                 /** @description The data set's name. */
                 dataset: string;
             };
@@ -3413,8 +3421,8 @@ export interface operations {
     history_api_v1_datasets__dataset__history_get: {
         parameters: {
             query?: {
-                /** @description Only lines with smaller numbers. */
-                before?: number | null;
+                /** @description Only lines before the one with this number. */
+                before?: string | null;
                 /** @description At most so many lines. */
                 limit?: number;
                 /** @description Only lines that contain this text, in any case of letters. */
@@ -3508,8 +3516,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A number of the history. */
-                entry: number;
+                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                entry: string;
                 /** @description The data set's name. */
                 dataset: string;
             };
@@ -4951,8 +4959,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A number of the history. */
-                entry: number;
+                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                entry: string;
                 /** @description The data set's name. */
                 dataset: string;
             };
