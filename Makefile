@@ -74,8 +74,10 @@ test-stress: setup page
 	@tools/machine
 	$(BIN)/python tools/stress.py --minutes $(MINUTES)
 
-# Random statements, schemas, requests and damaged ledgers for 20 minutes; tools/fuzz.py tells how to repeat a case.
+# Twenty times the engines' random tables, then statements, schemas, requests and ledgers for 20 minutes; tools/fuzz.py tells how to repeat a case.
 fuzz: setup
+	@tools/machine
+	EXAMPLES=20 $(PYTEST_IN_MEMORY) tests/engines/test_engine_contract.py
 	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )PYTHONPATH=tests/fuzz:tests $(BIN)/python tools/fuzz.py $(FUZZ)
 
 # Unit tests of the page's sources; its browser tests are in tests/page.

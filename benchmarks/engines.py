@@ -75,9 +75,8 @@ def schema(storage: str) -> Schema:
         name: {"values": [f"{name} {value}" for value in range(size)]} for name, size in texts.items()
     }
     columns |= {"age": {"edges": EDGES}, "pay": {"bounds": [0, 1000]}}
-    return Schema.load(
-        {"table": {"name": "t", "storage": storage}, "privacy": {"rho": 1e6}, "columns": columns}
-    )
+    table = {"name": "t", "version": "1", "storage": storage}
+    return Schema.load({"table": table, "privacy": {"rho": 1e6}, "columns": columns})
 
 
 def generate(rows: int, file: Path) -> None:
@@ -179,6 +178,7 @@ def main() -> int:
         shutil.rmtree(folder)
     if options.write:
         engines_document.write(results, MEMORY, options.rounds)
+    print(engines_document.workers_sentence(results))
     kept = engines_document.all_kept(results)
     print("all promises kept" if kept else "a promise was NOT kept")
     return 0 if kept else 1

@@ -31,6 +31,9 @@ answer or an explanation costs; what comes after it takes milliseconds and does 
   write them (`CASE`), the family as `GROUPING SETS`. It neither clamps nor rounds nor leaves anything out.
 - Rows are generated: independent, uniform columns, so that they hardly repeat; seven texts, a binned number
   and a summed one.
+- PostgreSQL has the rows in a table of a server started for the measurement, encoded in every pass or once
+  (*stored*: `storage = "memory"`); Spark reads the Parquet file in a cluster on loopback, one or two workers
+  of one core each, by Spark Connect. Both are timed by wall clock.
 - DuckDB streams from Parquet (`storage = "stream"`) under a memory limit of {memory}.
 - Medians of {rounds} turns after one that does not count. Ratios of DuckDB are of **CPU seconds of all
   threads**, because the machine was shared: wall-clock times are listed beside them, and are the longer the
@@ -130,6 +133,21 @@ def memory_table(results: list[Measured]) -> str:
     return markdown(rows)
 
 
+def workers_sentence(results: list[Measured]) -> str:
+    """How much faster two workers of Spark are than one; nothing if they were not measured."""
+    one, two = ([m for m in results if m.engine == f"spark, {n}"] for n in ("1 worker", "2 workers"))
+    if not one or not two:
+        return ""
+    gains = [
+        one[0].seconds(question, "ours", _WALL) / two[0].seconds(question, "ours", _WALL)
+        for question in one[0].questions
+    ]
+    return (
+        f"Two workers of Spark against one, {one[0].rows:,} rows: {min(gains):.2f} to {max(gains):.2f} times "
+        "as fast, by question."
+    )
+
+
 def per_row_sentence(results: list[Measured]) -> str:
     """How far the time per row differs between the two largest tables of DuckDB."""
     ours = sorted((m for m in results if m.engine == "duckdb"), key=lambda m: m.rows)[-2:]
@@ -159,7 +177,7 @@ def write(results: list[Measured], memory: str, rounds: int, root: Path = ROOT) 
             f"Machine: {description('duckdb', 'pyarrow')}.\n",
             "## Passes\n",
             table(results),
-            f"\n{per_row_sentence(results)}\n",
+            f"\n{per_row_sentence(results)} {workers_sentence(results)}\n",
             "![CPU seconds over rows](performance/engines.svg)\n",
             "## Memory and opening\n",
             "Opening digests the files and reads every declared column once, so that what cannot be read is\n"

@@ -109,7 +109,9 @@ def spark_session() -> Iterator[SparkSession]:
 class SparkCluster:
     """A master, two workers with room for two applications, and a Connect server, which is one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, workers: int = 2, cores: int = 2, used: int = 2) -> None:
+        """`cores` of each worker, and how many of all are `used` by the Connect server."""
+        self._workers, self._cores, self._used = workers, cores, used
         self._folder = folder
         self._log = folder / "log"
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -129,15 +131,23 @@ class SparkCluster:
         where = ("--host", "127.0.0.1", "--webui-port", "0")
         self._start("spark-class", f"{package}.master.Master", *where, "--port", str(self._master_port))
         self._wait(self._master_port)
-        for number in (1, 2):
+        for number in range(1, self._workers + 1):
             folder = self._folder / f"worker-{number}"
             self._start(
-                *("spark-class", f"{package}.worker.Worker", *where, "--cores", "2", "--memory", "2g"),
+                *(
+                    "spark-class",
+                    f"{package}.worker.Worker",
+                    *where,
+                    "--cores",
+                    str(self._cores),
+                    "--memory",
+                    "2g",
+                ),
                 *("--work-dir", str(folder), self.master),
             )
         settings = SETTINGS | {
             "spark.executor.memory": "600m",
-            "spark.cores.max": "2",
+            "spark.cores.max": str(self._used),
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self._connect_port),
             "spark.sql.warehouse.dir": str(self._folder / "tables"),

@@ -15,6 +15,7 @@ from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, values_without
 from dpxplain.model.computed import evaluate
+from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Record
 from dpxplain.model.grouped import BIN
 from dpxplain.model.groups import Groups
@@ -154,7 +155,18 @@ class CuratorDataset(OpenDataset):
 
     def _values_without(self, table: Explanation) -> list[float | None]:
         """The question's true value without the rows of each predicate; None over no rows."""
-        query, contrast = table.question.answer.statement.query, table.question.contrast
+        question = table.question
+        if question.ratio is None:
+            return self._sums_without(table, question.contrast)
+        ratio = question.ratio
+        above, below = (
+            self._sums_without(table, Contrast(ratio.groups, weights))
+            for weights in (ratio.numerator, ratio.denominator)
+        )
+        return [a / b if a is not None and b else None for a, b in zip(above, below, strict=True)]
+
+    def _sums_without(self, table: Explanation, contrast: Contrast) -> list[float | None]:
+        query = table.question.answer.statement.query
         family, kind = table.plan.family, query.aggregate.explained
         data = self.question_cells(query, family, contrast.groups).reveal()
         none = np.zeros((len(contrast.groups), 1), dtype=np.int64)

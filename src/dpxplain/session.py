@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,7 @@ from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import EntryId, History, HistoryPage, history_pages
 from dpxplain.model.hardening import plain
-from dpxplain.model.memory_limit import check_size
+from dpxplain.model.memory_limit import memory_limit
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
@@ -40,6 +40,7 @@ from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDisco
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
+from dpxplain.sql.join import private_tables
 from dpxplain.sql.parse import parse
 
 if TYPE_CHECKING:
@@ -77,13 +78,13 @@ def connect(
     issuer of the server's certificate, if that is not a public one; also DPXPLAIN_CA or SSL_CERT_FILE.
 
     `schema` is the curator's TOML file or a dict of the same shape. The budget is kept in `workspace`
-    (default: `.dpxplain` in the current folder) and survives the session. `tables` are public tables to join
-    with, in place of the files that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file that
-    remembers outside of that ledger what was charged (default: beside it), or "off". `memory` bounds what
-    reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's); larger
-    ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences
-    that are not the library's run on true counts. `insecure_seed` replaces the noise by
-    a repeatable one for experiments; everything it touches is marked as not private.
+    (default: `.dpxplain` in the current folder) and survives the session. `tables` are tables to join
+    with, in place of the sources that the schema declares: `{"airlines": DataFrame}`. `anchor` is the file
+    that remembers outside of that ledger what was charged (default: beside it), or "off". `memory` bounds
+    what reading files takes, such as "4GB" (default: DPXPLAIN_MEMORY, or four fifths of the machine's);
+    larger ones are read in every pass, or as the schema's table.storage says. `trusted_code` lets influences
+    that are not the library's run on true counts. `insecure_seed` replaces the noise by a repeatable one for
+    experiments; everything it touches is marked as not private.
     """
     _refuse_swapped(source, schema)
     if is_address(source):
@@ -95,7 +96,8 @@ def connect(
             )
         from dpxplain.remote.client import open_remote
 
-        return Session(open_remote(str(source), token, curator=curator, progress=progress, ca=ca))
+        opened = open_remote(str(source), token, curator=curator, progress=progress, ca=ca)
+        return Session(opened, opened.reopened)
     if token is not None:
         raise BadRequest("Only a server takes a token.", remedy='Pass "https://host/data-set" with it.')
     if ca is not None:
@@ -106,7 +108,7 @@ def connect(
             remedy='Pass schema="data.toml"; draft one with: dpxplain schema init DATA_FILE',
         )
     declared = with_public_tables(Schema.load(schema), _folder_of(schema), tables)
-    limit = _memory_limit(memory)
+    limit = memory_limit(memory)
     if source is None:
         source = _declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
@@ -114,17 +116,8 @@ def connect(
     ledger = open_ledger(address.place, anchor=anchor or address.anchor, create=address.is_workspace)
     if ledger.is_new:
         LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
-    return _open(
-        source,
-        declared,
-        ledger,
-        curator,
-        trusted_code,
-        insecure_seed,
-        progress,
-        cache=folder / "cache",
-        memory=limit,
-    )
+    opening = (source, declared, ledger, curator, trusted_code, insecure_seed, progress)
+    return _open(*opening, cache=folder / "cache", memory=limit, tables=tables, folder=_folder_of(schema))
 
 
 @checked_arguments
@@ -204,7 +197,8 @@ class Session:
     @property
     def budget(self) -> Budget:
         """Limit, spent and remaining ρ of the whole data set, at this moment."""
-        return self._dataset.ledger.budget(self._dataset.name)
+        budget = self._dataset.ledger.budget(self._dataset.name)
+        return replace(budget, has_discoveries=bool(self._dataset.schema.discovered))
 
     @property
     def history(self) -> History:
@@ -218,22 +212,33 @@ class Session:
         )
 
     @checked_arguments
-    def query(self, sql: str, rho: float, *, confidence: float = 0.95) -> Answer | Answers:
+    def query(
+        self, sql: str, rho: float, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers:
         """Phase 1: a noisy answer for every declared group, for `rho`. A repeated query is free.
 
-        An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`.
+        An `Answer`; several aggregates in the SELECT list share `rho` and come as `Answers`. `population`
+        adds, at no cost, what holds in general.
         """
-        return self.plan(sql, rho, confidence=confidence).run()
+        return self.plan(sql, rho, confidence=confidence, population=population).run()
 
     @checked_arguments
     def preview(self, sql: str, rho: float, *, confidence: float = 0.95) -> QueryPreview | QueriesPreview:
         """What `query` would cost and how noisy its answer would be. Spends nothing."""
         return self.plan(sql, rho, confidence=confidence).preview()
 
-    def plan(self, sql: str, rho: float, *, confidence: float = 0.95) -> PlannedQuery:
+    def plan(
+        self, sql: str, rho: float, *, confidence: float = 0.95, population: bool = False
+    ) -> PlannedQuery:
         """What `query` will do, to be priced, looked up and carried out later. Spends nothing."""
-        statement = parse(plain(sql), self._dataset.schema)
-        return PlannedQuery.of(statement, plain(rho), check_asked_confidence(confidence), self._dataset)
+        dataset = self._joining(plain(sql))
+        statement = parse(plain(sql), dataset.schema)
+        level = check_asked_confidence(confidence)
+        return PlannedQuery.of(statement, plain(rho), level, dataset, population)
+
+    def _joining(self, sql: str) -> OpenDataset:
+        """The data set with the private tables that a statement joins."""
+        return self._dataset.joining(private_tables(sql, self._dataset.schema))
 
     def quality(self, rho: float, *, confidence: float = 0.95) -> Quality:
         """How well the data fit the declarations: what is clamped, left out, or beyond max_rows, for `rho`.
@@ -256,14 +261,8 @@ class Session:
         Priced in ρ, and in δ: by default all such columns share the declared one evenly. Stored, so that it
         is done once for each version of the data; from then on the column is like any other.
         """
-        planned = self.plan_discovery(column, rho, delta=delta)
-        if self._reopen is None:
-            raise BadRequest(
-                "Values are discovered where the data are, not through a server.",
-                remedy=f"Let the curator run: dpxplain discover {column} --rho {rho:g}",
-            )
-        discovery = planned.run()
-        if discovery.values and column not in self._dataset.schema.columns:
+        discovery = self.plan_discovery(column, rho, delta=delta).run()
+        if discovery.values and column not in self._dataset.schema.columns and self._reopen is not None:
             self._earlier.append(self._dataset)
             self._dataset = self._reopen(self._dataset.schema.with_discovered({column: discovery.values}))
         return discovery
@@ -276,13 +275,15 @@ class Session:
         """What `discover` will do, to be priced and carried out later. Spends nothing."""
         return PlannedDiscovery(plain(column), plain(rho), delta, self._dataset)
 
-    def answer(self, entry: EntryId | None = None, *, confidence: float = 0.95) -> Answer | Answers:
+    def answer(
+        self, entry: EntryId | None = None, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
-        number = entry
-        if number is None:
-            latest = self._dataset.ledger.latest(self._dataset.name, "query")
-            number = None if latest is None else latest.id
-        answer = None if number is None else self.find_answer(number, confidence=confidence)
+        latest = self._dataset.ledger.latest(self._dataset.name, "query") if entry is None else None
+        number = latest.id if latest is not None else entry
+        answer = (
+            None if number is None else self.find_answer(number, confidence=confidence, population=population)
+        )
         if answer is None:
             raise BadRequest(
                 "There is no answer yet." if entry is None else f"There is no answer number {entry}.",
@@ -290,7 +291,9 @@ class Session:
             )
         return answer
 
-    def find_answer(self, entry: EntryId, *, confidence: float = 0.95) -> Answer | Answers | None:
+    def find_answer(
+        self, entry: EntryId, *, confidence: float = 0.95, population: bool = False
+    ) -> Answer | Answers | None:
         """The stored answer of that number, or None. Reads one line only, however long the history is."""
         if not isinstance(entry, Integral | str):
             return None
@@ -301,17 +304,17 @@ class Session:
         if stored is None or stored[0].kind != "query":
             return None
         line, text = stored
-        statement = parse(line.description, self._dataset.schema)
+        dataset = self._joining(line.description)
+        statement = parse(line.description, dataset.schema)
         release = (AnswersRelease if statement.more else AnswerRelease).from_json(text)
-        planned = PlannedQuery.of(statement, release.rho, confidence, self._dataset)
-        if planned.plan.key(self._dataset) != line.key:
+        planned = PlannedQuery.of(statement, release.rho, confidence, dataset, population)
+        if planned.key != line.key:
             raise BadRequest(
                 f"The schema has changed since answer number {line.id}, so it cannot be read any more.",
                 remedy="Ask the query again, or restore the schema it was asked under.",
             )
-        if isinstance(release, AnswersRelease):
-            return planned.answer_of(Released(release, line, free=True))
-        return planned.answer_of(Released(release, line, free=True))
+        released: Any = Released(release, line, free=True)
+        return planned.answer_of(released)
 
     def _refuse_other_version(self, number: EntryId) -> None:
         """Says why an answer of another version of the data is not shown."""
@@ -347,20 +350,29 @@ def _open(
     progress: Progress,
     cache: Path | None = None,
     memory: str | None = None,
+    tables: Mapping[str, object] | None = None,
+    folder: Path = Path(),
 ) -> Session:
     from dpxplain.curator import CuratorDataset
-    from dpxplain.engines.opening import open_engine
+    from dpxplain.engines.opened_tables import OpenedTables
 
     name, version = schema.table.name, schema.table.version
     noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
     kind, releaser = CuratorDataset if curator else OpenDataset, LocalReleaser(ledger)
 
     def opened(declared: Schema) -> OpenDataset:
-        recognised = recognised_by(ledger.versions, name, version)
-        engine = open_engine(source, declared, memory=memory, cache=cache, recognised=recognised)
-        guard = DataGuard(ledger.versions, name, version, engine.source)
+        declared = with_public_tables(declared, folder, tables)  # whose keys were discovered
+        data = OpenedTables(
+            source,
+            declared,
+            tables=tables or {},
+            memory=memory,
+            cache=cache,
+            recognised=recognised_by(ledger.versions, name, version),
+        )
+        guard = DataGuard(ledger.versions, name, version, data.source)
         guard.take_old_charges()
-        return kind(declared, engine, ledger, releaser, noise, progress, trusted_code, guard)
+        return kind(declared, data.engine, ledger, releaser, noise, progress, trusted_code, guard, data)
 
     try:
         ledger.open_dataset(name, schema.privacy.rho, schema.privacy.delta)
@@ -369,16 +381,6 @@ def _open(
     except BaseException:
         ledger.close()
         raise
-
-
-def _memory_limit(memory: str | None) -> str | None:
-    """The limit that was given, or else the environment's."""
-    try:
-        return check_size(memory or os.environ.get("DPXPLAIN_MEMORY") or None)
-    except ValueError as error:
-        raise BadRequest(
-            f"A memory limit {error}.", remedy='Pass memory="4GB", or set DPXPLAIN_MEMORY.'
-        ) from None
 
 
 def _declared_source(schema: Schema, given: SchemaSource) -> str | Path | list[Path]:

@@ -123,5 +123,29 @@ def test_a_ratio_of_one_of_several_aggregates(adult: None, capfd: pytest.Capture
     assert "--of" in capfd.readouterr().err
     assert run([*asked, "--of", "n"]) == 0
     assert len(json.loads(capfd.readouterr().out)["rows"]) == 1
-    assert run([*asked, "--of", "AVG(high_income)"]) == 2
-    assert "not a COUNT" in capfd.readouterr().err
+    assert run([*asked, "--of", "AVG(high_income)"]) == 0
+    assert json.loads(capfd.readouterr().out)["question"]["compare"] == "ratio"
+
+
+def test_a_share_and_a_ratio_are_asked_by_why_explain_and_preview(
+    adult: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["why", "-e", "adult", "--json", "Male", "Female", "--ratio", "--population"]) == 0
+    ratio = json.loads(capfd.readouterr().out)
+    assert (ratio["compare"], ratio["at_least"], ratio["verdict"]) == ("ratio", 1.0, "real")
+    assert ratio["in_general"]["low"] < ratio["interval"][0] < 2.05
+    assert ratio["in_general"]["high"] > ratio["interval"][1] > 1.99
+    assert run(["preview", "-e", "adult", "--json", "Male", "--share", "--rho", "0.5"]) == 0
+    capfd.readouterr()
+    asked = ["explain", "-e", "adult", "--json", "--yes", "--rho", "0.5", "--k", "1", "Male", "--share"]
+    assert run(asked) == 0
+    table = json.loads(capfd.readouterr().out)
+    assert table["question"]["weights"] == [{"group": "Male", "weight": 1.0}]
+    assert ".why_ratio('Male', at_least=0.5)" in table["code"]["python"]
+    assert "--share" in table["code"]["cli"]
+    for wrong in (
+        ["Male", "--ratio"],
+        ["Male", "Female", "--share"],
+        ["Male", "Female", "--ratio", "--share"],
+    ):
+        assert run(["why", "-e", "adult", *wrong]) == 2

@@ -188,7 +188,7 @@ def test_a_spark_schema_is_drafted_from_its_types() -> None:
         field("at", "timestamp_ntz"),
         field("ok", "boolean"),
     ]
-    table = spark_catalog(SimpleNamespace(fields=fields), "people")
+    table = spark_catalog(fields, "people")
     draft = draft_described(described_catalog(table, "the types of a Spark table"), 1.0)
     assert draft.schema is not None
     assert list(draft.schema.unknown) == ["city"]
@@ -199,7 +199,7 @@ def test_a_catalog_without_any_domain_is_drafted_as_a_form() -> None:
     fields = [
         SimpleNamespace(name="age", nullable=True, dataType=SimpleNamespace(simpleString=lambda: "bigint"))
     ]
-    table = spark_catalog(SimpleNamespace(fields=fields), "people")
+    table = spark_catalog(fields, "people")
     draft = draft_described(described_catalog(table, "the types of a Spark table"), 1.0)
     assert draft.schema is None
     assert "declare bounds = [low, high] or edges" in draft.text

@@ -56,7 +56,7 @@ def values(engine: DuckDBEngine, expressions: list[str]) -> list[tuple[Any, ...]
     return rows.fetchall()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(UNITS), MOMENT, MOMENT, ROWS, st.tuples(*[MOMENTS] * len(COLUMNS)))
 def test_a_difference_lies_in_the_inferred_domain_and_a_row_changes_only_itself(
     unit: str, start: str, end: str, rows: list[tuple[Any, ...]], row: tuple[Any, ...]
@@ -80,7 +80,7 @@ def test_a_difference_lies_in_the_inferred_domain_and_a_row_changes_only_itself(
         neighbour.close()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from([*COLUMNS]), SPANS, ROWS, st.tuples(*[MOMENTS] * len(COLUMNS)))
 def test_a_shifted_moment_lies_in_the_inferred_domain_and_a_row_changes_only_itself(
     column: str, span: str, rows: list[tuple[Any, ...]], row: tuple[Any, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -37,9 +38,14 @@ __all__ = ["opener"]
 
 
 def examples(count: int) -> settings:
+    """So many, or as many times more as `make fuzz` says."""
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
     return settings(
-        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=quiet
+        max_examples=count * int(os.environ.get("EXAMPLES", "1")),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=quiet,
     )
 
 
@@ -145,7 +151,7 @@ def _queries(draw: st.DrawFn) -> tuple[Query, tuple[tuple[str, ...], ...]]:
     return Query("t", group_by, draw(AGGREGATES), draw(st.none() | FILTERS)), subsets
 
 
-@examples(40)
+@examples(12)
 @given(rows=ROWS, asked=st.lists(_queries(), min_size=3, max_size=3))
 def test_counts_and_sums_equal_those_of_an_exact_oracle(opener: Opener, rows: list[Row], asked: Any) -> None:
     engine = opener(table_of(rows), SCHEMA)
@@ -157,7 +163,7 @@ def test_counts_and_sums_equal_those_of_an_exact_oracle(opener: Opener, rows: li
 
 
 @pytest.mark.slow
-@examples(40)
+@examples(20)
 @given(rows=ROWS, filters=st.lists(FILTERS, min_size=6, max_size=6))
 def test_filters_follow_three_valued_logic(opener: Opener, rows: list[Row], filters: list[Filter]) -> None:
     engine = opener(table_of(rows), SCHEMA)
@@ -370,7 +376,7 @@ PERSON_ROWS = st.lists(
 )
 
 
-@examples(20)
+@examples(7)
 @given(rows=PERSON_ROWS)
 def test_removing_a_person_changes_their_rows_only_and_at_most_max_rows_of_them(
     opener: Opener, rows: list[tuple[Any, Any, Any]]
@@ -384,7 +390,7 @@ def test_removing_a_person_changes_their_rows_only_and_at_most_max_rows_of_them(
         assert everyone == both
 
 
-@examples(15)
+@examples(6)
 @given(rows=PERSON_ROWS, order=st.randoms(use_true_random=False))
 def test_which_rows_of_a_person_are_kept_does_not_depend_on_their_order(
     opener: Opener, rows: list[tuple[Any, Any, Any]], order: Any
@@ -422,7 +428,7 @@ def chosen_by_hand(rows: list[tuple[Any, Any, Any]], max_rows: int) -> dict[tupl
     return found
 
 
-@examples(15)
+@examples(6)
 @given(rows=PERSON_ROWS)
 def test_a_persons_rows_are_chosen_by_the_same_hash_on_every_engine(
     opener: Opener, rows: list[tuple[Any, Any, Any]]
@@ -519,7 +525,7 @@ def exact_cells(engine: Engine, query: Query, subsets: tuple[tuple[str, ...], ..
     return {(s, *key): (count, total) for s, key, count, total in figures if count}
 
 
-@examples(12)
+@examples(3)
 @given(rows=HARD_ROWS, place=st.integers(0, 10**6))
 def test_hard_values_give_bit_equal_cells_on_every_engine(
     opener: Opener, rows: list[Row], place: int

@@ -14,6 +14,7 @@ from scipy import stats
 
 import dpxplain as dpx
 from chance import plausible_frequencies
+from dpxplain.explanation import distinct
 from dpxplain.explanation.distinct import fold_implied, nested_with
 from dpxplain.explanation.family import Family, Listed
 from dpxplain.model.confidential import Confidential
@@ -83,7 +84,7 @@ def _common(first: np.ndarray, second: np.ndarray) -> float:
 def test_pairs_that_mean_the_same_rows_become_one_row(tmp_path: Path) -> None:
     table, k = _people(), 5
     question = _question(tmp_path, table)
-    every, distinct = (question.explain(k=k, conjuncts=2, distinct=flag) for flag in (False, True))
+    every, folded = (question.explain(k=k, conjuncts=2, distinct=flag) for flag in (False, True))
 
     def repeated(rows: dpx.Explanation) -> int:
         """How many rows of the table are nearly the same as an earlier one, in truth."""
@@ -91,13 +92,13 @@ def test_pairs_that_mean_the_same_rows_become_one_row(tmp_path: Path) -> None:
         return sum(any(_common(held[i], held[j]) > 0.9 for i in range(j)) for j in range(1, len(held)))
 
     assert repeated(every) >= 2
-    assert repeated(distinct) == 0
-    assert len(distinct) == k
+    assert repeated(folded) == 0
+    assert len(folded) == k
     assert not any(row.folded for row in every)
-    first = distinct[0]
-    assert {"status = 'Out'", "occupation = 'None'"} <= {str(folded.predicate) for folded in first.folded}
-    assert "the same rows" in str(distinct)
-    assert distinct.free, "what is folded follows from what was released"
+    first = folded[0]
+    assert {"status = 'Out'", "occupation = 'None'"} <= {str(line.predicate) for line in first.folded}
+    assert "the same rows" in str(folded)
+    assert folded.free, "what is folded follows from what was released"
 
 
 def test_what_stays_in_the_table_has_the_same_numbers(tmp_path: Path) -> None:
@@ -106,6 +107,17 @@ def test_what_stays_in_the_table_has_the_same_numbers(tmp_path: Path) -> None:
     for row in question.explain(k=5, conjuncts=2):
         same = everything[str(row.predicate)]
         assert (row.influence, row.rank, row.gap_without) == (same.influence, same.rank, same.gap_without)
+
+
+def test_a_long_table_ends_with_lines_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = _question(tmp_path, _people())
+    whole = [row.predicate for row in question.explain(k=6, conjuncts=2)]
+    monkeypatch.setattr(distinct, "_MOST_COMPARED", 12)
+    cut = question.explain(k=30, conjuncts=2)
+    assert [row.predicate for row in cut][:2] == whole[:2]
+    assert len(cut) == 30 == len({row.predicate for row in cut})
+    assert any(row.folded for row in cut[:2])
+    assert not any(row.folded for row in cut[12:])
 
 
 @pytest.mark.slow

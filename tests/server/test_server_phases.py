@@ -171,3 +171,40 @@ def test_several_aggregates_are_told_apart(server: RunningServer) -> None:
     why = {"answer": answers["id"], "weights": weights}
     assert client.post(f"{AT}/why", json=why).json()["code"] == "question_error"
     assert client.post(f"{AT}/why", json=why | {"of": "AVG(pay)"}).json()["of"] == "AVG(pay)"
+
+
+def test_what_holds_in_general_is_told_where_it_is_asked(server: RunningServer) -> None:
+    client = server.client("sampler")
+    answer = client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1, "population": True}).json()
+    row = answer["parts"][0]["rows"][0]
+    assert row["in_general"]["low"] <= row["low"]
+    assert "in_general" not in asked(client)["parts"][0]["rows"][0]  # type: ignore[index]
+    stored = client.get(f"{AT}/answers/{answer['id']}", params={"population": True}).json()
+    assert stored["parts"] == answer["parts"]
+    body = {"answer": answer["id"], "weights": WEIGHTS, "population": True, "chart_width": 300}
+    question = client.post(f"{AT}/why", json=body).json()
+    assert question["in_general"]["verdict"] in ("real", "unclear", "reversed")
+    assert "in_general" not in client.post(f"{AT}/why", json=body | {"population": False}).json()
+    assert client.get(f"{AT}/budget").json()["rho"]["spent"] == 0.1
+
+
+def test_a_ratio_is_asked_explained_and_read_by_the_client(server: RunningServer) -> None:
+    client = server.client("divider")
+    averages = asked(client)
+    body = {"answer": averages["id"], "weights": WEIGHTS, "compare": "ratio", "population": True}
+    question = client.post(f"{AT}/why", json=body).json()
+    assert (question["compare"], question["at_least"]) == ("ratio", 1.0)
+    assert "ratio" in question["question"]
+    assert question["in_general"]["verdict"]
+    refused = client.post(f"{AT}/why", json=body | {"compare": "share"})
+    assert refused.status_code == 400
+    assert "weighted 1" in refused.json()["message"]
+    session = dpx.connect(f"{server.url}people", token=server.token("divider"))
+    answer = session.query(SQL, rho=0.1)
+    assert answer.free
+    first, second = (part["group"] for part in WEIGHTS)
+    local = answer.why_ratio(tuple(first), tuple(second))
+    assert local.estimate == question["estimate"]
+    table = local.explain(k=1, rho=0.2)
+    assert table.question.measured == "ratio"
+    assert len(table) == 1

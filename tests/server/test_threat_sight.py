@@ -83,7 +83,11 @@ def test_t13_what_others_asked_makes_nothing_free_unless_it_is_shared(server: Ru
     first = ask(owner, 0.05)
     assert not other.post(f"{AT}/preview", json={"sql": SQL, "rho": 0.05}).json()["free"]
     own = ask(other, 0.05)
-    assert (own["free"], own["address"] == first["address"], own["rows"] == first["rows"]) == (False, False, False)
+    assert (own["free"], own["address"] == first["address"], own["rows"] == first["rows"]) == (
+        False,
+        False,
+        False,
+    )
 
     later = ask(owner, 0.06)
     share = {"owner": "t13-owner", "reader": "t13-other", "reason": "they work together"}

@@ -1,6 +1,6 @@
 // A line of the history as a place in the page, from what the ledger keeps about its request.
 import type { HistoryEntry, JobLine } from './api/types';
-import { ALL, DEFAULT_CONFIDENCE, FIRST_K, type ExplainPlace, type Place } from './route';
+import { ALL, comparison, DEFAULT_CONFIDENCE, FIRST_K, type ExplainPlace, type Place } from './route';
 
 /** What both a line of the history and a job tell of a request. */
 type Asked = Pick<HistoryEntry, 'address' | 'kind' | 'state' | 'request' | 'weights'>;
@@ -35,6 +35,7 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
     ...question,
     confidence: typeof request.confidence === 'number' ? request.confidence : DEFAULT_CONFIDENCE,
     atLeast: Number(request.at_least ?? 0),
+    ...comparison(request.compare),
     explain: {
       k: Number(request.k ?? FIRST_K),
       rho: typeof request.rho === 'number' ? request.rho : null,

@@ -11,6 +11,8 @@ export interface Place {
   confidence: number;
   groups: { label: string; weight: number }[];
   atLeast: number;
+  /** Only where it is not the difference. */
+  compare?: 'ratio' | 'share';
   explain: ExplainPlace | null;
   /** Work that goes on, found again after a reload. */
   job: string | null;
@@ -67,6 +69,7 @@ export function parse(hash: string): Place {
     atLeast: number(values.get('at_least'), 0),
     explain,
     job: values.get('job'),
+    ...comparison(values.get('compare')),
   };
 }
 
@@ -78,6 +81,7 @@ export function format(place: Place): string {
   if (place.confidence !== DEFAULT_CONFIDENCE) values.set('confidence', String(place.confidence));
   for (const { label, weight } of place.groups) values.append('group', `${weight}*${label}`);
   if (place.atLeast) values.set('at_least', String(place.atLeast));
+  if (place.compare) values.set('compare', place.compare);
   if (place.explain) explainValues(place.explain, values);
   if (place.job) values.set('job', place.job);
   const search = values.toString();
@@ -105,6 +109,11 @@ export function decoded(part: string): string {
   } catch {
     return part;
   }
+}
+
+/** A ratio or a share, as an address or a stored request names it. */
+export function comparison(name: unknown): Pick<Place, 'compare'> {
+  return name === 'ratio' || name === 'share' ? { compare: name } : {};
 }
 
 function weighted(text: string): { label: string; weight: number }[] {

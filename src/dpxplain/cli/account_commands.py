@@ -130,7 +130,8 @@ def discover(
     Example:
       [cyan]dpxplain discover city --rho 0.1[/cyan]
     """
-    from dpxplain.wire.payloads import discovery_payload
+
+    from dpxplain.wire.account_payloads import discovery_payload
 
     progress = Progress()
     with place.read_only_session() as session:

@@ -27,6 +27,7 @@ def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT; - reads it from stdin.")],
     rho: o.Rho,
     confidence: o.Confidence = 0.95,
+    population: o.Population = False,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
     *,
@@ -53,7 +54,7 @@ def query(
         place.read_only_session() if is_stored else place.measuring_session(progress, curator=curator)
     ) as session:
         with progress.running("Answering"):
-            answer = session.query(sql, rho, confidence=confidence)
+            answer = session.query(sql, rho, confidence=confidence, population=population)
             truth = answer.truth() if curator else None
         place.remember(answer.id)
         present(answer, lambda: answer_payload(answer, session.budget, truth), output.form, truth)
@@ -68,6 +69,9 @@ def why(
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
     method: o.Method = None,
+    population: o.Population = False,
+    ratio: o.AsRatio = False,
+    share: o.AsShare = False,
     place: Place,
     curator: o.Curator = False,
     as_json: o.Json = False,
@@ -78,12 +82,15 @@ def why(
     Examples:
       [cyan]dpxplain why Married-civ-spouse Never-married[/cyan]
       [cyan]dpxplain why Male Female --of "AVG(high_income)"[/cyan]
+      [cyan]dpxplain why Male Female --ratio[/cyan]
       [cyan]dpxplain why --weight "Widowed=1" --weight "Divorced=-2" --at-least 0[/cyan]
     """
     from dpxplain.wire.payloads import question_payload
 
     groups = groups or []
-    typed = TypedQuestion(groups, choice, confidence, weight or (), at_least, method)
+    typed = TypedQuestion(
+        groups, choice, confidence, weight or (), at_least, method, population, ratio, share
+    )
     with (
         place.measuring_session(Progress(), curator=True) if curator else place.read_only_session()
     ) as session:
@@ -91,7 +98,7 @@ def why(
         truth = question.truth() if curator else None
         form = Format.JSON if as_json else Format.TABLE
         present(question, lambda: question_payload(question, truth), form, truth)
-        if len(groups) == 2:
+        if len(groups) == 2 and not ratio:
             if not question.prepared:
                 words = (*place.words, "--rho", "0.1", *choice.words)
                 suggest("Once, then every why is free:", "prepare", *words)
@@ -113,6 +120,8 @@ def preview(
     choice: AnswerChoice,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
+    ratio: o.AsRatio = False,
+    share: o.AsShare = False,
     place: Place,
     output: o.Output,
 ) -> None:
@@ -128,10 +137,11 @@ def preview(
     words = words or []
     with place.read_only_session() as session:
         result: Any
-        if len(words) == 1 and not weight and at_least is None:
+        if len(words) == 1 and not weight and at_least is None and not share:
             result = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
         else:
-            question = TypedQuestion(words, choice, confidence, weight or (), at_least).ask(session, place)
+            typed = TypedQuestion(words, choice, confidence, weight or (), at_least, ratio=ratio, share=share)
+            question = typed.ask(session, place)
             result = preview_explanation(
                 question,
                 rho,

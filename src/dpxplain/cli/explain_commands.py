@@ -1,4 +1,4 @@
-"""`dpxplain explain` and `ratio`: the predicates behind a difference, or behind a ratio of counts."""
+"""`dpxplain explain` and `ratio`: the predicates behind a difference, a ratio or a share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpxplain.cli import options as o
-from dpxplain.cli.screen import Format, Progress, approve, approved, note, present
+from dpxplain.cli.screen import Format, Progress, approved, note, present
 from dpxplain.cli.workspace import AnswerChoice, Place, TypedQuestion
 from dpxplain.errors import BadRequest
 
@@ -35,6 +35,9 @@ def explain(
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
     method: o.Method = None,
+    population: o.Population = False,
+    ratio: o.AsRatio = False,
+    share: o.AsShare = False,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
     place: Place,
@@ -48,19 +51,40 @@ def explain(
     Examples:
       [cyan]dpxplain explain Married-civ-spouse Never-married --k 5[/cyan]
       [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
+      [cyan]dpxplain explain Male Female --ratio --rho 0.5[/cyan]
       [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
     """
+    chosen = {"k": k, "mechanism": mechanism, "sensitivity": sensitivity, "distinct": distinct}
+    arguments = family.arguments(place.declared) | chosen
+    typed = TypedQuestion(
+        groups or (), choice, confidence, weight or (), at_least, method, population, ratio, share
+    )
+    if report is not None:
+        check_writable(Path(report))  # before spending, not after
+    _explain(
+        typed, arguments, rho, place, output.form, dry_run=dry_run, yes=yes, curator=curator, report=report
+    )
+
+
+def _explain(
+    typed: TypedQuestion,
+    arguments: dict[str, Any],
+    rho: float | None,
+    place: Place,
+    form: Format,
+    *,
+    dry_run: bool = False,
+    yes: bool = False,
+    curator: bool = False,
+    report: str | None = None,
+) -> None:
+    """Shows the price, asks for approval, explains and prints."""
     from dpxplain.wire.payloads import explanation_payload
 
     progress = Progress()
-    typed = TypedQuestion(groups or (), choice, confidence, weight or (), at_least, method)
-    chosen = {"k": k, "mechanism": mechanism, "sensitivity": sensitivity, "distinct": distinct}
-    arguments = family.arguments(place.declared) | chosen
-    if report is not None:
-        check_writable(Path(report))  # before spending, not after
     with place.read_only_session() as session:
         preview = preview_explanation(typed.ask(session, place), rho, **arguments)
-    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+    if not approved(preview, dry_run=dry_run, yes=yes, format=form):
         return
     is_stored = preview.price.free and not curator
     with (
@@ -71,43 +95,35 @@ def explain(
             approved_rho = rho if rho is not None else preview.price.rho or None
             table = typed.ask(session, place).explain(**arguments, rho=approved_rho)
             truth = table.truth() if curator else None
-        present(table, lambda: explanation_payload(table, session.budget, truth), output.form, truth)
+        present(table, lambda: explanation_payload(table, session.budget, truth), form, truth)
         if report is not None:
             with progress.running("Writing the report"):
                 note(f"Report: {table.save(report)}")
 
 
 def ratio(
-    groups: Annotated[list[str], typer.Argument(metavar="A B", help="Why is A's count over B's so high?")],
-    rho: o.Rho = 0.5,
+    groups: Annotated[list[str], typer.Argument(metavar="A B", help="Why is A so high as a multiple of B?")],
+    rho: o.RhoUnlessPrepared = None,
     k: o.K = 5,
     *,
     family: o.FamilyOptions,
     choice: AnswerChoice,
+    at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
     yes: o.Yes = False,
     place: Place,
-    as_json: o.Json = False,
+    output: o.Output,
 ) -> None:
-    """Explain why the ratio of two groups' counts is high (an influence of its own).
+    """Explain the ratio of two groups, or with one group its share: COUNT, SUM or AVG. Free after prepare.
 
     \b
-    Example:
+    Examples:
       [cyan]dpxplain ratio Male Female --rho 0.5[/cyan]
+      [cyan]dpxplain ratio Male[/cyan]
     """
-    from dpxplain.explanation.custom import RatioInfluence
-
-    progress, form = Progress(), Format.JSON if as_json else Format.TABLE
-    typed = TypedQuestion(groups, choice, confidence)
-    arguments = family.arguments(place.declared)
-    with place.read_only_session() as session:
-        options = {**arguments, "k": k, "rho": rho, "influence": RatioInfluence()}
-        price = typed.ask(session, place).preview(**options).price
-    approve(price, yes=yes, format=form)
-    with place.read_only_session() if price.free else place.measuring_session(progress) as session:
-        with progress.running("Explaining"):
-            table = typed.ask(session, place).explain(**options)
-        present(table, lambda: {"kind": "explanation", "id": table.id, "rows": table.records()}, form)
+    share = len(groups) == 1
+    typed = TypedQuestion(groups, choice, confidence, (), at_least, ratio=not share, share=share)
+    _explain(typed, family.arguments(place.declared) | {"k": k}, rho, place, output.form, yes=yes)
 
 
 def preview_explanation(question: Question, rho: float | None, **arguments: Any) -> ExplanationPreview:

@@ -174,6 +174,22 @@ AtLeast = Annotated[
 Confidence = Annotated[
     float, typer.Option("--confidence", help="Of the intervals.", rich_help_panel=_WHAT)
 ]  # fmt: skip
+Population = Annotated[
+    bool,
+    typer.Option(
+        "--population", rich_help_panel=_WHAT,
+        help="Also say what holds in general: in the population that the rows were drawn from at random. Not "
+        "for a census of everybody, nor for rows drawn in clusters or by choice.",
+    ),
+]  # fmt: skip
+AsRatio = Annotated[
+    bool,
+    typer.Option("--ratio", help="Ask about A divided by B, not A minus B.", rich_help_panel=_WHAT),
+]
+AsShare = Annotated[
+    bool,
+    typer.Option("--share", help="Ask about A's share in the total of all groups.", rich_help_panel=_WHAT),
+]
 Method = Annotated[
     str | None,
     typer.Option(

@@ -117,10 +117,10 @@ def init(
 def _described(data: str, kind: MetadataKind | None) -> Description | None:
     """What metadata or a catalog say of a table; None for data."""
     from dpxplain.cli.foreign_metadata import described_catalog, is_metadata, read_metadata
-    from dpxplain.engines.table_catalogs import is_catalog, postgres_catalog
+    from dpxplain.engines.table_catalogs import is_catalog, read_catalog
 
     if is_catalog(data):
-        return described_catalog(postgres_catalog(data), "the catalog of a PostgreSQL database")
+        return described_catalog(*read_catalog(data))
     if kind is not None or is_metadata(data):
         return read_metadata(data, kind)
     return None

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.cli import options as o
 from dpxplain.cli.options import DEFAULT_SCHEMA
@@ -218,14 +218,30 @@ class TypedQuestion:
     weights: Sequence[str] = ()
     at_least: float | None = None
     method: str | None = None
+    population: bool = False
+    ratio: bool = False
+    share: bool = False
 
     def ask(self, session: Session, place: Place) -> Question:
         """The question about the answer chosen."""
         answer = self.choice.find(session, place, self.confidence)
+        if self.ratio or self.share:
+            return self._ask_ratio(answer)
         group, other = self._sides(answer)
         constant = 0.0 if self.at_least is None else self.at_least
-        method = {} if self.method is None else {"method": self.method}
-        return answer.why(group, other, at_least=constant, confidence=self.confidence, **method)
+        method: dict[str, Any] = {} if self.method is None else {"method": self.method}
+        options: dict[str, Any] = {"confidence": self.confidence, "population": self.population, **method}
+        return answer.why(group, other, at_least=constant, **options)
+
+    def _ask_ratio(self, answer: Answer) -> Question:
+        if self.weights or self.ratio == self.share or len(self.groups) != (2 if self.ratio else 1):
+            raise QuestionError(
+                "--ratio takes two groups, and --share takes one.",
+                remedy="Write A B --ratio, or A --share, without --weight.",
+            )
+        method: dict[str, Any] = {} if self.method is None else {"method": self.method}
+        options = {"confidence": self.confidence, "population": self.population, **method}
+        return answer.why_ratio(*self.groups, at_least=self.at_least, **options)
 
     def _sides(self, answer: Answer) -> tuple[object, object]:
         if self.weights:

@@ -9,42 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from dpxplain.engines.dense_counts import ROWS_AT_ONCE, DenseCounts, suits_dense
 from dpxplain.engines.duckdb_dialect import DuckDBDialect
-from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet, trust_statistics
+from dpxplain.engines.duckdb_passes import DuckDBPasses
+from dpxplain.engines.duckdb_source import (
+    OpenedSource,
+    lasting,
+    open_connection,
+    open_source,
+    quiet,
+    trust_statistics,
+)
 from dpxplain.engines.encoded_file import EncodedFile, discard, spill_folder, temporary_folder
 from dpxplain.engines.encoded_tables import create_tables, is_condensed, load_tables
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
 from dpxplain.engines.fit_sql import fit_counts, value_counts
-from dpxplain.engines.grouped_rows import grouped_of
 from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import local_files
 from dpxplain.engines.source_table import TableSource, table_digest
 from dpxplain.engines.storage import storage_place
 from dpxplain.errors import DataChanged, SourceError
-from dpxplain.model.cancellation import checking, interruptible
+from dpxplain.model.cancellation import interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
 from dpxplain.model.fit import FitCounts
-from dpxplain.model.grouped import AnyGrouped, DenseGrouped, Grouped
+from dpxplain.model.grouped import AnyGrouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.sql.encoded_names import DERIVED, ENCODED, Parameters, code_column
-from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
 
 T = TypeVar("T")
 
 
-class DuckDBEngine:
+class DuckDBEngine(DuckDBPasses):
     """One data set, encoded in memory, in a file, or in every pass.
 
     >>> import pyarrow as pa
@@ -68,21 +69,14 @@ class DuckDBEngine:
         `cache` is the folder for encoded rows of files, where the schema allows that they are written.
         Files that are `recognised` by their state are not digested.
         """
-        if isinstance(source, pa.RecordBatchReader):  # could be read only once
-            source = source.read_all()
-        elif isinstance(source, duckdb.DuckDBPyRelation):  # its rows may come in another order each time
-            source = source.to_arrow_table()
+        super().__init__()
+        source = lasting(source)
         self.schema = schema
         self._source, self._memory = Confidential(source), memory
         files = local_files(source)
         self.source: FileSource | TableSource = TableSource(source) if files is None else FileSource(files)
         self._folder = cache or temporary_folder()
         self._place = storage_place(schema, self.source, memory)
-        self._condensed = False
-        self._columns: tuple[str, ...] = ()
-        self._streamed: str | None = None  # SQL of the rows, for passes over the source itself
-        self._values: list[Any] = []  # the parameters of that SQL
-        self._given: Any = None
         self._closing = ExitStack()
         try:
             self._connection = self._closing.enter_context(self._connect())
@@ -161,53 +155,6 @@ class DuckDBEngine:
                 encoding, column, longest, lambda sql, values: connection.execute(sql, values).fetchall()
             )
 
-    @sealed
-    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
-        names = {*query.group_by, *(name for subset in subsets for name in subset)}
-        sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
-        scan = self._dense_scan if suits_dense(query.group_by, subsets, sizes) else self._grouping_sets
-        return scan(query, subsets, self._condensed and fits_condensed(query, self.schema))
-
-    def _dense_scan(
-        self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool
-    ) -> DenseGrouped:
-        """Reads the rows and counts them here."""
-        attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
-        parameters = Parameters(list(self._values))
-        rendered = row_select(query, self.schema, attributes, condensed=condensed, parameters=parameters)
-        names = (*query.group_by, *attributes)
-        sizes = {name: len(self.schema.domain(name)) + 1 for name in names}
-        counts = DenseCounts(query.group_by, subsets, sizes, has_total=query.aggregate.kind != "count")
-        with self._cursor() as cursor:
-            sql = self._statement(rendered, query)
-            reader = cursor.sql(sql, params=parameters.values).to_arrow_reader(ROWS_AT_ONCE)
-            # No row is counted like one: otherwise the time would tell whether a filter admits any.
-            nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
-            for batch in checking(chain([next(reader, nothing)], reader)):
-                columns = {name: _numbers(batch[name]) for name in batch.schema.names}
-                codes = {name: columns[code_column(self.schema, name)] for name in names}
-                counts.add(codes, columns["count"], columns.get("total"))
-        return counts.grouped()
-
-    def _grouping_sets(self, query: Query, subsets: tuple[tuple[str, ...], ...], condensed: bool) -> Grouped:
-        """Lets the database count."""
-        parameters = Parameters(list(self._values))
-        rendered = grouped_select(query, self.schema, subsets, condensed=condensed, parameters=parameters)
-        with self._cursor() as cursor:
-            rows = cursor.execute(self._statement(rendered, query), parameters.values).fetchnumpy()
-        return grouped_of(rows, query, self.schema, subsets)
-
-    def _statement(self, rendered: Rendered, query: Query) -> str:
-        """SQL with the rows that it reads, where those are not in a table."""
-        dialect, names = DuckDBDialect(), expressions(query, self.schema)
-        tables = [] if self._streamed is None else [f"{ENCODED} AS NOT MATERIALIZED ({self._streamed})"]
-        if names:
-            encoding = Encoding(self.schema, {}, dialect, parameters=rendered.parameters)
-            rows = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", self._columns))
-            tables.append(f"{DERIVED} AS NOT MATERIALIZED ({rows.sql})")
-        sql = rendered.sql(dialect.name, dialect.placeholder)
-        return f"WITH {', '.join(tables)} {sql}" if tables else sql
-
     @contextmanager
     def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A database of its own; rows that do not fit into memory are written to disk only where allowed."""
@@ -216,15 +163,6 @@ class DuckDBEngine:
             if self._place == "file":
                 spill = stack.enter_context(spill_folder(self._folder, self.schema))
             yield stack.enter_context(closing(open_connection(self._memory, spill)))
-
-    @contextmanager
-    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """For one pass: a connection serves one thread at a time."""
-        cursor = self._connection.cursor()
-        with closing(cursor), interruptible(cursor.interrupt):
-            if self._given is not None:
-                cursor.register("given", self._given)
-            yield cursor
 
     def _open(self, source: object, cache: Path | None, recognised: Recognised) -> None:
         opened = open_source(self._connection, source, self.schema.table.name)
@@ -298,10 +236,3 @@ class DuckDBEngine:
         if not is_kept and self._place != "file":
             return None
         return EncodedFile(self._folder, self.schema, encoding, str(source) if is_kept else None)
-
-
-def _numbers(column: pa.Array[Any]) -> NDArray[Any]:
-    """The codes of a batch; what a streamed pass has as NULL is 0."""
-    filled = column.fill_null(0) if column.null_count else column
-    numbers: NDArray[Any] = filled.to_numpy()
-    return numbers

@@ -71,6 +71,15 @@ def trust_statistics(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET disabled_optimizers = ''")
 
 
+def lasting(source: object) -> object:
+    """The source; as a table if it could be read only once, or has its rows in another order each time."""
+    if type(source).__module__.startswith("pyarrow"):  # which is not imported for that
+        import pyarrow as pa
+
+        return source.read_all() if isinstance(source, pa.RecordBatchReader) else source
+    return source.to_arrow_table() if isinstance(source, duckdb.DuckDBPyRelation) else source
+
+
 def open_source(
     connection: duckdb.DuckDBPyConnection, source: object, table: str | None = None
 ) -> OpenedSource:

@@ -19,7 +19,7 @@ from dpxplain.model.dates import micros, position
 from dpxplain.model.derived_column import expression_of
 from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.schema import Column, DomainValue, Schema
-from dpxplain.sql.encoded_names import PERSON, Parameters, code_column, units_column, value_column
+from dpxplain.sql.encoded_names import PERSON, UNIT, Parameters, code_column, units_column, value_column
 
 _DATES = "dates or timestamps"
 _SPREAD = 2**20  # how finely the choice of rows tells numbers without a grid apart, before ties are broken
@@ -44,6 +44,8 @@ class Encoding:
     parameters: Parameters = field(default_factory=Parameters)
     undeclared_is_null: bool = False
     """Whether codes of undeclared values may be NULL instead of 0, which some databases compute faster."""
+    keeps_unit: bool = False
+    """Whether rows have the text of their unit, to be joined by it."""
 
     def all_rows(self) -> Rows:
         """The encoded table: the rows with the columns of declared expressions."""
@@ -75,9 +77,10 @@ class Encoding:
         order = f"{self.dialect.md5(' || '.join(parts))}, {ties}"
         place = f"row_number() OVER (PARTITION BY person ORDER BY {order}) AS place"
         kept = f"SELECT {', '.join(names)}, person, {place} FROM ({rows}) AS known"
-        wanted = ", ".join([*names, f"{self.dialect.person('person')} AS {PERSON}"])
+        persons = {PERSON: self.dialect.person("person")} | ({UNIT: "person"} if self.keeps_unit else {})
+        wanted = ", ".join([*names, _listed(persons)])
         return Rows(
-            f"SELECT {wanted} FROM ({kept}) AS placed WHERE place <= {privacy.max_rows}", (*names, PERSON)
+            f"SELECT {wanted} FROM ({kept}) AS placed WHERE place <= {privacy.max_rows}", (*names, *persons)
         )
 
     def _spread_text(self, name: str) -> str:

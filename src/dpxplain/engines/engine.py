@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # some need NumPy, and here all are for annotations only
     from dpxplain.model.schema import Schema
     from dpxplain.model.unknown_column import ValueCounts
 
-__all__ = ["Engine", "Recognised", "Source"]
+__all__ = ["Engine", "JoinedEngines", "Recognised", "Source"]
 
 Recognised = Callable[[str], bool]
 """Whether files in this state (path, size, times) were read in full before and had the right content."""
@@ -45,6 +45,16 @@ class Source(Protocol):
     def present_state(self) -> str | None:
         """What `state` would be if the source was opened now."""
         ...
+
+
+class JoinedEngines(Protocol):
+    """The engines of private tables that are joined to a data set's own."""
+
+    def joined(self, schema: Schema) -> Engine:
+        """The engine of the joined rows that the schema declares. Releases nothing."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Engine(Protocol):

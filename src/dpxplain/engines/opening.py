@@ -5,13 +5,18 @@ Engines are imported when a source needs them, because their drivers are slow to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dpxplain.engines.engine import Engine, Recognised, Source
+from dpxplain.engines.live_table import LiveTable
+from dpxplain.engines.private_sources import PrivateSources
 from dpxplain.engines.source_files import FileSource
-from dpxplain.engines.source_kinds import is_path, is_spark
+from dpxplain.engines.source_kinds import is_path, is_spark, local_files, source_files
+from dpxplain.errors import SchemaError
 from dpxplain.model.fit import SourceFigures
 from dpxplain.model.schema import Schema, is_database
 
@@ -26,6 +31,7 @@ def open_engine(
     source: object,
     schema: Schema,
     *,
+    others: Mapping[str, object] = MappingProxyType({}),
     memory: str | None = None,
     cache: Path | None = None,
     recognised: Recognised = lambda _state: False,
@@ -34,13 +40,18 @@ def open_engine(
 ) -> Engine:
     """The engine of a source. `lazily`, a database is not connected to before its data are needed.
 
-    `memory` and `cache` are DuckDB's; `time_limit`, in seconds, is that of a database's statements.
+    `others` are the sources of private tables, for a schema in which they are joined. `memory` and `cache`
+    are DuckDB's; `time_limit`, in seconds, is that of a database's statements.
     """
+    if not _is_elsewhere(source) and schema.joined:
+        from dpxplain.engines.duckdb_join import DuckDBJoinEngine
+
+        return DuckDBJoinEngine({schema.table.name: source, **others}, schema, memory=memory)
     if not _is_elsewhere(source):
         from dpxplain.engines.duckdb import DuckDBEngine
 
         return DuckDBEngine(source, schema, memory=memory, cache=cache, recognised=recognised)
-    engine = _database_engine(source, schema, time_limit)
+    engine = _database_engine(source, schema, time_limit, others)
     if not lazily:
         try:
             engine.open()
@@ -56,15 +67,77 @@ def _is_elsewhere(source: object) -> bool:
 
 
 def _database_engine(
-    source: object, schema: Schema, time_limit: float | None = None
+    source: object,
+    schema: Schema,
+    time_limit: float | None = None,
+    others: Mapping[str, object] = MappingProxyType({}),
 ) -> PostgresEngine | SparkEngine:
     if is_spark(source):
         from dpxplain.engines.spark import SparkEngine
 
-        return SparkEngine(source, schema, time_limit=time_limit)
+        return SparkEngine(source, schema, others=others, time_limit=time_limit)
     from dpxplain.engines.postgres_engine import TIME_LIMIT, PostgresEngine
 
     return PostgresEngine(str(source), schema, time_limit=time_limit or TIME_LIMIT)
+
+
+def private_sources(
+    source: object, schema: Schema, given: Mapping[str, object] = MappingProxyType({})
+) -> dict[str, object]:
+    """The source of each private table beside the data set's own: as `given`, or else as declared.
+
+    Tables are joined where the data are: in one database, in one Spark session, or here.
+    """
+    sources = {name: given.get(name, table.source) for name, table in schema.private.items()}
+    for name, other in sources.items():
+        if _is_elsewhere(source):
+            is_same = other is None or (is_spark(source) == is_spark(other) and _is_elsewhere(other))
+        else:
+            is_same = other is not None and not _is_elsewhere(other)
+        if other is None and not is_same:
+            raise SchemaError(
+                f"tables.{name}.source: is missing.",
+                remedy=f'Say where it lies, or pass tables={{"{name}": DataFrame}} to connect.',
+            )
+        if not is_same:
+            raise SchemaError(
+                f"tables.{name}: lies elsewhere than the data; private tables are joined where both are.",
+                remedy="Put both into one database, or both into files.",
+            )
+    return {name: lasting(other) for name, other in sources.items()}
+
+
+def lasting(source: object) -> object:
+    """The source; as a table if it could be read only once, or has its rows in another order each time."""
+    if _is_elsewhere(source):
+        return source
+    from dpxplain.engines.duckdb_source import lasting as lasting_table
+
+    return lasting_table(source)
+
+
+def guarded_source(own: Source, source: object, schema: Schema, others: Mapping[str, object]) -> Source:
+    """What tells whether the data have changed: of all private tables, if there are others."""
+    if not others:
+        return own
+    described: dict[str, Source] = {}
+    for name, other in others.items():
+        if _is_elsewhere(source):
+            table = (schema.private[name].source or "").partition("::")[2]
+            place = f"{engine_name(source)} {name} {table}"
+            described[name] = LiveTable(schema, place, lambda: None)
+        else:
+            described[name] = _described(name, other)
+    return PrivateSources({schema.table.name: own, **described})
+
+
+def _described(name: str, source: object) -> Source:
+    from dpxplain.engines.duckdb_join import digested_source
+
+    files = local_files(source)
+    if files is not None:
+        source_files(files)  # refuses what is not there
+    return digested_source(source, name)
 
 
 def source_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:
@@ -80,9 +153,16 @@ def source_figures(source: object, schema: Schema, *, memory: str | None = None)
 def source_state(source: str | Path | Sequence[str | Path], schema: Schema) -> Source | None:
     """What tells whether a source is the one that was answered from, without opening it; None if gone."""
     if is_database(source):
-        return _database_engine(source, schema).source
-    files = FileSource(source)
-    return files if files.exists else None
+        own: Source = _database_engine(source, schema).source
+    else:
+        files = FileSource(source)
+        if not files.exists:
+            return None
+        own = files
+    others = private_sources(source, schema)
+    if not is_database(source) and not all(FileSource(str(other)).exists for other in others.values()):
+        return None
+    return guarded_source(own, source, schema, others)
 
 
 def engine_name(source: object) -> str:
@@ -98,16 +178,18 @@ def engine_name(source: object) -> str:
     return "files" if is_path(source) else "memory"
 
 
-def database_identity(source: str, schema: Schema) -> Hashable:
-    """Equal for two ways to name one table: another user or option."""
+def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashable]:
+    """Of the data set's own table and of private ones; equal for two ways to name one table."""
     if is_spark(source):
         from dpxplain.engines.spark_source import place_of
 
-        return place_of(source, schema.table.name), source.partition("::")[0]
+        first, *others = parts.values()
+        named = [(source, first), *((part.table.source or "", part) for part in others)]
+        return [(place_of(at, part.table.name), source.partition("::")[0]) for at, part in named]
     from dpxplain.engines.postgres_source import PostgresAddress
 
-    address = PostgresAddress.of(source, schema)
-    return address.place, address.conninfo.get("host"), address.conninfo.get("port")
+    addresses = PostgresAddress.of_all(source, parts)
+    return [(a.place, a.conninfo.get("host"), a.conninfo.get("port")) for a in addresses]
 
 
 def is_listed(source: str, schema: Schema, addresses: Sequence[str]) -> bool:

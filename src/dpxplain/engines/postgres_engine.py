@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,11 +31,13 @@ from dpxplain.engines.postgres_source import (
     execute,
     quietly,
 )
+from dpxplain.engines.private_join import all_rows, check_units
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
+from dpxplain.model.joined_schema import parts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
@@ -66,13 +69,15 @@ class PostgresEngine:
     """One data set in a PostgreSQL database. Connects when data are first needed, or at `open`."""
 
     def __init__(self, source: str, schema: Schema, *, time_limit: float = TIME_LIMIT) -> None:
-        self._table: PostgresTable | None = None
+        self._tables: tuple[PostgresTable, ...] = ()  # the data set's own, and those joined to it
         self._idle: list[Connection] = []
         self._is_closed = False
         self._lock = threading.Lock()  # of the three above
         self._turn = threading.Lock()  # of passes over stored rows, which one connection has
         self.schema = schema
-        self._address = PostgresAddress.of(source, schema)
+        self._parts = parts(schema)
+        self._addresses = PostgresAddress.of_all(source, self._parts)
+        self._address = self._addresses[0]
         self.source = LiveTable(schema, self._address.place, self.open)
         self._time_limit = time_limit
 
@@ -82,15 +87,15 @@ class PostgresEngine:
     def open(self) -> None:
         """Connects and checks the declarations against the catalog. Reads no rows, unless it stores them."""
         with self._lock:
-            if self._table is not None:
+            if self._tables:
                 return
             connection = self._address.connect()
             try:
-                self._table = self._checked_table(connection)
+                self._tables = self._checked_tables(connection)
                 if self._materialises:
                     self._store_rows(connection)
             except BaseException:
-                self._table = None
+                self._tables = ()
                 disconnect(connection)
                 raise
             self._idle.append(connection)
@@ -135,25 +140,32 @@ class PostgresEngine:
         values = encoding.parameters.values
         return self._measured(lambda run: fit_figures(encoding, lambda select: run(rows + select, values)[1]))
 
-    def _checked_table(self, connection: Connection) -> PostgresTable:
+    def _checked_tables(self, connection: Connection) -> tuple[PostgresTable, ...]:
         unreadable = SourceError(
             f"The catalog of the database of {self.schema.table.name} cannot be read.",
             remedy="Try again; see the server's log.",
         )
-        with quietly(unreadable):
-            table = self._address.find(connection, self.schema)
-            zones = {column.time_zone for column in self.schema.columns.values()} - {None}
-            for zone in zones:
-                execute(connection, "SELECT now() AT TIME ZONE $1", [zone])
-        check_kinds(self.schema, table.kinds)
-        check_columns(self.schema, table.kinds)
-        return table
+        tables = []
+        for address, part in zip(self._addresses, self._parts.values(), strict=True):
+            with quietly(unreadable):
+                tables.append(table := address.find(connection, part))
+                zones = {column.time_zone for column in part.columns.values()} - {None}
+                for zone in zones:
+                    execute(connection, "SELECT now() AT TIME ZONE $1", [zone])
+            check_kinds(part, table.kinds)
+            check_columns(part, table.kinds)
+        check_units(self.schema, {name: t.kinds for name, t in zip(self._parts, tables, strict=True)})
+        return tuple(tables)
 
-    def _encoding(self, parameters: Parameters | None = None) -> Encoding:
-        assert self._table is not None
-        return Encoding(
-            self.schema, self._table.kinds, PostgresDialect(), self._table.name, parameters or Parameters()
-        )
+    def _encoding(self) -> Encoding:
+        """Of the data set's own table."""
+        return self._encodings(Parameters())[0]
+
+    def _encodings(self, parameters: Parameters) -> list[Encoding]:
+        assert self._tables
+        tables = zip(self._parts.values(), self._tables, strict=True)
+        dialect = PostgresDialect()
+        return [Encoding(part, table.kinds, dialect, table.name, parameters) for part, table in tables]
 
     # -- One pass ------------------------------------------------------------------------------------------
 
@@ -176,10 +188,13 @@ class PostgresEngine:
 
     def _with_rows(self, query: Query, parameters: Parameters) -> str:
         """The encoded rows as an expression, unless they are stored; with the query's own expressions."""
-        encoding, names = self._encoding(parameters), expressions(query, self.schema)
-        tables = [] if self._materialises else [f"{ENCODED} AS NOT MATERIALIZED ({encoding.all_rows().sql})"]
+        encodings, names = self._encodings(parameters), expressions(query, self.schema)
+        tables = []
+        if not self._materialises:
+            tables = [f"{ENCODED} AS NOT MATERIALIZED ({all_rows(self.schema, encodings).sql})"]
         if names:
-            columns = self._encoding().all_rows().columns
+            columns = all_rows(self.schema, self._encodings(Parameters())).columns
+            encoding = replace(encodings[0], schema=self.schema)
             derived = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", columns))
             tables.append(f"{DERIVED} AS NOT MATERIALIZED ({derived.sql})")
         return f"WITH {', '.join(tables)} " if tables else ""
@@ -190,15 +205,16 @@ class PostgresEngine:
 
     def _store_rows(self, connection: Connection) -> None:
         """Encodes the rows into a temporary table, which only this connection sees."""
-        encoding = self._encoding()
-        sql = f"CREATE TEMPORARY TABLE {ENCODED} AS {encoding.all_rows().sql}"
+        parameters = Parameters()
+        rows = all_rows(self.schema, self._encodings(parameters))
+        sql = f"CREATE TEMPORARY TABLE {ENCODED} AS {rows.sql}"
         refused = SourceError(
             f"The encoded rows of {self.schema.table.name} cannot be stored in the database.",
             remedy="GRANT TEMPORARY ON DATABASE to the role, or leave table.storage out.",
         )
         with quietly(refused), interruptible(partial(_cancel, connection)):
             with self._transaction(connection, "READ WRITE"):
-                execute(connection, sql, encoding.parameters.values)
+                execute(connection, sql, parameters.values)
                 connection.execute("COMMIT")
             connection.execute(f"ANALYZE {ENCODED}")
 
@@ -273,7 +289,7 @@ class PostgresEngine:
                 if is_kept:
                     self._idle.append(connection)
                 elif self._materialises:
-                    self._table = None  # its rows are gone with the connection
+                    self._tables = ()  # its rows are gone with the connection
             if not is_kept:
                 disconnect(connection)
 

@@ -7,7 +7,7 @@ Secrets come from where libpq looks for them: PGPASSWORD, PGPASSFILE, a service 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.postgres_dialect import PostgresDialect, kind_of
 from dpxplain.errors import DPXPlainError, SchemaError, SourceError
-from dpxplain.model.schema import Schema, holds_password
+from dpxplain.model.schema import Schema, holds_password, is_database
 
 try:
     import psycopg
@@ -95,6 +95,25 @@ class PostgresAddress:
                 remedy="Write postgresql://user@host:5432/database, odd characters as %XX.",
             )
         return cls({key: value for key, value in given.items() if value is not None}, table)
+
+    @classmethod
+    def of_all(cls, source: str, parts: Mapping[str, Schema]) -> list[PostgresAddress]:
+        """The addresses of the data set's own table and of those joined to it, all in one database."""
+        (_, own), *others = parts.items()
+        first = cls.of(source, own)
+        return [first, *(first.beside(part.table.source, part) for _, part in others)]
+
+    def beside(self, source: object, schema: Schema) -> PostgresAddress:
+        """The address of another table of the same database: as declared, or else of the schema's name."""
+        if source is None:
+            return PostgresAddress(self.conninfo, schema.table.name)
+        address = PostgresAddress.of(str(source), schema) if is_database(source) else None
+        if address is None or address.conninfo != self.conninfo:
+            raise SchemaError(
+                f"tables.{schema.table.name}.source: lies elsewhere; tables are joined within one database.",
+                remedy="Leave it out, or write the address of the data's own table with another ::table.",
+            )
+        return address
 
     @property
     def place(self) -> str:

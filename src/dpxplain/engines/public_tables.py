@@ -22,16 +22,22 @@ _NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 def with_public_tables(schema: Schema, folder: Path, given: Mapping[str, object] | None = None) -> Schema:
-    """The schema with the columns of its public tables; `given` ones replace declared sources."""
-    unknown = [name for name in given or {} if name not in schema.tables]
+    """The schema with the columns of its public tables; `given` ones replace declared sources.
+
+    A table whose key is yet to be discovered is read once that is done. The files of private tables are
+    found in `folder` from then on.
+    """
+    unknown = [name for name in given or {} if name not in {**schema.tables, **schema.private}]
     if unknown:
         raise SchemaError(
             f"The schema declares no table {unknown[0]!r} to join with.",
             remedy=f'Add [tables.{unknown[0]}] with key = "..." and public = true.',
         )
-    if not schema.unread_tables:
+    schema = schema.with_private_in(folder)
+    ready = [name for name in schema.unread_tables if not schema.awaited_by(name)]
+    if not ready:
         return schema
-    contents = {name: _rows(schema, name, folder, given or {}) for name in schema.unread_tables}
+    contents = {name: _rows(schema, name, folder, given or {}) for name in ready}
     return schema.with_public(contents)
 
 

@@ -7,9 +7,11 @@ for one. No RDDs, no Python code in Spark. Spark's errors quote values and plans
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from secrets import token_hex
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dpxplain.engines.check_sql import checked_rows, fit_figures
@@ -17,12 +19,14 @@ from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of, joined
 from dpxplain.engines.live_table import LiveTable
-from dpxplain.engines.spark_source import SparkSource, check_unit, open_spark, place_of, quietly, silenced
+from dpxplain.engines.private_join import all_rows, check_units
+from dpxplain.engines.spark_source import SparkSource, check_unit, open_all, place_of, quietly, silenced
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
+from dpxplain.model.joined_schema import parts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
@@ -41,14 +45,23 @@ _MOST_COLUMNS = 64  # of GROUPING SETS in one statement
 class SparkEngine:
     """One data set in Spark. Connects when data are first needed, or at `open`."""
 
-    def __init__(self, source: object, schema: Schema, *, time_limit: float | None = None) -> None:
-        self._opened: SparkSource | None = None
+    def __init__(
+        self,
+        source: object,
+        schema: Schema,
+        *,
+        others: Mapping[str, object] = MappingProxyType({}),
+        time_limit: float | None = None,
+    ) -> None:
+        """`others` are the tables that are joined: DataFrames or names, by their names in the schema."""
+        self._opened: tuple[SparkSource, ...] = ()  # the data set's own, and those joined to it
         self._materialised: _Materialised | None = None
         self._lock = threading.Lock()  # of the two above
         # Not kept as it is: a DataFrame's own text may show rows.
-        self._open_source: Callable[[], SparkSource] = lambda: open_spark(source, schema.table.name)
+        self._open_sources: Callable[[], tuple[SparkSource, ...]] = lambda: open_all(source, others, schema)
         self._time_limit = time_limit or TIME_LIMIT
         self.schema = schema
+        self._parts = parts(schema)
         self.source = LiveTable(schema, place_of(source, schema.table.name), self.open)
 
     def __repr__(self) -> str:
@@ -57,27 +70,33 @@ class SparkEngine:
     def open(self) -> None:
         """Connects and checks the declarations against the catalog. Reads no rows, unless it stores them."""
         with self._lock:
-            if self._opened is not None:
+            if self._opened:
                 return
-            self._opened = self._open_source()
+            self._opened = self._open_sources()
             try:
-                check_columns(self.schema, self._opened.kinds)
-                check_unit(self.schema, self._opened.kinds)
+                for part, opened in zip(self._parts.values(), self._opened, strict=True):
+                    check_columns(part, opened.kinds)
+                    check_unit(part, opened.kinds)
+                kinds = [opened.kinds for opened in self._opened]
+                check_units(self.schema, dict(zip(self._parts, kinds, strict=True)))
                 if self.schema.table.storage in ("memory", "file"):
                     self._materialised = self._materialise()
             except BaseException:
-                self._opened.close()
-                self._opened = None
+                self._close_sources()
                 raise
 
     def close(self) -> None:
         with self._lock:
             materialised, self._materialised = self._materialised, None
-            opened, self._opened = self._opened, None
         if materialised is not None:
             materialised.drop()
-        if opened is not None:
-            opened.close()
+        with self._lock:
+            self._close_sources()
+
+    def _close_sources(self) -> None:
+        opened, self._opened = self._opened, ()
+        for source in reversed(opened):
+            source.close()
 
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
         self.open()
@@ -89,7 +108,7 @@ class SparkEngine:
 
     def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
         self.open()
-        encoding = self._encoding(Parameters())
+        encoding = self._encodings(Parameters())[0]
         return Confidential(
             self._measured(
                 lambda: value_counts(
@@ -102,7 +121,7 @@ class SparkEngine:
         """How the rows fit the declarations, exactly: for the curator, NOT private."""
         self.open()
         parameters = Parameters()
-        encoding = self._encoding(parameters)
+        encoding = self._encodings(parameters)[0]
         rows = f"WITH checked AS ({checked_rows(encoding).sql}) "
         return self._measured(
             lambda: fit_figures(encoding, lambda select: self._fetch(rows + select, parameters))
@@ -118,8 +137,9 @@ class SparkEngine:
     def _cells(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
         parameters = Parameters()
         rendered = grouped_select(query, self.schema, subsets, parameters=parameters)
-        encoding = self._encoding(parameters)
-        encoded = self._encoded(encoding)
+        encodings = self._encodings(parameters)
+        encoding = replace(encodings[0], schema=self.schema)
+        encoded = self._encoded(encodings)
         tables = {ENCODED: encoded.sql}
         names = expressions(query, self.schema)
         if names:
@@ -137,21 +157,20 @@ class SparkEngine:
         def execute(sql: str, values: list[Any]) -> list[int]:
             return [int(column[0].as_py()) for column in self._run(sql, Parameters(values)).columns]
 
-        return fit_counts(self._encoding(Parameters()), execute)
+        return fit_counts(self._encodings(Parameters())[0], execute)
 
-    def _encoding(self, parameters: Parameters) -> Encoding:
-        opened = self._source
-        return Encoding(self.schema, opened.kinds, opened.dialect(), opened.view, parameters)
+    def _encodings(self, parameters: Parameters) -> list[Encoding]:
+        tables = zip(self._parts.values(), self._opened, strict=True)
+        return [Encoding(part, o.kinds, o.dialect(), o.view, parameters) for part, o in tables]
 
-    def _encoded(self, encoding: Encoding) -> Rows:
+    def _encoded(self, encodings: list[Encoding]) -> Rows:
         if self._materialised is None:
-            return encoding.all_rows()
+            return all_rows(self.schema, encodings)
         return Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
 
     @property
     def _source(self) -> SparkSource:
-        assert self._opened is not None
-        return self._opened
+        return self._opened[0]
 
     def _run(self, sql: str, parameters: Parameters) -> Any:
         """The result as an Arrow table: cells, never rows."""
@@ -217,7 +236,7 @@ class SparkEngine:
     def _materialise(self) -> _Materialised:
         """The encoded table, kept in Spark as the schema says; dropped when the engine is closed."""
         parameters = Parameters()
-        rows = self._encoding(parameters).all_rows()
+        rows = all_rows(self.schema, self._encodings(parameters))
         kept = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
         failed = SourceError(
             f"Spark could not keep the encoded table of {self.schema.table.name}.",

@@ -46,6 +46,7 @@ class SparkSource:
     names: Mapping[str, str]
     kinds: Mapping[str, Kind]
     padded: frozenset[str]
+    fields: tuple[Any, ...]  # of the catalog: names, types, and whether they may be NULL
     _release: Callable[[], None]
 
     def dialect(self) -> SparkDialect:
@@ -101,6 +102,39 @@ def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
             f"privacy.unit names the column {unit!r}, whose type has no text that is the same everywhere.",
             remedy="Use a column of whole numbers, decimals, texts or dates.",
         )
+
+
+def open_all(source: object, others: Mapping[str, object], schema: Schema) -> tuple[SparkSource, ...]:
+    """Opens the data set's own source, and those of tables that are joined to it, in the same session."""
+    opened = [open_spark(source, schema.table.name)]
+    try:
+        for name in schema.joined:
+            opened.append(_beside(source, opened[0].session, others.get(name), name))
+        return tuple(opened)
+    except BaseException:
+        for first in reversed(opened):
+            first.close()
+        raise
+
+
+def _beside(own: object, session: Any, source: object, name: str) -> SparkSource:
+    """Another table of the session: a DataFrame of it, or one of its catalog."""
+    elsewhere = SchemaError(
+        f"tables.{name}: lies elsewhere; tables are joined within one Spark session.",
+        remedy="Pass a DataFrame of that session, or leave source out to read the table of that name.",
+    )
+    if is_spark_frame(source):
+        frame: Any = source
+        if frame.sparkSession is not session:
+            raise elsewhere
+        return _as_view(frame, _nothing)
+    if source is None:
+        return _as_view(_table_frame(session, name), _nothing)
+    address, _, table = str(source).partition("::")
+    is_same = isinstance(own, str) and own.partition("::")[0] == address
+    if not is_same:
+        raise elsewhere
+    return _as_view(_table_frame(session, table or name), _nothing)
 
 
 def open_spark(source: object, table: str) -> SparkSource:
@@ -236,7 +270,7 @@ def _as_view(frame: Any, release: Callable[[], None]) -> SparkSource:
         for field in fields
         if str((field.metadata or {}).get(_CHAR, field.dataType.simpleString())).startswith("char(")
     )
-    return SparkSource(session, view, names, kinds, padded & names.keys(), release)
+    return SparkSource(session, view, names, kinds, padded & names.keys(), tuple(fields), release)
 
 
 def _check_session(session: Any) -> None:

@@ -8,8 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from dpxplain.engines.source_kinds import is_spark
 from dpxplain.errors import SourceError
-from dpxplain.model.schema import holds_password
+from dpxplain.model.schema import holds_password, is_database
 
 _KINDS = {
     "numbers": r"(small|big|tiny)?int(eger)?\b|short|long|byte|numeric|decimal|real|double|float",
@@ -53,10 +54,32 @@ class CatalogTable:
 def is_catalog(source: str) -> bool:
     """Whether a source is a database of which the catalog is read.
 
-    >>> is_catalog("postgresql://host/db"), is_catalog("people.csv")
-    (True, False)
+    >>> is_catalog("postgresql://host/db"), is_catalog("sc://host::people"), is_catalog("people.csv")
+    (True, True, False)
     """
-    return source.lower().startswith(("postgresql://", "postgres://"))
+    return is_database(source)
+
+
+def read_catalog(source: str) -> tuple[CatalogTable, str]:
+    """The table at an address, and whose catalog it is from."""
+    if is_spark(source):
+        return spark_table(source), "the catalog of Spark"
+    return postgres_catalog(source), "the catalog of a PostgreSQL database"
+
+
+def spark_table(source: str) -> CatalogTable:
+    """The table of `sc://host:15002::database.table` or `spark://host:7077::table`. Reads no row."""
+    from dpxplain.engines.spark_source import open_spark
+
+    if holds_password(source):
+        raise SourceError(
+            "An address with a token is not opened here.", remedy="Leave it out: it would be in the schema."
+        )
+    _, _, table = source.partition("::")
+    if not table:
+        raise SourceError("The address names no table.", remedy=f"Write {source}::database.table.")
+    with closing(open_spark(source, table)) as opened:
+        return spark_catalog(opened.fields, table.rpartition(".")[2], source)
 
 
 def postgres_catalog(source: str) -> CatalogTable:
@@ -96,11 +119,11 @@ def postgres_catalog(source: str) -> CatalogTable:
     return CatalogTable(table, f"{address}::{schema}.{table}", columns)
 
 
-def spark_catalog(schema: Any, name: str, source: str = "") -> CatalogTable:
-    """The table of a Spark DataFrame's `.schema`; nothing but the types is asked of it."""
+def spark_catalog(fields: Iterable[Any], name: str, source: str = "") -> CatalogTable:
+    """The table of a Spark DataFrame's `.schema.fields`; nothing but the types is asked of it."""
     columns = tuple(
         CatalogColumn(str(part.name), str(part.dataType.simpleString()), bool(part.nullable))
-        for part in schema.fields
+        for part in fields
     )
     return CatalogTable(name, source, columns)
 

@@ -28,6 +28,7 @@ NEARLY_SAME = 0.9
 LEAST_SURE = 0.7
 """and if the interval of that share does not reach below this."""
 _CANDIDATES = 10  # looked at per line of the table
+_MOST_COMPARED = 300  # all pairs of them are, so time grows with the cube
 
 Node = frozenset[tuple[str, int]] | tuple[int, int]
 """A conjunction by its columns and codes, or a listed condition by its part and number."""
@@ -64,10 +65,14 @@ class ReleasedCells:
         """The first k predicates of `order` that are distinct, each with those that say nearly the same.
 
         Looks at `_CANDIDATES` predicates per line, and at no more of them than that: whatever follows is
-        behind all of these.
+        behind all of these. A table so long that it would compare too many ends with lines as they are.
         """
-        likeness = _Likeness(self, order[: _CANDIDATES * k].tolist())
-        return dict(itertools.islice(likeness.groups(), k))
+        compared, rest = np.split(order, [min(_CANDIDATES * k, _MOST_COMPARED)])
+        folded = itertools.islice(_Likeness(self, compared.tolist()).groups(), k)
+        if len(compared) < _MOST_COMPARED:
+            return dict(folded)
+        plain = ((predicate, ()) for predicate in rest.tolist())
+        return dict(itertools.islice(itertools.chain(folded, plain), k))
 
     def rows(self, part: int, cells: BoolArray) -> tuple[float, float]:
         """The rows of some cells of a part, and how far they may be off."""

@@ -207,6 +207,11 @@ class Account:
     def history(self, dataset: str) -> list[Entry]:
         return whole_history(lambda before: self.history_page(dataset, before))
 
+    def delta_charges(self, dataset: str) -> list[Entry]:
+        everybody = VisibleEntries(self._store, self._analyst, sees_all=True)
+        entries = whole_history(lambda before: everybody.page(dataset, before, LARGEST_PAGE))
+        return [entry for entry in entries if entry.kind in ("discover", "loss")]
+
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         stored = self._visible.by_id(dataset, id)
         return None if stored is None else stored[0]

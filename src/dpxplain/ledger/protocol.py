@@ -65,6 +65,13 @@ class LedgerView(Protocol):
         """
         ...
 
+    def delta_charges(self, dataset: str) -> list[Entry]:
+        """Discoveries and declared losses of everybody, whoever asks: δ is spent of the data set.
+
+        For the sum of δ only; nothing of it is shown. At a server's client, those that it sees.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of the database; closing twice is harmless, and closing an account does nothing."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, NoReturn, ParamSpec, TypeVar
 
 from dpxplain.errors import InternalError
@@ -121,6 +121,11 @@ class ContentDigest:
     def of_parts(cls, parts: list[bytes]) -> ContentDigest:
         """The digest of several digests of one length, in any order."""
         return cls.of(b"".join(sorted(parts)))
+
+    @classmethod
+    def of_all(cls, digests: Iterable[ContentDigest]) -> ContentDigest:
+        """The digest of several, in this order."""
+        return cls.of(b"".join(digest._sha256 for digest in digests))
 
     def keyed(self, secret: str) -> str:
         """The fingerprint that a ledger stores."""

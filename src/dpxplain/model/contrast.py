@@ -37,3 +37,42 @@ class Contrast:
     groups: tuple[int, ...]
     weights: tuple[float, ...]
     at_least: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A group's value divided by another's, or by the total of all groups: then it is a share.
+
+    "Is A/B above r?" is the question whether A − r·B is above 0, if B is positive (docs/proofs/ratio.md).
+
+    >>> Ratio(0, (1,), 1.0).weights(2.5), Ratio(0, (0, 1), 0.5).weights(0.25)
+    ((1.0, -2.5), (0.75, -0.25))
+    """
+
+    group: int
+    divisor: tuple[int, ...]
+    at_least: float
+
+    @property
+    def is_share(self) -> bool:
+        return self.group in self.divisor
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The groups concerned, the divided one first."""
+        return (self.group, *(group for group in self.divisor if group != self.group))
+
+    @property
+    def numerator(self) -> tuple[float, ...]:
+        """By group, what is divided."""
+        return tuple(float(group == self.group) for group in self.groups)
+
+    @property
+    def denominator(self) -> tuple[float, ...]:
+        """By group, what it is divided by."""
+        return tuple(float(group in self.divisor) for group in self.groups)
+
+    def weights(self, value: float) -> tuple[float, ...]:
+        """Of the weighted sum that is 0 where the ratio is `value`."""
+        pairs = zip(self.numerator, self.denominator, strict=True)
+        return tuple(above - value * below for above, below in pairs)

@@ -66,6 +66,11 @@ class Groups:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def has_null(self) -> bool:
+        """Whether None names a group, rather than the absence of one."""
+        return len(self.columns) == 1 and None in self.domains[0]
+
     def key(self, index: int) -> tuple[DomainValue, ...]:
         """The values of one group, one per group-by column."""
         if not 0 <= index < self.size:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from dpxplain.errors import BadRequest
+
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s?([KMGT])(i?)B")
 _NEARLY_A_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([KMGT])?(?:i?B)?", re.IGNORECASE)
 _DECIMAL = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -21,6 +23,16 @@ def check_size(value: object) -> str | None:
         'must be text with a number and a unit, such as "4GB"; units are KB, MB, GB, TB, KiB, MiB, GiB '
         f"and TiB{hint}"
     )
+
+
+def memory_limit(memory: str | None) -> str | None:
+    """The limit that was given, or else the environment's."""
+    try:
+        return check_size(memory or os.environ.get("DPXPLAIN_MEMORY") or None)
+    except ValueError as error:
+        raise BadRequest(
+            f"A memory limit {error}.", remedy='Pass memory="4GB", or set DPXPLAIN_MEMORY.'
+        ) from None
 
 
 def bytes_of(memory: str | None) -> int:

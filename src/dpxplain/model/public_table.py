@@ -40,8 +40,8 @@ class PublicTable(Declared):
     def _only_public(cls, declared: Any) -> Any:
         if isinstance(declared, Mapping) and declared.get("public") is not True:
             raise ValueError(
-                "only public tables are joined, and public = true is missing; to join private tables by a "
-                "person's id, join them beforehand and declare the joined table with its unit and max_rows"
+                "says neither public = true nor, for a private table with rows of the same persons, "
+                'unit = "column of the person\'s id", max_rows and its columns'
             )
         return declared
 

@@ -27,6 +27,13 @@ from dpxplain.model.derived_column import derive, with_derived
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
+from dpxplain.model.private_table import (
+    MOST_ROWS,
+    PrivateTable,
+    check_joined,
+    check_private,
+    private_apart,
+)
 from dpxplain.model.public_table import PublicRows, PublicTable, joined_columns, named_columns
 from dpxplain.model.spelling import unknown_key
 from dpxplain.model.unknown_column import UnknownColumn, apart
@@ -127,7 +134,7 @@ class Privacy(Declared):
     rho: float = Field(gt=0, allow_inf_nan=False)
     delta: float = Field(default=1e-6, gt=0, lt=1)
     unit: str = "row"
-    max_rows: int = Field(default=1, ge=1, le=1_000_000)
+    max_rows: int = Field(default=1, ge=1, le=MOST_ROWS)
     neighbours: Literal["unbounded", "bounded"] = "unbounded"  # a unit comes or goes, or is replaced
     noise: NoiseKind = "vectorised"  # which sampler draws Gaussian noise; the law is the same
 
@@ -153,11 +160,26 @@ class Schema(Displayed, Declared):
     columns: dict[str, Column] = Field(min_length=1)
     tables: dict[str, PublicTable] = Field(default_factory=dict)  # to join with; read by with_public
     unknown: dict[str, UnknownColumn] = Field(default_factory=dict)  # columns with values = "discover"
+    private: dict[str, PrivateTable] = Field(default_factory=dict)  # tables with a unit, to join with
+    joined: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """The private tables whose rows are joined, and the name here of each of their columns."""
 
     @model_validator(mode="before")
     @classmethod
-    def _unknown_apart(cls, declared: Any) -> Any:
-        return apart(declared)
+    def _kinds_apart(cls, declared: Any) -> Any:
+        return private_apart(apart(declared))
+
+    @model_validator(mode="after")
+    def _private_tables(self) -> Schema:
+        privacy, names = self.privacy, (self.table.name, *self.tables, *self.private)
+        if self.joined:
+            check_joined(self.private, self.joined, self.columns, privacy.max_rows)
+        else:
+            check_private(self.private, privacy.unit, privacy.max_rows, names)
+        for name, table in self.private.items():
+            if table.source is not None and holds_password(table.source):
+                raise ValueError(f"tables.{name}.source must hold no password or token")
+        return self
 
     @field_validator("columns")
     @classmethod
@@ -212,6 +234,12 @@ class Schema(Displayed, Declared):
         """The public tables whose columns are not known yet."""
         return [name for name, table in self.tables.items() if not table.matched]
 
+    def awaited_by(self, table: str) -> list[str]:
+        """The columns that hold a public table's key and whose values are yet to be discovered."""
+        declared = self.tables[table]
+        joins = declared.joins or (declared.key,)
+        return [name for name in joins if name in self.unknown and name not in self.columns]
+
     def with_public(self, contents: Mapping[str, PublicRows]) -> Schema:
         """The schema with the columns of public tables, whose whole content is given."""
         tables, added = dict(self.tables), []
@@ -222,6 +250,15 @@ class Schema(Displayed, Declared):
         return Schema.load(
             self.model_copy(update={"tables": tables, "columns": Columns({**self.columns, **public})})
         )
+
+    def with_private_in(self, folder: Path) -> Schema:
+        """The schema with the files of private tables relative to a folder."""
+        private = {
+            name: table.model_copy(update={"source": str(folder / table.source)})
+            for name, table in self.private.items()
+            if table.source is not None and not is_database(table.source)
+        }
+        return self.model_copy(update={"private": {**self.private, **private}}) if private else self
 
     @property
     def discovered(self) -> list[str]:
@@ -265,7 +302,7 @@ class Schema(Displayed, Declared):
     def fingerprint(self) -> str:
         """A hash of everything that sensitivities follow from; it differs after any change of it."""
         privacy = self.privacy
-        declared = [
+        declared: list[Any] = [
             [self.table.name, self.table.version],
             [privacy.rho, privacy.delta, privacy.unit, privacy.max_rows, privacy.neighbours],
             [
@@ -286,6 +323,10 @@ class Schema(Displayed, Declared):
             ],
             list(self.columns),
         ]
+        if self.joined:
+            tables = [(name, self.private[name]) for name in self.joined]
+            declared.append([[name, table.unit, table.max_rows] for name, table in tables])
+            declared.append([[name, *names.values()] for name, names in self.joined.items()])
         return hashlib.sha256(json.dumps(_canonical(declared)).encode()).hexdigest()
 
     def discrete(self) -> Iterator[str]:
@@ -330,7 +371,10 @@ def _canonical(value: Any) -> Any:
 
 def _mistake(error: Any) -> tuple[str, str]:
     """The refused key of a validation error, and what is wrong with it."""
-    key = ".".join(str(part) for part in error["loc"]) or "schema"
+    place = [str(part) for part in error["loc"]]
+    if place[:1] == ["private"]:
+        place[0] = "tables"  # as it was written
+    key = ".".join(place) or "schema"
     if error["type"] == "extra_forbidden":
         return key, unknown_key(Schema, error["loc"])
     message = "is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")

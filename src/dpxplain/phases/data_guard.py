@@ -102,6 +102,9 @@ class GuardedLedger:
     def history(self, dataset: str) -> list[Entry]:
         return self._ledger.history(dataset)
 
+    def delta_charges(self, dataset: str) -> list[Entry]:
+        return self._ledger.delta_charges(dataset)
+
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         return self._ledger.entry(dataset, id)
 

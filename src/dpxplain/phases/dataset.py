@@ -6,14 +6,15 @@ query scans nothing again. They are never written anywhere.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dpxplain.engines.engine import Engine
+from dpxplain.engines.engine import Engine, JoinedEngines
 from dpxplain.errors import InternalError
 from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, histogram, marginals, totals
 from dpxplain.explanation.choice import FAMILY_BYTES, FamilyChoice, check_choice, chosen_family
@@ -27,6 +28,7 @@ from dpxplain.model.confidential import Confidential
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import BIN, AnyGrouped
 from dpxplain.model.groups import Groups
+from dpxplain.model.joined_schema import joined_schema
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
@@ -90,10 +92,12 @@ class OpenDataset:
     progress: Progress = silent
     trusted_code: bool = False  # influences that are not the library's may run on true counts
     guard: DataGuard | None = None  # None where the data are not at hand: at a server, or nowhere
+    joins: JoinedEngines | None = None  # of private tables; None where the data are not at hand
     caller: str = ""  # for whom families are kept; "" where there is one user only
     # Shared by everybody who works on the same data set at the same time.
     _passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
     _families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
+    _joined: dict[tuple[str, ...], Schema] = field(default_factory=dict)
     _declared: str = ""  # a hash of the declarations, once it is needed
     _fingerprint: str = ""  # of the declarations as they were when the data set was opened
 
@@ -120,6 +124,27 @@ class OpenDataset:
     def declarations_hash(self) -> str:
         """Of what was declared when the data set was opened."""
         return self._fingerprint
+
+    def joining(self, tables: Iterable[str]) -> OpenDataset:
+        """This data set with the rows of private tables joined to its own, on the same ledger and budget.
+
+        Everything that is planned on it follows from the joined schema, in which a privacy unit has as many
+        rows as its tables' max_rows multiplied. Opens the tables where data are at hand.
+        """
+        chosen = tuple(name for name in self.schema.private if name in set(tables))
+        if chosen == tuple(self.schema.joined):
+            return self
+        if self.schema.joined:
+            raise InternalError("Tables were about to be joined to joined tables.")
+        # One object for all callers: plans are compared by it.
+        schema = self._joined.get(chosen)
+        schema = schema or self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
+        joined = copy.copy(self)
+        joined.schema, joined._declared, joined._fingerprint = schema, "", schema.fingerprint()
+        if self.engine is not None:
+            assert self.joins is not None
+            joined.engine = self.joins.joined(schema)
+        return joined
 
     def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
         """The stored release of the identical request, if there is one; `key` where it is known already."""
@@ -153,7 +178,7 @@ class OpenDataset:
         """The predicates of a choice, from declarations only; cached, as tabulating many takes a while."""
         checked = check_choice(choice, self.schema, query)
         return self._families.get(
-            (query.group_by, query.aggregate.column, checked),
+            (*self.schema.joined, query.group_by, query.aggregate.column, checked),
             lambda: chosen_family(checked, self.schema, query, parse_condition),
             lambda family: family.bytes,
             self.caller,
@@ -171,7 +196,8 @@ class OpenDataset:
             grouped = self._open_engine.grouped(query, ((),))
             return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
 
-        return self._passes.get(("totals", query), scan, lambda _: BYTES_PER_CELL * groups.size)
+        key = ("totals", *self.schema.joined, query)
+        return self._passes.get(key, scan, lambda _: BYTES_PER_CELL * groups.size)
 
     def histogram(self, query: Query, name: str, bins: int) -> Confidential[IntArray]:
         """Rows of every (group, bin): of a declared column's own bins, or of a `Histogram` query's."""
@@ -204,7 +230,7 @@ class OpenDataset:
             return cells(scanned, groups.columns, groups.shape, family, blocks)
 
         return self._passes.get(
-            ("cells", query, family.key),
+            ("cells", *self.schema.joined, query, family.key),
             lambda: self._open_engine.grouped(query, blocks).map(arranged),
             lambda _: pass_bytes(groups, family, blocks),
         )
@@ -246,7 +272,11 @@ class OpenDataset:
                 "columns": unused,
                 "unknown": {name: {"label", "description"} for name in self.schema.unknown} or True,
                 "tables": True,  # all of it that counts is in the lookups of columns
-            }
+                "private": {
+                    name: {"source", "columns"} if name in self.schema.joined else True
+                    for name in self.schema.private
+                },
+            } | ({} if self.schema.joined else {"private": True, "joined": True})
             declared = json.dumps(self.schema.model_dump(mode="json", exclude=left_out), sort_keys=True)
             self._declared = hashlib.sha256(declared.encode()).hexdigest()
         seed = getattr(self.noise, "seed", None)  # a seeded experiment never answers a private request
@@ -256,6 +286,8 @@ class OpenDataset:
     def close(self) -> None:
         if self.engine is not None:
             self.engine.close()
+        if self.joins is not None:
+            self.joins.close()
         self.ledger.close()
 
     @property

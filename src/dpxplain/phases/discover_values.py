@@ -63,7 +63,7 @@ class DiscoveryPlan:
         dataset.progress(f"Discovering the values of {self.column}")
         # The charge of this discovery is in the history now. Charges are written one after another, so of
         # several discoveries at once each counts those before it, and together they keep to the declared δ.
-        if spent_delta(dataset.ledger.history(dataset.name)) > dataset.schema.privacy.delta:
+        if spent_delta(dataset.ledger.delta_charges(dataset.name)) > dataset.schema.privacy.delta:
             raise exhausted(dataset.schema)
         counts = dataset.value_counts(self.column, self.schema.unknown[self.column].longest)
         found = values_above(
@@ -101,7 +101,7 @@ def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float |
 
 def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
     """Refuses a discovery that the declared δ has no room for, before anything is charged."""
-    spent = spent_delta(dataset.ledger.history(dataset.name))
+    spent = spent_delta(dataset.ledger.delta_charges(dataset.name))
     if math.fsum((spent, plan.delta)) > dataset.schema.privacy.delta:
         raise exhausted(dataset.schema)
 
@@ -133,6 +133,13 @@ def discovery_key(schema: Schema, column: str, seed: int | None = None) -> str:
     unit = [privacy.unit, privacy.max_rows, privacy.neighbours]
     parts = [KIND, table.name, table.version, unit, column, schema.unknown[column].longest, seed]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def is_discovered_since(schema: Schema, ledger: LedgerView) -> bool:
+    """Whether the values of a column were discovered after the schema was opened. Free."""
+    unknown = [column for column in schema.unknown if column not in schema.columns]
+    found = (ledger.find(schema.table.name, discovery_key(schema, column)) for column in unknown)
+    return any(DiscoveryRelease.from_json(text).values for _, text in filter(None, found))
 
 
 def with_discovered(schema: Schema, ledger: LedgerView, seed: int | None = None) -> Schema:

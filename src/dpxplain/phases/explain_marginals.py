@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.distinct import ReleasedCells
 from dpxplain.explanation.family import Conjunctions
 from dpxplain.model.charge import Request, Spend
+from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.grouped import IntArray
 from dpxplain.model.groups import Groups
 from dpxplain.model.release import (
@@ -29,6 +30,7 @@ from dpxplain.phases.prepare_answer import (
     find_prepared,
     plan_preparation,
 )
+from dpxplain.privacy.intervals import Interval
 from dpxplain.privacy.marginals.forecast import MarginalForecast, predict
 from dpxplain.privacy.marginals.inference import PreparedGroups, infer
 
@@ -106,7 +108,54 @@ class MarginalsExplanation(ExplanationPlan):
 
     def read(self, prepared: PreparedRelease) -> ExplanationRelease:
         """The table of this question; post-processing of what was released."""
-        terms, answer = self.terms, self.terms.answer
+        table = self._table(self.terms, prepared)
+        return table if self.terms.ratio is None else self._as_ratios(*self.terms.ratio, table, prepared)
+
+    def _as_ratios(
+        self, ratio: Ratio, value: float, table: ExplanationRelease, prepared: PreparedRelease
+    ) -> ExplanationRelease:
+        """The table with the ratio in place of the weighted sum A − value·B that explains it.
+
+        Without a predicate's rows the ratio is value + (A − value·B)/B. Both parts hold for all predicates at
+        once with half of the error probability each.
+        """
+        contrast = self.terms.contrast
+        positions = [ratio.groups.index(group) for group in contrast.groups]
+        signed = ratio.weights(value)[positions[0]] * contrast.weights[0]
+        weights = tuple(math.copysign(weight, signed) for weight in ratio.denominator if weight)
+        divisor = Contrast(
+            tuple(g for g, w in zip(ratio.groups, ratio.denominator, strict=True) if w), weights
+        )
+        sure = replace(
+            self.terms,
+            k=self.terms.family.size,
+            confidence=(1.0 + self.terms.confidence) / 2.0,
+            distinct=False,
+        )
+        above = self._table(sure, prepared)
+        below = self._table(replace(sure, contrast=divisor), prepared)
+        numerators = {line.predicate: line for line in above.lines}
+        divisors = {line.predicate: line for line in below.lines}
+
+        def of(line: ExplanationLine) -> ExplanationLine:
+            over, under = numerators[line.predicate], divisors[line.predicate]
+            assert over.gap_without_interval is not None
+            assert under.gap_without_interval is not None
+            ends = shifted_ratio(value, over.gap_without_interval, under.gap_without_interval)
+            middle = value + (over.gap_without or 0.0) / (under.gap_without or math.inf)
+            estimate = min(max(middle, ends[0]), ends[1])
+            return replace(line, gap_without=estimate, gap_without_interval=ends)
+
+        assert above.gap is not None
+        assert above.gap_interval is not None
+        assert below.gap is not None
+        assert below.gap_interval is not None
+        ends = shifted_ratio(value, above.gap_interval, below.gap_interval)
+        gap = value + above.gap / below.gap if below.gap else value
+        return replace(table, lines=tuple(map(of, table.lines)), gap=gap, gap_interval=ends)
+
+    def _table(self, terms: ExplanationTerms, prepared: PreparedRelease) -> ExplanationRelease:
+        answer = terms.answer
         groups = Groups.of(terms.query, terms.family.schema).size
         chosen = list(terms.contrast.groups)
         low, high = (bound * terms.unit for bound in terms.bounds)
@@ -177,6 +226,18 @@ class MarginalsExplanation(ExplanationPlan):
         return [
             (number, part.cells_of(index)) for number, part in enumerate(parts) for index in range(part.size)
         ]
+
+
+def shifted_ratio(value: float, above: Interval, below: Interval) -> Interval:
+    """All value + a/b with a and b inside their intervals; anything where b may be 0 or less.
+
+    >>> shifted_ratio(2.0, (-4.0, 2.0), (2.0, 4.0)), shifted_ratio(2.0, (1.0, 2.0), (-1.0, 4.0))
+    ((0.0, 3.0), (-inf, inf))
+    """
+    if below[0] <= 0.0:
+        return -math.inf, math.inf
+    quotients = [a / b for a in above for b in below]
+    return value + min(quotients), value + max(quotients)
 
 
 def plan_marginals(terms: ExplanationTerms, dataset: OpenDataset) -> MarginalsExplanation:

@@ -12,7 +12,7 @@ from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import Family
 from dpxplain.model.budget import check_rho
 from dpxplain.model.charge import Request, Spend
-from dpxplain.model.contrast import Contrast
+from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
 from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease, Released
@@ -41,6 +41,7 @@ class ExplanationTerms:
     confidence: float
     sensitivity: SensitivityChoice = "tight"
     distinct: bool = False  # fold conditions that say nearly the same
+    ratio: tuple[Ratio, float] | None = None  # a question about a ratio, and its released value
 
     @property
     def kind(self) -> AggregateKind:
@@ -90,6 +91,7 @@ def check_terms(
     confidence: float,
     sensitivity: SensitivityChoice = "tight",
     distinct: bool | None = None,
+    ratio: tuple[Ratio, float] | None = None,
 ) -> ExplanationTerms:
     """Check what every mechanism needs; reads no data."""
     rho, confidence = check_rho(plain(rho)), check_asked_confidence(plain(confidence))
@@ -101,7 +103,7 @@ def check_terms(
     if distinct not in (None, True, False):
         raise ExplanationError(f"distinct must be True or False, not {distinct!r}.", remedy="Leave it out.")
     folds = is_folded_by_default(family) if distinct is None else bool(distinct)
-    return ExplanationTerms(query, contrast, family, answer, k, rho, confidence, sensitivity, folds)
+    return ExplanationTerms(query, contrast, family, answer, k, rho, confidence, sensitivity, folds, ratio)
 
 
 def plain_k(k: int, family: Family) -> int:

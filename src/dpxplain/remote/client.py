@@ -86,6 +86,10 @@ class RemoteLedger:
     def history(self, dataset: str) -> list[Entry]:
         return whole_history(lambda before: self.history_page(dataset, before))
 
+    def delta_charges(self, dataset: str) -> list[Entry]:
+        """None: the server, which knows everybody's, checks δ before it charges."""
+        return []
+
     def keep_preparations(self, preparations: Sequence[Mapping[str, Any]]) -> None:
         """Remembers what the server says is prepared of a query."""
         for prepared in preparations:
@@ -176,15 +180,16 @@ class RemoteDataset(OpenDataset):
         if "quality" in details:
             ledger.keep_quality(details["quality"])
         releaser = RemoteReleaser(server, ledger)
+        self._server = server
         super().__init__(Schema.load(declared), None, ledger, releaser, OpenDPNoise(), progress)
+
+    def reopened(self, _schema: Schema) -> RemoteDataset:
+        """The data set as the server declares it now, with the values that were discovered."""
+        return type(self)(self._server, self._server.enter(), self.progress)
 
 
 class RemoteCuratorDataset(RemoteDataset):
     """A curator's: true values come from the server, which records that they were looked at."""
-
-    def __init__(self, server: DatasetServer, details: Mapping[str, Any], progress: Progress) -> None:
-        super().__init__(server, details, progress)
-        self._server = server
 
     def answer_truth(self, answer: Answer) -> Truth:
         body = self._server.get(f"/answers/{_in_path(answer.id)}/truth")

@@ -98,7 +98,7 @@ class DatasetServer:
         patience = Patience()
         while True:
             try:
-                if kind in ("query", "quality"):
+                if kind in ("query", "quality", "discover"):
                     return self.post(f"/{kind}?form=release", body, patience)
                 return self._finished(f"/{kind}?form=release&wait={_WAIT}", body, progress, patience)
             except ConnectionLost as lost:

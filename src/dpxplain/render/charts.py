@@ -95,23 +95,27 @@ def _group_text(answer: Answer, row: AnswerRow) -> str:
 def question_chart(question: Question, *, width: int = WIDE) -> Spec:
     """The interval of the gap against the constant asked about, which is a bold line."""
     constant = question.contrast.at_least
-    low, high = question.interval
-    unclear = question.verdict is Verdict.UNCLEAR
-    color = {Verdict.REAL: ABOVE, Verdict.REVERSED: BELOW, Verdict.UNCLEAR: QUIET}[question.verdict]
-    text = formats.number(question.estimate, high - low) + (" · unclear" if unclear else "")
-    mark = _mark(question.interval, question.estimate, unclear) | {"color": color, "text": text}
+    general = question.in_general
+    marks = [_verdict_mark(question.interval, question.estimate, question.verdict)]
+    if general is not None:
+        marks.append(_verdict_mark(general.interval, question.estimate, general.verdict))
     name = f"{question.measured}, with its {formats.level(question.confidence)} interval"
-    ends = _padded(*span([question.interval], constant), 0.09)
+    intervals = [question.interval, *([] if general is None else [general.interval])]
+    ends = _padded(*span(intervals, constant), 0.09)
     title = _with_footnotes(f"{name}; bold line at {formats.number(constant)}", question.answer, width)
     x = _x(title, ends, _x_axis())
-    rows = _Rows([question.measured], [mark], width)
+    names = [question.measured] if general is None else ["in these data", "in general"]
+    rows = _Rows(names, marks, width)
     label = _layer(
         {"type": "text", "dy": -17, "fontSize": 14, "fontWeight": "bold"},
         x=x("estimate"),
         text=_nominal("text"),
         color=_COLOR,
     )
-    return _styled(rows.plot([_line(constant, x), *rows.whiskers(x), label], width, height=64))
+    layers = [_line(constant, x), *rows.whiskers(x), label]
+    if general is None:
+        return _styled(rows.plot(layers, width, height=64))
+    return _styled(rows.plot([*layers, *rows.labels()], width, height=128))
 
 
 @chart.register
@@ -294,6 +298,14 @@ class _Rows:
             for align, at, field in ends
             for style in (halo, text)
         ]
+
+
+def _verdict_mark(interval: tuple[float, float], estimate: float, verdict: Verdict) -> dict[str, Any]:
+    """The interval of a question's number, coloured and labelled by what it says."""
+    unclear = verdict is Verdict.UNCLEAR
+    color = {Verdict.REAL: ABOVE, Verdict.REVERSED: BELOW, Verdict.UNCLEAR: QUIET}[verdict]
+    text = formats.number(estimate, interval[1] - interval[0]) + (" · unclear" if unclear else "")
+    return _mark(interval, estimate, unclear) | {"color": color, "text": text}
 
 
 def _mark(interval: tuple[float, float], estimate: float, unclear: bool = False) -> dict[str, Any]:

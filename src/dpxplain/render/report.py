@@ -20,7 +20,7 @@ from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
+from dpxplain.results.sentences import NOT_PRIVATE
 
 MOST_GROUPS = 30
 _FREE = "Already asked: free. This is the stored release; it was paid for when it was first asked."
@@ -86,9 +86,20 @@ def _opening(explanation: Explanation, title: str, name: str) -> Markup:
         "header",
         el("p", "DPXPlain", el("span", f" · a private explanation of {name}"), class_="brand"),
         el("h1", title),
-        el("p", badge(question.verdict), " ", formats.clean(question.finding), class_="lead"),
+        el("p", badge(question.verdict), " ", formats.clean(words.here(question)), class_="lead"),
         el("p", formats.clean(question.note), class_="note") if question.note else None,
+        _in_general(question),
     )
+
+
+def _in_general(question: QuestionLike) -> Markup | None:
+    """The second verdict, on the population, where it was asked."""
+    if not question.population:
+        return None
+    if question.in_general is None:
+        return el("p", formats.clean(question.general_finding), class_="note")
+    verdict = badge(question.in_general.verdict)
+    return el("p", "In general: ", verdict, " ", formats.clean(question.general_finding), class_="lead")
 
 
 def _how_to_read(explanation: Explanation) -> Markup:
@@ -117,8 +128,7 @@ def _how_to_read(explanation: Explanation) -> Markup:
         ),
         (
             "What it does not say.",
-            "Intervals cover privacy noise only, not sampling: another sample of people may differ. And a "
-            "high influence is not proof of cause.",
+            f"{_covered(explanation)} And a high influence is not proof of cause.",
         ),
     )
     return el(
@@ -128,6 +138,12 @@ def _how_to_read(explanation: Explanation) -> Markup:
         class_="how",
         aria_labelledby="how",
     )
+
+
+def _covered(explanation: Explanation) -> str:
+    if explanation.question.in_general is None:
+        return "Intervals cover privacy noise only, not sampling: another sample of people may differ."
+    return "Intervals cover privacy noise only, except where it says “in general”: those cover sampling too."
 
 
 def _of_what(explanation: Explanation) -> Markup:
@@ -182,7 +198,8 @@ def _question(question: QuestionLike) -> Markup:
             "The bold line is what the question compares with.",
         ),
         table(grid, f"The released {question.measured} and its interval"),
-        el("p", f"Free: it reads only what was released already. {NOISE_ONLY}", class_="quiet"),
+        el("p", f"Free: it reads only what was released already. {words.scope(question)}", class_="quiet"),
+        *(el("p", formats.clean(note), class_="quiet") for note in words.general_notes(question)),
     )
 
 
@@ -229,7 +246,8 @@ def _free(explanation: Explanation) -> str:
 
 
 def _cost(explanation: Explanation) -> Markup:
-    answer, privacy = explanation.question.answer, explanation.plan.family.schema.privacy
+    answer, schema = explanation.question.answer, explanation.plan.family.schema
+    privacy = schema.privacy
     rows = [("answer", str(spend), f"{spend.rho:.6g}") for spend in answer.spends]
     rows.append(("question", "reads the released answer", "free"))
     if explanation.mechanism == "marginals" and explanation.free:
@@ -256,6 +274,7 @@ def _cost(explanation: Explanation) -> Markup:
             f"(ε, δ)-differential privacy with ε = {shown_epsilon} at "
             f"δ = {privacy.delta:g}, for {_protected(explanation)}.",
         ),
+        el("p", words.discovered_delta(privacy.delta)) if schema.discovered else None,
     )
 
 

@@ -62,7 +62,8 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     options |= {"distinct": request["distinct"]} if "distinct" in request else {}
     written = ", ".join(f"{name}={value!r}" for name, value in options.items())
     python = query["python"].removesuffix("print(answer)\n")
-    python += f"question = {about}.why({_groups_python(request)})\n"
+    why = "why_ratio" if _is_ratio(request) else "why"
+    python += f"question = {about}.{why}({_groups_python(request)})\n"
     python += f"table = question.explain({written})\nprint(table)\n"
     words = ["explain", *place.words, *_groups_words(request), "--rho", repr(request["rho"])]
     words += ["--k", str(request["k"]), "--mechanism", request["mechanism"]]
@@ -87,9 +88,13 @@ def _text(sql: str) -> str:
     return f'"""{sql}"""' if "\n" in sql and plain else repr(sql)
 
 
+def _is_ratio(request: Mapping[str, Any]) -> bool:
+    return bool(request.get("compare", "difference") != "difference")
+
+
 def _is_pair(request: Mapping[str, Any]) -> bool:
     weights = [part["weight"] for part in request["weights"]]
-    return weights == [1.0, -1.0] and request["at_least"] == 0
+    return weights == [1.0, -1.0] and request["at_least"] == 0 and not _is_ratio(request)
 
 
 def _groups_python(request: Mapping[str, Any]) -> str:
@@ -97,6 +102,8 @@ def _groups_python(request: Mapping[str, Any]) -> str:
     names = [group[0] if len(group) == 1 else _printed(group) or tuple(group) for group in groups]
     if _is_pair(request):
         return ", ".join(map(repr, names))
+    if _is_ratio(request):
+        return f"{', '.join(map(repr, names))}, at_least={request['at_least']!r}"
     weights = {name: part["weight"] for name, part in zip(names, request["weights"], strict=True)}
     return f"{weights!r}, at_least={request['at_least']!r}"
 
@@ -106,6 +113,8 @@ def _groups_words(request: Mapping[str, Any]) -> list[str]:
     names = [_printed(group) or json.dumps(group, ensure_ascii=False) for group in groups]
     if _is_pair(request):
         return names
+    if _is_ratio(request):
+        return [*names, f"--{request['compare']}", "--at-least", repr(request["at_least"])]
     weights = zip(names, request["weights"], strict=True)
     words = [word for name, part in weights for word in ("--weight", f"{name}={part['weight']!r}")]
     return [*words, "--at-least", repr(request["at_least"])]

@@ -41,7 +41,10 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
         title="Privacy budget",
         lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
         grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
-        notes=(words.EPSILON,),
+        notes=(
+            words.EPSILON,
+            *((words.discovered_delta(budget.delta),) if budget.has_discoveries else ()),
+        ),
     )
 
 

@@ -38,6 +38,7 @@ def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
         notes=(
             *map(formats.clean, answer.notes),
             words.each_interval(answer.confidence, subject(answer.statement.query, answer.schema)),
+            *words.population_notes([answer]),
             words.cost(answer.rho, answer.spends, answer.free),
         ),
         alt=f"{answer.value_name} of each group with its interval; the table has the numbers.",
@@ -59,6 +60,7 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
         notes=(
             *map(formats.clean, answers.notes),
             words.each_interval(answers.confidence, _subjects(answers)),
+            *words.population_notes(answers.answers),
             words.cost(answers.rho, answers.spends, answers.free),
         ),
         alt=f"{names} of each group with intervals; the tables have the numbers.",
@@ -89,6 +91,7 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
             ),
             estimate,
             formats.open_interval(*row.interval),
+            *(() if row.in_general is None else (formats.open_interval(*row.in_general),)),
         )
         for row, estimate in zip(visible_rows, estimates, strict=True)
     )
@@ -98,6 +101,7 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
             *(groups or (Column("group"),)),
             value,
             Column(f"{formats.level(answer.confidence)} interval"),
+            *((Column("in general"),) if answer.population and not answer.not_general else ()),
         ),
         rows=rows,
         marks=tuple(Mark(r.interval[0], r.estimate, r.interval[1]) for r in visible_rows),
@@ -109,25 +113,44 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
 @view.register
 def of_question(question: Question, most: int = MOST_ROWS) -> View:
     constant = question.contrast.at_least
-    low, high = question.interval
-    mark = Mark(low, question.estimate, high, hollow=low <= constant <= high)
+    readings = [("in these data", question.interval)]
+    if question.in_general is not None:
+        readings.append(("in general", question.in_general.interval))
+    named = len(readings) > 1
     grid = Grid(
         columns=(
+            *((Column("where"),) if named else ()),
             Column(f"released {question.measured}"),
             Column(f"{formats.level(question.confidence)} interval"),
         ),
-        rows=((formats.number(question.estimate, high - low), formats.interval(low, high)),),
-        marks=(mark,),
-        axis=_axis([question.interval], constant),
+        rows=tuple(
+            (
+                *((name,) if named else ()),
+                formats.number(question.estimate, high - low),
+                formats.open_interval(low, high),
+            )
+            for name, (low, high) in readings
+        ),
+        marks=tuple(
+            Mark(low, question.estimate, high, hollow=low <= constant <= high) for _, (low, high) in readings
+        ),
+        axis=_axis([ends for _, ends in readings], constant),
     )
     return View(
         title=formats.clean(question.text),
         warning="" if question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
-        lead=tuple(formats.clean(text) for text in (question.finding, question.note) if text),
+        lead=tuple(
+            formats.clean(text)
+            for text in (words.here(question), question.note, words.in_general(question))
+            if text
+        ),
         grid=grid,
         shaped_by=question.shaped_by,
-        notes=(f"Free: a question reads only what was released already. {NOISE_ONLY}",),
+        notes=(
+            f"Free: a question reads only what was released already. {words.scope(question)}",
+            *words.general_notes(question),
+        ),
         alt=formats.clean(question.finding),
     )
 
@@ -157,8 +180,9 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
         lead=tuple(
             formats.clean(text)
             for text in (
-                question.finding,
+                words.here(question),
                 question.note,
+                words.in_general(question),
                 words.gap_meaning(table) if words.tells_gaps(table) else "",
                 words.influence_meaning(table),
             )
@@ -172,6 +196,7 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
             words.table_cost(table),
             words.mechanism(table),
             words.CAVEAT,
+            *words.general_notes(question),
         ),
         alt="; ".join(words.row_sentence(table, row) for row in table.rows[:most]),
     )

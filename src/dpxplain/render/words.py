@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
 from dpxplain.results.formats import clean, interval, level, number, percent, ranks, rho
+from dpxplain.results.sentences import GENERAL_USE, NOISE_ONLY
 
 if TYPE_CHECKING:  # slow to import, and here only for annotations
     from dpxplain.results.answer import Answer
@@ -77,6 +78,35 @@ def each_interval(confidence: float, subject: str = "") -> str:
     return f"{level(confidence)} intervals{of}, each by itself. Privacy noise only, not sampling."
 
 
+def here(question: QuestionLike) -> str:
+    """The verdict on the data at hand; named so where another one stands beside it."""
+    return f"In these data: {question.finding}" if question.population else question.finding
+
+
+def in_general(question: QuestionLike) -> str:
+    """The verdict on the population with its badge in words; empty where it was not asked."""
+    if question.in_general is None:
+        return question.general_finding
+    return f"In general ({question.in_general.verdict.value}): {question.general_finding}"
+
+
+def scope(question: QuestionLike) -> str:
+    """What the intervals of a question cover."""
+    return NOISE_ONLY if question.in_general is None else "“In these data” speaks of privacy noise only."
+
+
+def general_notes(question: QuestionLike) -> tuple[str, ...]:
+    """How the population is reasoned about, and where it must not be."""
+    return (question.answer.general_basis, GENERAL_USE) if question.in_general is not None else ()
+
+
+def population_notes(answers: Sequence[Answer]) -> tuple[str, ...]:
+    """The same for the values of an answer."""
+    if not answers or not answers[0].population:
+        return ()
+    return (*dict.fromkeys(answer.general_basis for answer in answers), GENERAL_USE)
+
+
 def price_summary(price: Price, *, once: bool = False) -> str:
     """The price in one sentence; `once` where it pays for every further why as well."""
     if price.free:
@@ -111,6 +141,14 @@ EPSILON = (
     "spent, the rest for whatever it will be spent on."
 )
 DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
+
+
+def discovered_delta(delta: float) -> str:
+    """Said beside an ε at δ where values were discovered."""
+    return (
+        f"Values were discovered, which spends δ too, at most {delta:g} in all: with everything asked it is "
+        f"(ε, {2 * delta:g})-differential privacy."
+    )
 
 
 def threshold(least: int, delta: float) -> str:
@@ -175,8 +213,8 @@ def mechanism(table: Explanation) -> str:
 
 def effects(question: QuestionLike) -> tuple[str, str]:
     """What leaving the rows out does to the question's number, for influence above and below zero."""
-    if question.measured == "value":
-        return "lowers the value", "raises the value"
+    if question.measured != "gap":
+        return f"lowers the {question.measured}", f"raises the {question.measured}"
     if question.verdict is Verdict.REAL and question.contrast.at_least == 0:
         return "narrows the gap", "widens the gap"
     # Without a clear gap in the direction asked, "narrower" would say the wrong thing.
@@ -199,6 +237,8 @@ def influence_meaning(table: Explanation) -> str:
     narrows, widens = effects(question)
     change = f"how much the {name} changes when these rows are left out"
     signs = f"Above zero, leaving them out {narrows}; below zero, it {widens}."
+    if question.ratio is not None:
+        return f"{_ratio_meaning(table)} {signs}"
     if not table.relative:
         return (
             f"Influence is {change}, {_weighting(question)}. {signs} Relative influence is not shown: the "
@@ -209,6 +249,22 @@ def influence_meaning(table: Explanation) -> str:
     return (
         f"Relative influence is {change}, as a share of {base} and weighted by the share of rows that "
         f"remain; it is not the change itself. {signs}"
+    )
+
+
+def _ratio_meaning(table: Explanation) -> str:
+    question = table.question
+    released, first = number(question.estimate), question.labels[0]
+    other = (
+        f"{released} of the total"
+        if question.measured == "share"
+        else f"{released} times {question.labels[1]}"
+    )
+    lift = f"how far these rows lift {first} above {other}"
+    if not table.relative:
+        return f"Influence is {lift}, {_weighting(question)}."
+    return (
+        f"Relative influence is {lift}, as a share of {first} and weighted by the share of rows that remain."
     )
 
 

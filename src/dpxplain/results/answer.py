@@ -18,6 +18,7 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import DomainValue, Schema, label
+from dpxplain.phases.assess_population import PopulationReading
 from dpxplain.phases.assess_question import Assessment, assess, group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.prepare_answer import plan_preparation
@@ -29,6 +30,7 @@ from dpxplain.results.computed_values import Having, arrangement, selection
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
+from dpxplain.results.ratio_question import RatioQuestion, ratio_of
 from dpxplain.results.requests import prepare_request
 from dpxplain.results.sentences import shaped_by
 
@@ -48,6 +50,7 @@ class AnswerRow(Arithmetic):
     estimate: float
     interval: Interval
     scale: float  # standard deviation of the privacy noise, to first order for averages; NaN if computed
+    in_general: Interval | None = field(default=None, kw_only=True)  # of the population, where that is asked
     _index: int = field(kw_only=True, repr=False, compare=False)
     _values: RowValues = field(kw_only=True, repr=False, compare=False)
 
@@ -76,13 +79,20 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         *,
         confidence: float,
         order: Sequence[int] | None = None,
+        population: bool = False,
+        moments: AnswerRelease | None = None,
     ) -> None:
-        """`order` lists the groups to show; without it the statement's HAVING, ORDER BY and LIMIT decide."""
+        """`order` lists the groups to show; without it the statement's HAVING, ORDER BY and LIMIT decide.
+
+        `population` adds intervals for the population; `moments` is the release of a variance of the column.
+        """
         self.statement = statement
         super().__init__(released)
         self.confidence = check_asked_confidence(confidence)
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
+        self.population = population
+        self._reading = PopulationReading(self.release, statement.query, dataset.schema, moments)
         self._every: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
         self.having = self._having() if order is None else None
         self.rows = self._presented(order)
@@ -134,6 +144,21 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return ""
 
     @property
+    def not_general(self) -> str:
+        """Why nothing is said of the population, in a sentence; empty where something can be."""
+        return self._reading.refusal
+
+    @property
+    def general_basis(self) -> str:
+        """How far the value is taken to vary from draw to draw, in a sentence."""
+        return self._reading.refusal or self._reading.basis
+
+    @property
+    def reading(self) -> PopulationReading:
+        """The released values, read as a sample of a population."""
+        return self._reading
+
+    @property
     def notes(self) -> list[str]:
         """What HAVING left out, in sentences."""
         return [] if self.having is None else self.having.sentences
@@ -170,11 +195,13 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         at_least: float = 0.0,
         confidence: float | None = None,
         method: str = DEFAULT_METHOD,
+        population: bool | None = None,
     ) -> Question:
         """Why is `group` above `other`? Or, with a dict of weights, why is their sum at least so much?
 
         A group is named as it is printed, "Male, White" for two columns, or by its values: ("Male", "White").
-        Free: works on what was released already.
+        Free: works on what was released already. `population` adds a verdict on what holds in general, by
+        default where the answer was asked with it.
         """
         self._check_explainable()
         group, other = (tuple(side) if isinstance(side, list) else side for side in (group, other))
@@ -183,7 +210,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         else:
             first = self.groups.find(group)
             weights = {group: 1.0}
-            if other is not None or self._null_is_a_group():
+            if other is not None or self.groups.has_null:
                 if self.groups.find(other) == first:
                     raise QuestionError("A group cannot be compared with itself.", remedy="Name two groups.")
                 weights[other] = -1.0
@@ -193,7 +220,37 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
             self._dataset,
             confidence=self.confidence if confidence is None else confidence,
             method=method,
+            population=self.population if population is None else population,
         )
+
+    @checked_arguments
+    def why_ratio(
+        self,
+        group: object,
+        other: object = None,
+        *,
+        at_least: float | None = None,
+        confidence: float | None = None,
+        method: str = DEFAULT_METHOD,
+        population: bool | None = None,
+    ) -> RatioQuestion:
+        """Why is `group` so high as a multiple of `other`? Without `other`: as a share of the total?
+
+        The verdict is whether the ratio is above `at_least`: by default 1, and an even share of the total.
+        Free: works on what was released already.
+        """
+        self._check_ratio()
+        return RatioQuestion(
+            ratio_of(self, group, other, at_least),
+            self,
+            self._dataset,
+            confidence=self.confidence if confidence is None else confidence,
+            method=method,
+            population=self.population if population is None else population,
+        )
+
+    def _check_ratio(self) -> None:
+        self._check_explainable()
 
     @checked_arguments
     def prepare(
@@ -258,7 +315,10 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
                     )
                     for output in self.statement.presentation.outputs
                 },
-                **self._apart({"low": row.interval[0], "high": row.interval[1], "noise_scale": row.scale}),
+                **self._apart(
+                    {"low": row.interval[0], "high": row.interval[1], "noise_scale": row.scale}
+                    | _general_record(row)
+                ),
             }
             for row in self.rows
         ]
@@ -267,10 +327,6 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         """Our columns, out of the way of an alias that happens to have their name."""
         aliases = {output.name for output in self.statement.presentation.outputs}
         return {f"interval_{name}" if name in aliases else name: value for name, value in own.items()}
-
-    def _null_is_a_group(self) -> bool:
-        """`None` then names a group rather than the absence of one."""
-        return len(self.groups.columns) == 1 and None in self.groups.domains[0]
 
     def _contrast(self, weights: Mapping[object, float], at_least: float) -> Contrast:
         by_group: dict[int, float] = {}
@@ -299,11 +355,17 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         if digits is not None:
             estimates = [(*rounded(value, ends, digits), scale) for value, ends, scale in estimates]
         values = ReleasedValues(self.entry, self.release, query, schema, self.confidence)
+        general: list[Interval | None] = [None] * len(estimates)
+        if self.population and not self.not_general:
+            general = [*self._reading.intervals(self.confidence)]
+            if digits is not None:
+                general = [rounded(0.0, ends, digits)[1] for ends in general if ends is not None]
         return tuple(
             AnswerRow(
                 self.groups.key(index),
                 self.groups.label(index),
                 *estimated,
+                in_general=general[index],
                 _index=index,
                 _values=values,
             )
@@ -318,6 +380,12 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
 
     def _having(self) -> Having | None:
         return selection(self.statement, [self], self.confidence)
+
+
+def _general_record(row: AnswerRow) -> Record:
+    if row.in_general is None:
+        return {}
+    return {"in_general_low": row.in_general[0], "in_general_high": row.in_general[1]}
 
 
 def _is_number(value: object) -> bool:

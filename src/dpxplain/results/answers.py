@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.charge import Spend
 from dpxplain.model.display import Charted, Record
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
-from dpxplain.model.query import Statement
+from dpxplain.model.query import VARIANCES, Query, Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import DomainValue, Schema
 from dpxplain.phases.answer_query import canonical
@@ -23,6 +23,7 @@ from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
+from dpxplain.results.ratio_question import RatioQuestion
 from dpxplain.results.sentences import shaped_by, unselected_note
 
 
@@ -59,10 +60,12 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         dataset: OpenDataset,
         *,
         confidence: float,
+        population: bool = False,
     ) -> None:
         self.statement = statement
         super().__init__(released)
         self.confidence = confidence
+        self.population = population
         self._dataset = dataset
         self.groups = Groups.of(statement.query, dataset.schema)
         releases = self.release.answers if isinstance(self.release, AnswersRelease) else (self.release,)
@@ -75,6 +78,8 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
                 dataset,
                 confidence=confidence,
                 order=every,
+                population=population,
+                moments=_moments(query, by_query),
             )
             for number, query in enumerate(statement.queries)
         ]
@@ -150,16 +155,37 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         at_least: float = 0.0,
         confidence: float | None = None,
         method: str = DEFAULT_METHOD,
+        population: bool | None = None,
     ) -> Question:
         """The question about one of the values, as `Answer.why` asks it; `of` names one of several. Free."""
+        return self._part(of).why(
+            group, other, at_least=at_least, confidence=confidence, method=method, population=population
+        )
+
+    @checked_arguments
+    def why_ratio(
+        self,
+        group: object,
+        other: object = None,
+        *,
+        of: str | None = None,
+        at_least: float | None = None,
+        confidence: float | None = None,
+        method: str = DEFAULT_METHOD,
+        population: bool | None = None,
+    ) -> RatioQuestion:
+        """The question about a ratio or share, as `Answer.why_ratio` asks it; `of` names the value. Free."""
+        return self._part(of).why_ratio(
+            group, other, at_least=at_least, confidence=confidence, method=method, population=population
+        )
+
+    def _part(self, of: str | None) -> Answer:
         if of is None and len(self.answers) > 1:
             raise QuestionError(
                 "This answer has several aggregates.",
                 remedy=f"Say which one is meant: of={self.names[0]!r}, or one of: {', '.join(self.names)}.",
             )
-        return self[self.names[0] if of is None else of].why(
-            group, other, at_least=at_least, confidence=confidence, method=method
-        )
+        return self[self.names[0] if of is None else of]
 
     def truth(self) -> Truth:
         """Curator only: the true values beside the released ones, one line per group and aggregate."""
@@ -185,7 +211,18 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
             record[output.name] = value.estimate
             for end, bound in zip(("low", "high"), value.interval, strict=True):
                 record[unused(f"{output.name}_{end}", taken)] = bound
+            if value.in_general is not None:
+                for end, bound in zip(("low", "high"), value.in_general, strict=True):
+                    record[unused(f"{output.name}_in_general_{end}", taken)] = bound
         return record
+
+
+def _moments(query: Query, releases: Mapping[Query, AnswerRelease]) -> AnswerRelease | None:
+    """The release of a variance of the same column: it tells how far an average varies from draw to draw."""
+    column = query.aggregate.column
+    same = (other.aggregate for other in releases if other.aggregate.column == column)
+    varied = next((aggregate for aggregate in same if aggregate.kind in VARIANCES), None)
+    return None if varied is None else releases[replace(query, aggregate=varied)]
 
 
 def unused(name: str, taken: Collection[str]) -> str:

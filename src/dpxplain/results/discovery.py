@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
@@ -96,17 +97,38 @@ class PlannedDiscovery(Frozen):
         self._dataset = dataset
         self.freeze()
 
+    @property
+    def key(self) -> str:
+        """Identity of the request."""
+        return self.plan.key(self._dataset)
+
+    def find(self) -> Discovery | None:
+        """What was discovered before, whatever it cost then. Free."""
+        stored = self._dataset.find(self.plan)
+        return None if stored is None else Discovery(self.plan.column, stored, self.plan.spends)
+
+    def check(self) -> None:
+        """Refuses, before anything is charged, what somebody else has found or δ has no room for."""
+        charged = self._dataset.ledger.delta_charges(self._dataset.name)
+        is_known = any(entry.key == self.key and entry.state == "released" for entry in charged)
+        if is_known or self.plan.column in self._dataset.schema.columns:
+            raise BadRequest(
+                f"The values of {self.plan.column} were discovered already.",
+                remedy="What was found is in the schema; ask about it as about any other column.",
+            )
+        check_delta(self._dataset, self.plan)
+
     def preview(self) -> DiscoveryPreview:
-        is_stored = self._dataset.find(self.plan) is not None
+        is_stored = self.find() is not None
         if not is_stored:
-            check_delta(self._dataset, self.plan)
+            self.check()
         price = Price.of(self.plan, self._dataset, free=is_stored)
         plan = self.plan
         return DiscoveryPreview(price, plan.column, plan.delta, plan.threshold, plan.scale)
 
-    def run(self) -> Discovery:
-        """Finds it or measures it. What was discovered before is returned, whatever it cost then."""
-        if self._dataset.find(self.plan) is None:
-            check_delta(self._dataset, self.plan)
-        released = self._dataset.find_or_measure(self.plan, self.request)
+    def run(self, dataset: OpenDataset | None = None) -> Discovery:
+        """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
+        if self.find() is None:
+            self.check()
+        released = (dataset or self._dataset).find_or_measure(self.plan, self.request)
         return Discovery(self.plan.column, released, self.plan.spends)

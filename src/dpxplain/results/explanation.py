@@ -172,11 +172,16 @@ class PlannedExplanation(Frozen):
         self._dataset = dataset
         self.freeze()
 
+    @property
+    def key(self) -> str:
+        """Identity of the request."""
+        return self.plan.key(self._dataset)
+
     def preview(self) -> ExplanationPreview:
         return ExplanationPreview.of(self.plan, self.question, self._dataset)
 
     def run(self, dataset: OpenDataset | None = None) -> Explanation:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
-        dataset = dataset or self._dataset
+        dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
         released = self.plan.explain(dataset, self.request)
         return Explanation(self.question, self.plan, released, dataset, request=self.request.body or {})

@@ -42,6 +42,7 @@ class FormulaAnswer(Answer):
         self.id = first.id
         self.free = first.free
         self.confidence = first.confidence
+        self.population = first.population
         self.groups = first.groups
         self.having = first.having
         self._dataset = first._dataset
@@ -69,6 +70,14 @@ class FormulaAnswer(Answer):
         return self.statement.text_of(self.output.value)
 
     @property
+    def not_general(self) -> str:
+        return f"What {self.expression} is in general is not told: it is computed from released values."
+
+    @property
+    def general_basis(self) -> str:
+        return self.not_general
+
+    @property
     def no_influence(self) -> str:
         return (
             f"{self.expression} is computed from released values; influence is defined for COUNT, SUM and "
@@ -87,6 +96,12 @@ class FormulaAnswer(Answer):
         total = sum(terms[1:], terms[0])
         ends = total.interval_by(method if method in FORMULA_METHODS else DEFAULT_METHOD, confidence)
         return Assessment(finite(total.estimate, ends), ends, judge(ends, contrast.at_least))
+
+    def _check_ratio(self) -> None:
+        raise QuestionError(
+            f"{self.expression} is computed already; ratios are asked of COUNT, SUM and AVG.",
+            remedy='Divide released values, which is free: answer["A"] / answer["B"] has an interval.',
+        )
 
     def plan_prepare(self, rho: float, choice: FamilyChoice) -> PlannedPreparation:
         raise self.unexplained()

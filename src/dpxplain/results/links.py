@@ -9,13 +9,21 @@ from typing import Protocol
 
 from dpxplain.errors import ExplanationError
 from dpxplain.model.charge import EntryId, Spend
-from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
+from dpxplain.phases.assess_population import PopulationReading
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.privacy.intervals import Interval
+
+
+class RowLike(Protocol):
+    """One group's released value."""
+
+    @property
+    def estimate(self) -> float: ...
 
 
 class AnswerLike(Protocol):
@@ -55,7 +63,18 @@ class AnswerLike(Protocol):
     @property
     def no_influence(self) -> str: ...
 
+    @property
+    def not_general(self) -> str: ...
+
+    @property
+    def general_basis(self) -> str: ...
+
     def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment: ...
+
+    @property
+    def reading(self) -> PopulationReading: ...
+
+    def row(self, index: int) -> RowLike: ...
 
     def unexplained(self) -> ExplanationError: ...
 
@@ -94,15 +113,29 @@ class QuestionLike(Protocol):
     estimate: float
     interval: Interval
     verdict: Verdict
+    population: bool
+    in_general: Assessment | None
 
     @property
     def contrast(self) -> Contrast: ...
+
+    @property
+    def ratio(self) -> Ratio | None: ...
+
+    @property
+    def labels(self) -> list[str]: ...
+
+    @property
+    def asked_weights(self) -> list[tuple[int, float]]: ...
 
     @property
     def text(self) -> str: ...
 
     @property
     def finding(self) -> str: ...
+
+    @property
+    def general_finding(self) -> str: ...
 
     @property
     def note(self) -> str: ...

@@ -8,6 +8,7 @@ from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
+from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import QueriesPlan, QueryPlan, plan_queries, plan_query
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.results.answer import Answer
@@ -29,22 +30,31 @@ class PlannedQuery(Frozen):
         request: Request,
         confidence: float,
         dataset: OpenDataset,
+        population: bool = False,
     ) -> None:
         self.statement = statement
         self.plan = plan
         self.request = request
         self.confidence = confidence
+        self.population = population
         self._dataset = dataset
         self.freeze()
 
     @classmethod
-    def of(cls, statement: Statement, rho: float, confidence: float, dataset: OpenDataset) -> PlannedQuery:
+    def of(
+        cls,
+        statement: Statement,
+        rho: float,
+        confidence: float,
+        dataset: OpenDataset,
+        population: bool = False,
+    ) -> PlannedQuery:
         plan = (
             plan_queries(statement.queries, dataset.schema, rho)
             if statement.more
             else plan_query(statement.query, dataset.schema, rho)
         )
-        planned = cls(statement, plan, query_request(statement.sql, rho), confidence, dataset)
+        planned = cls(statement, plan, query_request(statement.sql, rho), confidence, dataset, population)
         if planned.group_count > MOST_COMPUTED and statement.is_computed:
             raise QueryRefused(
                 f"HAVING and arithmetic are computed for at most {MOST_COMPUTED:,} groups; this query has "
@@ -52,6 +62,16 @@ class PlannedQuery(Frozen):
                 remedy="Group by fewer columns, or ask for the aggregates and compute with their rows.",
             )
         return planned
+
+    @property
+    def key(self) -> str:
+        """Identity of the request."""
+        return self.plan.key(self._dataset)
+
+    @property
+    def schema(self) -> Schema:
+        """The declarations that it was planned under, with those of joined tables."""
+        return self._dataset.schema
 
     @property
     def group_count(self) -> int:
@@ -67,7 +87,7 @@ class PlannedQuery(Frozen):
 
     def run(self, dataset: OpenDataset | None = None) -> Answer | Answers:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
-        dataset = dataset or self._dataset
+        dataset = (dataset or self._dataset).joining(self.schema.joined)
         if isinstance(self.plan, QueriesPlan):
             return self.answer_of(dataset.find_or_measure(self.plan, self.request))
         return self.answer_of(dataset.find_or_measure(self.plan, self.request))
@@ -75,10 +95,18 @@ class PlannedQuery(Frozen):
     def answer_of(self, released: Released[AnswerRelease] | Released[AnswersRelease]) -> Answer | Answers:
         """The release as the statement shows it."""
         if self.statement.is_table:
-            return Answers(self.statement, released, self._dataset, confidence=self.confidence)
+            return Answers(
+                self.statement,
+                released,
+                self._dataset,
+                confidence=self.confidence,
+                population=self.population,
+            )
         assert isinstance(released.value, AnswerRelease)
         single = Released(released.value, released.entry, released.free)
-        return Answer(self.statement, single, self._dataset, confidence=self.confidence)
+        return Answer(
+            self.statement, single, self._dataset, confidence=self.confidence, population=self.population
+        )
 
     def preview(self) -> QueryPreview | QueriesPreview:
         plan, sql = self.plan, self.statement.sql

@@ -88,13 +88,19 @@ class PlannedPreparation(Frozen):
         self._dataset = dataset
         self.freeze()
 
+    @property
+    def key(self) -> str:
+        """Identity of the request."""
+        return self.plan.key(self._dataset)
+
     def preview(self) -> PreparationPreview:
         stored = self._dataset.find(self.plan) is not None
         return PreparationPreview(Price.of(self.plan, self._dataset, free=stored), self.answer.sql, self.plan)
 
     def run(self, dataset: OpenDataset | None = None) -> Prepared:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
-        released = (dataset or self._dataset).find_or_measure(self.plan, self.request)
+        dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
+        released = dataset.find_or_measure(self.plan, self.request)
         return Prepared(self.answer, self.plan, released)
 
 

@@ -204,7 +204,7 @@ class ExplanationPreview(Displayed, Tabular):
             relative_margin=None if divisor is None else plan.influence_margin / divisor,
             rank_resolution=plan.rank_resolution,
             measured=question.measured,
-            gap_margin=plan.gap_margin,
+            gap_margin=_gap_margin(plan.gap_margin, question),
         )
 
     def records(self) -> list[Record]:
@@ -222,6 +222,14 @@ class ExplanationPreview(Displayed, Tabular):
                 "reason": self.reason,
             }
         ]
+
+
+def _gap_margin(margin: float | None, question: QuestionLike) -> float | None:
+    """Of the question's number; a ratio moves by the margin of A − r·B divided by B."""
+    if margin is None or question.ratio is None:
+        return margin
+    divided = abs(question.answer.row(question.ratio.group).estimate)
+    return margin * abs(question.estimate) / divided if divided else None
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
-from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.display import Charted
 from dpxplain.model.hardening import Frozen
+from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import best_split, plan_explanation, rho_for_margin, rho_for_ranks
 from dpxplain.phases.explain_scored import Split
@@ -27,7 +28,7 @@ from dpxplain.results.formats import number
 from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request
-from dpxplain.results.sentences import finding, measured, question_text, subject
+from dpxplain.results.sentences import finding, finding_in_general, measured, question_text, subject
 
 
 class Question(Frozen, Charted):
@@ -49,6 +50,7 @@ class Question(Frozen, Charted):
         *,
         confidence: float,
         method: str = DEFAULT_METHOD,
+        population: bool = False,
     ) -> None:
         assessment = answer.assess(contrast, check_asked_confidence(confidence), method)
         self._contrast = contrast
@@ -58,6 +60,10 @@ class Question(Frozen, Charted):
         self.estimate: float = assessment.estimate
         self.interval: Interval = assessment.interval
         self.verdict: Verdict = assessment.verdict
+        self.population = population
+        self.in_general: Assessment | None = None
+        if population and not answer.not_general:
+            self.in_general = answer.reading.assess(contrast, confidence)
         self._dataset = dataset
         self.freeze()
 
@@ -77,6 +83,16 @@ class Question(Frozen, Charted):
         return measured(self.contrast)
 
     @property
+    def ratio(self) -> Ratio | None:
+        """What is divided by what, where the question is about that."""
+        return None
+
+    @property
+    def asked_weights(self) -> list[tuple[int, float]]:
+        """The groups and their weights, as they were asked."""
+        return list(zip(self.contrast.groups, self.contrast.weights, strict=True))
+
+    @property
     def text(self) -> str:
         """The question in plain words."""
         return question_text(self.answer.expression, self.labels, self.contrast)
@@ -86,6 +102,13 @@ class Question(Frozen, Charted):
         """The verdict in plain words."""
         named = subject(self.answer.statement.query, self.answer.schema)
         return finding(self.labels, self.contrast, self.interval, self.verdict, self.confidence, named)
+
+    @property
+    def general_finding(self) -> str:
+        """What holds in the population, in plain words; empty where that was not asked."""
+        if self.in_general is None:
+            return self.answer.not_general if self.population else ""
+        return finding_in_general(self.in_general, self.contrast, self.confidence, self.measured)
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
@@ -98,10 +121,8 @@ class Question(Frozen, Charted):
         if self.estimate >= self.contrast.at_least:
             return ""
         released = number(self.estimate, self.interval[1] - self.interval[0])
-        return (
-            f"The question runs against the released order: the released value is {released}, "
-            f"below {number(self.contrast.at_least)}."
-        )
+        below = f"the released value is {released}, below {number(self.contrast.at_least)}."
+        return f"The question runs against the released order: {below}"
 
     @overload
     def explain(
@@ -246,7 +267,7 @@ class Question(Frozen, Charted):
     ) -> float:
         """The ρ needed for relative influences within ± `relative` (0.02 is ±2%), or ranks within `ranks`.
 
-        Spends nothing. Rank widths depend on the data, so they are predicted from an earlier preparation.
+        Spends nothing. Rank widths depend on the data, so an earlier preparation predicts them.
         """
         family = self._family(FamilyChoice(attributes, conjuncts, exclude, predicates))
         terms = self._terms(family, k, 1.0, confidence, "tight")
@@ -257,8 +278,7 @@ class Question(Frozen, Charted):
                     "A relative width needs a positive number and a gap that is not lost in noise.",
                     remedy="Ask the query with more budget first.",
                 )
-            margin = relative * self.relative_to
-            plans.append(rho_for_margin(terms, self._dataset, margin, mechanism))
+            plans.append(rho_for_margin(terms, self._dataset, relative * self.relative_to, mechanism))
         if ranks is not None:
             plans.append(rho_for_ranks(terms, self._dataset, ranks))
         if not plans:
@@ -298,8 +318,11 @@ class Question(Frozen, Charted):
         gap = abs(self.estimate - constant)
         if self.interval[0] <= constant <= self.interval[1]:
             return None
-        release = self.answer.release
-        if release.noisy_count is None or self.answer.statement.query.aggregate.kind != "avg":
+        return self._times_rows(gap)
+
+    def _times_rows(self, gap: float) -> float | None:
+        release, kind = self.answer.release, self.answer.statement.query.aggregate.kind
+        if release.noisy_count is None or kind != "avg":
             return gap
         smallest = min(release.noisy_count[group] for group in self.contrast.groups)
         if release.count_scale is None or smallest <= 3 * release.count_scale:
@@ -351,6 +374,7 @@ class Question(Frozen, Charted):
             confidence=self.confidence if confidence is None else confidence,
             sensitivity=sensitivity,
             distinct=distinct,
+            ratio=None if self.ratio is None else (self.ratio, self.estimate),
         )
 
     def _prepared_rho(self, family: Family, mechanism: str) -> float:

@@ -24,15 +24,18 @@ def prepare_request(answer: AnswerLike, rho: float, choice: FamilyChoice) -> Req
 
 def why_request(question: QuestionLike) -> Body:
     groups, contrast = question.answer.groups, question.contrast
+    compare = {} if question.ratio is None else {"compare": question.measured}
     return {
         **_about(question.answer),
         "weights": [
             {"group": group_request(groups.key(group)), "weight": weight}
-            for group, weight in zip(contrast.groups, contrast.weights, strict=True)
+            for group, weight in question.asked_weights
         ],
         "at_least": contrast.at_least,
         "confidence": question.confidence,
         "method": question.method,
+        **compare,
+        **({"population": True} if question.population else {}),
     }
 
 

@@ -11,12 +11,14 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.column import Column
-from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
+from dpxplain.model.joined_schema import parts
 from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, label
-from dpxplain.results.formats import clean, interval, level, number, percent
+from dpxplain.results.formats import clean, interval, level, number, open_interval, percent
 
 if TYPE_CHECKING:
+    from dpxplain.phases.assess_question import Assessment
     from dpxplain.privacy.intervals import Interval
     from dpxplain.results.links import QualityLike
 
@@ -94,6 +96,12 @@ def _kept_rows(query: Query, schema: Schema, quality: QualityLike | None) -> Ite
         return
     unit, most = clean(privacy.unit), privacy.max_rows
     rows = "one row" if most == 1 else f"{most:,} rows"
+    if schema.joined:
+        cuts = {clean(name): part.privacy.max_rows for name, part in parts(schema).items()}
+        kept = ", ".join(f"{n:,} {'row' if n == 1 else 'rows'} of {name}" for name, n in cuts.items())
+        yield f"Of each {unit} at most {kept} are kept and then joined: at most {rows} in all."
+        yield f"A {unit} without rows in one of these tables, and rows without a {unit}, are left out."
+        return
     counted = f"{rows} of each {unit} {'is' if most == 1 else 'are'} counted"
     yield f"At most {counted}; its other rows, and rows without one, are left out."
     if quality is not None:
@@ -247,6 +255,11 @@ def _number(value: Any) -> str:
 
 
 NOISE_ONLY = "It speaks of privacy noise only, not of sampling."
+GENERAL_USE = (
+    "“In general” takes the rows as drawn at random, one independent of the other, from a larger population. "
+    "Do not use it for a census of everybody, as nobody is left to generalise to, nor for rows drawn in "
+    "clusters (households, schools, days), by weights or by choice: there it is too narrow."
+)
 NOT_PRIVATE = "NOT PRIVATE: drawn with a seeded source of noise, for experiments only. Do not publish."
 
 
@@ -270,6 +283,14 @@ def question_text(aggregate: str, labels: Sequence[str], contrast: Contrast) -> 
     return f"Why is {aggregate} of {terms} at least {number(contrast.at_least)}?"
 
 
+def ratio_text(aggregate: str, labels: Sequence[str], ratio: Ratio) -> str:
+    """The question about a ratio or a share as a person would ask it."""
+    constant = number(ratio.at_least)
+    if ratio.is_share:
+        return f"Why is the share of {labels[0]} in the total of {aggregate} at least {constant}?"
+    return f"Why is the ratio of {aggregate} of {labels[0]} to that of {labels[1]} at least {constant}?"
+
+
 def measured(contrast: Contrast) -> str:
     """What the question's number is called: two groups have a gap, other weights make a value."""
     return "gap" if contrast.weights == (1.0, -1.0) else "value"
@@ -282,12 +303,14 @@ def finding(
     verdict: Verdict,
     confidence: float,
     subject: str = "",
+    name: str = "",
 ) -> str:
     """The verdict in plain words; it speaks of privacy noise only.
 
-    `subject` says what is compared where that is not what the data hold: "clamped averages".
+    `subject` says what is compared where that is not what the data hold: "clamped averages"; `name` what the
+    number is called, if it is no weighted sum.
     """
-    name, between = measured(contrast), "between " + interval(*ends).replace(" to ", " and ")
+    name, between = name or measured(contrast), "between " + interval(*ends).replace(" to ", " and ")
     number_name = f"{name} of {subject}" if subject else name
     if name == "gap" and contrast.at_least == 0:
         above, below = f"{labels[0]} is higher than {labels[1]}.", f"{labels[0]} is lower than {labels[1]}."
@@ -303,4 +326,20 @@ def finding(
     claim = above if verdict is Verdict.REAL else f"The data point the other way: {below}"
     return (
         f"{claim} The true {number_name} is {between} {sure}; privacy noise alone would rarely produce this."
+    )
+
+
+def finding_in_general(general: Assessment, contrast: Contrast, confidence: float, name: str) -> str:
+    """The verdict on the population in plain words: privacy noise and sampling error together."""
+    between = "between " + open_interval(*general.interval).replace(" to ", " and ")
+    sure = f"({level(confidence)} confidence)"
+    if general.verdict is Verdict.UNCLEAR:
+        return (
+            f"We cannot tell. In the population that the rows were drawn from, the {name} could be anything "
+            f"{between} {sure}: privacy noise and the luck of the draw may explain what you see."
+        )
+    side = "above" if general.verdict is Verdict.REAL else "below"
+    return (
+        f"In the population that the rows were drawn from, the {name} is {side} "
+        f"{number(contrast.at_least)}: {between} {sure}, privacy noise and the luck of the draw included."
     )

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Hashable
 from pathlib import Path
 
-from dpxplain.engines.opening import database_identity, is_listed
+from dpxplain.engines.opening import database_identities, is_listed
 from dpxplain.engines.source_kinds import find_files
 from dpxplain.errors import SchemaError, SourceError
-from dpxplain.model.schema import Schema
+from dpxplain.model.joined_schema import joined_schema, parts
+from dpxplain.model.schema import Schema, is_database
 from dpxplain.server.schema_text import check_source
 
 
 def check_allowed(schema: Schema, folder: Path, home: Path, databases: tuple[str, ...]) -> None:
     """Refuses files outside `home` and databases that are not listed: curators edit schemas from afar."""
     source = source_of(schema, folder)
-    _check_inside([folder / table.source for table in schema.tables.values() if table.source], home)
+    sources = [table.source for table in schema.tables.values()]
+    sources += [table.source for table in schema.private.values()]
+    files = [source for source in sources if source and not is_database(source)]
+    _check_inside([folder / file for file in files], home)
     if not isinstance(source, str):
         _check_inside(source, home)
     elif not is_listed(source, schema, databases):
@@ -49,6 +53,8 @@ def identities(schema: Schema, folder: Path) -> frozenset[Hashable]:
     """Device and inode of the source's files, whatever names and links lead to them; or a table's place."""
     source = source_of(schema, folder)
     if isinstance(source, str):
-        return frozenset([database_identity(source, schema)])
-    paths = (Path(match) for match in find_files(source))
+        others = {name: parts(joined_schema(schema, [name]))[name] for name in schema.private}
+        return frozenset(database_identities(source, {schema.table.name: schema, **others}))
+    files = [folder / table.source for table in schema.private.values() if table.source]
+    paths = (Path(match) for named in (source, files) for match in find_files(named))
     return frozenset((status.st_dev, status.st_ino) for status in (path.stat() for path in paths))

@@ -9,7 +9,13 @@ from dpxplain.ledger.protocol import AuditRecord
 from dpxplain.model.budget import rho_of_units
 
 TRUTH_VIEWED = "truth viewed"
-_KINDS = {"query": "asked", "prepare": "prepared", "explain": "had explained", "quality": "measured"}
+_KINDS = {
+    "query": "asked",
+    "prepare": "prepared",
+    "explain": "had explained",
+    "quality": "measured",
+    "discover": "had discovered",
+}
 _BY_OWNER = (
     "reserved",
     "released",

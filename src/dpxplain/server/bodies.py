@@ -81,6 +81,9 @@ EntryId = Annotated[str, Path(description=_NUMBER, **_ID)]
 JobId = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="As told when it began.")]
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end.")]
 ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="Of the intervals shown.")]
+PopulationQuery = Annotated[
+    bool, Query(description="Also what holds in the population that the rows were drawn from.")
+]
 KeyQuery = Annotated[str | None, Query(max_length=64, description="Identity of the request.")]
 KindQuery = Annotated[
     Literal["query", "prepare", "explain", "quality"] | None, Query(description="The latest of a kind.")
@@ -116,6 +119,10 @@ class Ask(Body):
     sql: Sql = Field(examples=["SELECT sex, COUNT(*) FROM adult GROUP BY sex"])
     rho: Rho
     confidence: Confidence = 0.95
+    population: bool = Field(
+        default=False,
+        description="Also what holds in the population that the rows were drawn from at random.",
+    )
     chart_width: ChartWidth | None = None
     expected_key: ExpectedKey | None = None
 
@@ -123,6 +130,13 @@ class Ask(Body):
 class MeasureQuality(Body):
     rho: Rho
     confidence: Confidence = 0.95
+    expected_key: ExpectedKey | None = None
+
+
+class Discover(Body):
+    column: Annotated[str, Field(min_length=1, max_length=1_000)]
+    rho: Rho
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     expected_key: ExpectedKey | None = None
 
 
@@ -165,9 +179,20 @@ class Why(Body):
         max_length=10_000,
         examples=[[{"group": ["Male"], "weight": 1}, {"group": ["Female"], "weight": -1}]],
     )
-    at_least: float = 0.0
+    compare: Literal["difference", "ratio", "share"] = Field(
+        default="difference",
+        description="A weighted sum; the first group divided by the second (weights 1 and -1); or the share "
+        "that one group (weight 1) has in the total of all groups.",
+    )
+    at_least: float | None = Field(
+        default=None, description="What it is compared with: 0, for a ratio 1, for a share an even one."
+    )
     confidence: Confidence = 0.95
     method: Annotated[str, Field(max_length=50)] = DEFAULT_METHOD
+    population: bool = Field(
+        default=False,
+        description="Also what holds in the population that the rows were drawn from at random.",
+    )
     chart_width: ChartWidth | None = None
 
 

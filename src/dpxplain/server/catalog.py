@@ -45,7 +45,11 @@ def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"])
         engine=engine_name(schema.table.source),
         schema=schema.model_dump(
             mode="json",
-            exclude={"table": {"source", "cache", "storage"}, "tables": {"__all__": {"source"}}},
+            exclude={
+                "table": {"source", "cache", "storage"},
+                "tables": {"__all__": {"source"}},
+                "private": {"__all__": {"source"}},
+            },
             exclude_defaults=True,
         ),  # where the data lie is nobody's business
         columns=columns(schema),

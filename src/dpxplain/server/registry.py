@@ -10,12 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpxplain.engines.opening import open_engine, source_figures
+from dpxplain.engines.opened_tables import OpenedTables
+from dpxplain.engines.opening import source_figures
 from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_files import FileSource
 from dpxplain.errors import (
@@ -29,7 +30,7 @@ from dpxplain.errors import (
 from dpxplain.model.schema import Schema
 from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.discover_values import with_discovered
+from dpxplain.phases.discover_values import is_discovered_since, with_discovered
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
@@ -220,9 +221,11 @@ class Registry:
         """
         if self.editable:  # otherwise the one user may open any file anyway
             check_allowed(schema, folder, self._data_folder or folder, self._databases)
-        schema = with_discovered(with_public_tables(schema, folder), self._ledger)
+        schema = with_public_tables(schema, folder)
+        with suppress(BadRequest):  # a ledger that does not know the data set yet has no discoveries
+            schema = with_public_tables(with_discovered(schema, self._ledger), folder)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
-        engine = open_engine(
+        data = OpenedTables(
             source_of(schema, folder),
             schema,
             memory=self._memory,
@@ -231,9 +234,11 @@ class Registry:
             lazily=lazily,
         )
         noise = private_noise(schema.privacy.noise)
-        guard = DataGuard(versions, name, version, engine.source)
+        guard = DataGuard(versions, name, version, data.source)
         # Only a task spends, and on its caller's account (caller_session.py).
-        dataset = OpenDataset(schema, engine, self._ledger, StoredReleaser(), noise, guard=guard)
+        dataset = OpenDataset(
+            schema, data.engine, self._ledger, StoredReleaser(), noise, guard=guard, joins=data
+        )
         dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
         return dataset
 
@@ -301,8 +306,12 @@ class Registry:
 
     def _reload_if_edited(self, name: str) -> None:
         declared = self._find(name)
-        if declared is not None and (_version(declared.file) != declared.version or declared.new_data):
+        if declared is None:
+            return
+        if _version(declared.file) != declared.version or declared.new_data:
             self._reload(declared.file)
+        elif declared.dataset is not None and is_discovered_since(declared.dataset.schema, self._ledger):
+            self._reload(declared.file, again=True)
 
     def _opened(self, after: SchemaFile, schema: Schema, *, lazily: bool = True) -> OpenDataset:
         """Open its data, then record it in the ledger."""
@@ -317,11 +326,13 @@ class Registry:
             LOG.warning("%s: its data are not those of its declared version", after.file.name)
         return dataset
 
-    def _reload(self, file: Path) -> SchemaFile | None:
+    def _reload(self, file: Path, *, again: bool = False) -> SchemaFile | None:
+        """Opens an edited file, or one whose data were replaced; `again`, whatever it was before."""
         with self._lock:
             version, before = _version(file), self._schema_files.get(file)
             tried = None if before is None else before.new_data
-            if version is None or (before is not None and before.version == version and not tried):
+            is_unchanged = before is not None and before.version == version and not tried and not again
+            if version is None or is_unchanged:
                 return before
             after = SchemaFile(file, version, tried=tried)
             schema = None

@@ -15,6 +15,7 @@ from dpxplain.render.snippets import Place
 from dpxplain.render.words import tells_gaps
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
+from dpxplain.results.discovery import Discovery
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
 from dpxplain.results.links import AnswerLike
@@ -42,9 +43,11 @@ _ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
 }
 
 
-def stored_answer(session: Session, number: EntryId, confidence: float) -> Answer | Answers:
+def stored_answer(
+    session: Session, number: EntryId, confidence: float, population: bool = False
+) -> Answer | Answers:
     """The stored answer of that number; somebody else's is refused as if it did not exist."""
-    answer = session.find_answer(number, confidence=confidence)
+    answer = session.find_answer(number, confidence=confidence, population=population)
     if answer is None:
         raise not_found("answer")
     return answer
@@ -79,7 +82,17 @@ def question_of(session: Session, why: Why) -> Question:
         if group in weights:
             raise QuestionError("A group is named twice.", remedy="Give each group one weight.")
         weights[group] = part.weight
-    return answer.why(weights, at_least=why.at_least, confidence=why.confidence, method=why.method)
+    options: Any = {"confidence": why.confidence, "method": why.method, "population": why.population}
+    if why.compare == "difference":
+        return answer.why(weights, at_least=why.at_least or 0.0, **options)
+    wanted = [1.0] if why.compare == "share" else [1.0, -1.0]
+    if list(weights.values()) != wanted:
+        raise QuestionError(
+            f"A {why.compare} has {len(wanted)} {'group' if len(wanted) == 1 else 'groups'}, weighted "
+            f"{' and '.join(f'{weight:g}' for weight in wanted)}.",
+            remedy="Name what is divided with weight 1 and what it is divided by with weight -1.",
+        )
+    return answer.why_ratio(*weights, at_least=why.at_least, **options)
 
 
 def family_choice(family: Family, schema: Schema) -> FamilyChoice:
@@ -88,15 +101,16 @@ def family_choice(family: Family, schema: Schema) -> FamilyChoice:
 
 def plan_preparation(session: Session, body: Prepare) -> PlannedPreparation:
     answer = stored_part(session, body.answer, body.of)
-    return answer.plan_prepare(body.rho, family_choice(body.family, session.schema))
+    return answer.plan_prepare(body.rho, family_choice(body.family, answer.schema))
 
 
 def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
     split: Any = body.split
     if not isinstance(split, str):
         split = DEFAULT_SPLIT if split is None else tuple(split)
-    return question_of(session, body).plan_explain(
-        family_choice(body.family, session.schema),
+    question = question_of(session, body)
+    return question.plan_explain(
+        family_choice(body.family, question.answer.schema),
         body.k,
         body.rho,
         body.mechanism,
@@ -116,7 +130,7 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     return planned.run()
 
 
-def show_release(result: Answer | Answers | Explanation | Prepared | Quality) -> Payload:
+def show_release(result: Answer | Answers | Explanation | Prepared | Quality | Discovery) -> Payload:
     """What a remote client needs: the release itself, from which it makes the same result."""
     entry = result.released.entry if isinstance(result, Prepared) else result.entry
     return {"entry": history_records([entry])[0], "free": result.free, "release": result.release.to_json()}

@@ -14,6 +14,7 @@ from dpxplain.model.schema import Schema
 ENCODED = "encoded"
 CONDENSED = "condensed"
 PERSON = "person_hash"  # of the privacy unit, where it is not the row
+UNIT = "person_text"  # the privacy unit itself, only where tables are still to be joined by it
 DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
 
 

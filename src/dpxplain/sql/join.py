@@ -1,7 +1,8 @@
-"""Takes joins with public tables out of a statement, before it is parsed.
+"""Takes joins out of a statement, before it is parsed.
 
 `FROM flights f JOIN airlines a ON f.carrier = a.carrier` becomes `FROM flights f`: the columns of the public
 table are derived columns of the data (model/public_table.py). An inner join is also a condition on the key.
+A join with a private table by the privacy unit is answered from the joined rows (model/private_table.py).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from dpxplain.model.public_table import PublicTable
 from dpxplain.model.query import Filter
 from dpxplain.model.schema import Schema
 from dpxplain.sql.scope import Joined, matching
-from dpxplain.sql.source import DIALECT, Place, Source
+from dpxplain.sql.source import DIALECT, Place, Source, read
 from dpxplain.sql.where import one_of
 
-_STAR = "Only columns of the data can be joined with the key of a public table"
+_STAR = "Only columns of the data can be joined with the key of another table"
 _KINDS = {TokenType.LEFT, TokenType.INNER, TokenType.JOIN}
 _NOT_ANSWERED = {
     TokenType.RIGHT: "RIGHT JOIN",
@@ -33,27 +34,37 @@ _NAMES = {*DIALECT.parser_class.TABLE_ALIAS_TOKENS, TokenType.VAR, TokenType.IDE
 
 def read_joins(source: Source, schema: Schema) -> tuple[Source, tuple[Joined, ...]]:
     """The statement without its joins, and the joins; a statement that is not understood is left as it is."""
-    if not schema.tables:
+    if not schema.tables and not schema.private:
         return source, ()
-    kept: list[Token] = []
-    joins: list[Joined] = []
-    reader = _Reader(source, schema)
-    while reader.token is not None:
-        is_from = reader.token.token_type is TokenType.FROM
-        kept.append(reader.take())
-        if is_from and reader.is_name:
-            table, alias = reader.table(kept)
-            own: list[Joined] = []
-            while reader.begins_join:
-                own.append(reader.join(table, alias, own))
-            joins += own
-    return replace(source, tokens=tuple(kept)), tuple(joins)
+    kept, joins = _Reader(source, schema).read()
+    found = tuple(join for own in joins for join in own)
+    if unopened := [join.table for join in found if join.table in {*schema.private} - {*schema.joined}]:
+        raise source.refuse(
+            f"{unopened[0]} is not joined here.", "Ask the query of a session.", source.tokens[0]
+        )
+    return replace(source, tokens=kept), found
+
+
+def private_tables(sql: str, schema: Schema) -> tuple[str, ...]:
+    """The private tables that a statement joins: the same ones wherever it reads the declared table."""
+    if not schema.private:
+        return ()
+    source = read(sql)
+    _, joins = _Reader(source, schema).read()
+    chosen = [{join.table for join in own if join.table in schema.private} for own in joins]
+    if any(tables != chosen[0] for tables in chosen[1:]):
+        raise source.refuse(
+            "The declared table is joined with other private tables in one place than in another.",
+            f"Join the same ones behind every FROM {schema.table.name}, or ask two queries.",
+            source.tokens[0],
+        )
+    return tuple(name for name in schema.private if chosen and name in chosen[0])
 
 
 def join_conditions(joins: tuple[Joined, ...], schema: Schema) -> Iterator[Filter]:
     """What inner joins ask of the key: to be in the public table."""
     for join in joins:
-        if join.is_inner:
+        if join.is_inner and join.table in schema.tables:
             keys = [key for key in schema.tables[join.table].matched[join.on] if key is not None]
             yield one_of(join.on, keys)
 
@@ -65,6 +76,22 @@ class _Reader:
     source: Source
     schema: Schema
     at: int = 0
+
+    def read(self) -> tuple[tuple[Token, ...], list[list[Joined]]]:
+        """The tokens without joins; and the joins behind each FROM that reads the declared table."""
+        kept: list[Token] = []
+        joins: list[list[Joined]] = []
+        while self.token is not None:
+            is_from = self.token.token_type is TokenType.FROM
+            kept.append(self.take())
+            if is_from and self.is_name:
+                table, alias = self.table(kept)
+                own: list[Joined] = []
+                while self.begins_join:
+                    own.append(self.join(table, alias, own))
+                if matching(table, [self.schema.table.name]):
+                    joins.append(own)
+        return tuple(kept), joins
 
     @property
     def token(self) -> Token | None:
@@ -81,7 +108,7 @@ class _Reader:
         if (kind := self.token.token_type) in _NOT_ANSWERED:
             raise self._refuse(
                 f"{_NOT_ANSWERED[kind]} is not answered.",
-                "Write JOIN or LEFT JOIN with a public table.",
+                "Write JOIN, or with a public table LEFT JOIN.",
                 self.token,
             )
         if kind is TokenType.COMMA:
@@ -113,14 +140,22 @@ class _Reader:
             remedy = f"Join right behind FROM {self.schema.table.name}, and name the result."
             raise self._refuse("A join is answered at the declared table only.", remedy, first)
         if not self.is_name:
-            raise self._refuse("A public table is expected here.", self._usage(), self.token or first)
+            raise self._refuse("A declared table is expected here.", self._usage(), self.token or first)
         place = self.token
         name, alias = self._named()
-        table, declared = self._declared(name, place)
         if alias.casefold() in {data_alias.casefold(), *(join.alias.casefold() for join in before)}:
-            remedy = f"Give it another one: JOIN {table} AS other ..."
+            remedy = f"Give it another one: JOIN {name.name} AS other ..."
             raise self._refuse(f"Two tables here are called {alias}.", remedy, place)
-        on = self._condition(declared, data_alias, alias, before)
+        if private := matching(name, self.schema.private):
+            if not is_inner:
+                raise self._refuse(
+                    "LEFT JOIN with a private table is not answered.",
+                    f"Write JOIN: a {self.schema.privacy.unit} without rows in {private[0]} is left out.",
+                    first,
+                )
+            return self._private(private[0], place, data_alias, alias, before)
+        table, declared = self._declared(name, place)
+        on = self._condition((declared.key, declared.joins or (declared.key,)), data_alias, alias)
         joins = declared.joins or (declared.key,)
         join_column = matching(on, joins)
         if not join_column:
@@ -128,19 +163,39 @@ class _Reader:
             raise self._refuse(f"{on.name} is not declared to hold a key of {table}.", remedy, place)
         return Joined(table, alias, join_column[0], is_inner, self._columns(table, declared, join_column[0]))
 
+    def _private(
+        self, table: str, place: Token | None, data_alias: str, alias: str, before: list[Joined]
+    ) -> Joined:
+        """A join with a private table: by the unit of both, once."""
+        if any(join.table == table for join in before):
+            remedy = "Join each private table once."
+            raise self._refuse(f"{table} is joined twice.", remedy, place)
+        declared, unit = self.schema.private[table], self.schema.privacy.unit
+        on = self._condition((declared.unit, (unit,)), data_alias, alias)
+        if not matching(on, [unit]):
+            remedy = f"Write {self._on_units(data_alias, alias, declared.unit)}."
+            raise self._refuse("Private tables are joined by the person's id only.", remedy, place)
+        return Joined(table, alias, unit, True, self.schema.joined.get(table, {}))
+
+    def _on_units(self, data_alias: str, alias: str, unit: str) -> str:
+        own = self.schema.privacy.unit
+        return f"USING ({own})" if own == unit else f"ON {data_alias}.{own} = {alias}.{unit}"
+
     def _declared(self, name: exp.Identifier, place: Token | None) -> tuple[str, PublicTable]:
         known = matching(name, self.schema.tables)
         if len(known) != 1:
             what = (
                 "The data cannot be joined with themselves"
                 if matching(name, [self.schema.table.name])
-                else f"There is no declared public table {name.name}"
+                else f"There is no declared table {name.name} to join with"
             )
             raise self._refuse(f"{what}.", self._usage(), place)
         if not self.schema.tables[known[0]].matched:
-            raise self._refuse(
-                f"The public table {known[0]} has not been read.", "Open the data set with it.", place
+            awaited = self.schema.awaited_by(known[0])
+            remedy = (
+                f"Discover the values of {awaited[0]} first." if awaited else "Open the data set with it."
             )
+            raise self._refuse(f"The public table {known[0]} has not been read.", remedy, place)
         return known[0], self.schema.tables[known[0]]
 
     def _columns(self, table: str, declared: PublicTable, on: str) -> Mapping[str, str]:
@@ -154,16 +209,18 @@ class _Reader:
         }
         return {declared.key: on, **columns}
 
-    def _condition(
-        self, declared: PublicTable, data_alias: str, alias: str, before: list[Joined]
-    ) -> exp.Identifier:
-        """The column of the data that USING (key) or ON data.column = table.key names."""
+    def _condition(self, keys: tuple[str, tuple[str, ...]], data_alias: str, alias: str) -> exp.Identifier:
+        """The column of the data that USING (key) or ON data.column = table.key names.
+
+        `keys` are the key of the joined table and the columns of the data that may hold it.
+        """
+        declared_key, own_columns = keys
         if self._is(TokenType.USING):
             self.take()
             self._expect(TokenType.L_PAREN, "(")
             key = self._identifier()
             self._expect(TokenType.R_PAREN, ")")
-            self._check_key(key, declared, alias)
+            self._check_key(key, declared_key, alias)
             return key
         self._expect(TokenType.ON, "USING or ON")
         sides = [self._side()]
@@ -174,22 +231,20 @@ class _Reader:
             raise self._refuse("A join has one condition, on the key.", remedy, self.token)
         is_public = [qualifier is not None and bool(matching(qualifier, [alias])) for qualifier, _ in sides]
         if is_public == [False, False]:
-            is_public = [bool(matching(name, [declared.key])) and q is None for q, name in sides]
+            is_public = [bool(matching(name, [declared_key])) and q is None for q, name in sides]
         if sorted(is_public) != [False, True]:
-            usage = (
-                f"Write ON {data_alias}.{(declared.joins or (declared.key,))[0]} = {alias}.{declared.key}."
-            )
+            usage = f"Write ON {data_alias}.{own_columns[0]} = {alias}.{declared_key}."
             raise self._refuse(f"{_STAR}.", usage, self.source.tokens[self.at - 1])
         (qualifier, column), (_, key) = sorted(sides, key=lambda side: is_public[sides.index(side)])
         if qualifier is not None and not matching(qualifier, [data_alias, self.schema.table.name]):
-            remedy = "Join each public table with the data themselves."
+            remedy = "Join each table with the data themselves."
             raise self._refuse(f"{_STAR}.", remedy, self.source.tokens[self.at - 1])
-        self._check_key(key, declared, alias)
+        self._check_key(key, declared_key, alias)
         return column
 
-    def _check_key(self, key: exp.Identifier, declared: PublicTable, alias: str) -> None:
-        if not matching(key, [declared.key]):
-            remedy = f"Join on its declared key, {declared.key}."
+    def _check_key(self, key: exp.Identifier, declared: str, alias: str) -> None:
+        if not matching(key, [declared]):
+            remedy = f"Join on its declared key, {declared}."
             raise self._refuse(
                 f"{key.name} is not the key of {alias}, so rows could be joined several times.",
                 remedy,
@@ -227,6 +282,10 @@ class _Reader:
         self.take()
 
     def _usage(self) -> str:
+        if not self.schema.tables:
+            name, private = next(iter(self.schema.private.items()))
+            on = self._on_units(self.schema.table.name, name, private.unit)
+            return f"Write FROM {self.schema.table.name} JOIN {name} {on}."
         name, table = next(iter(self.schema.tables.items()))
         on = (table.joins or (table.key,))[0]
         clause = (

@@ -1,9 +1,9 @@
-"""A budget and a history as plain JSON values. Needs no results, so that both are printed at once."""
+"""A budget, a history and discovered values as plain JSON values; loads no results, so they print at once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry, HistoryPage, Spend
@@ -14,11 +14,16 @@ from dpxplain.wire.shapes import (
     AmountTexts,
     BudgetFigures,
     BudgetPayload,
+    DiscoveredValuePayload,
+    DiscoveryPayload,
     HistoryLine,
     HistoryPayload,
     SpendPayload,
     WeightPayload,
 )
+
+if TYPE_CHECKING:
+    from dpxplain.results.discovery import Discovery
 
 
 def budget_payload(budget: Budget) -> BudgetPayload:
@@ -91,3 +96,19 @@ def request_weights(request: Mapping[str, Any] | None) -> list[WeightPayload]:
         )
         for term in weights
     ]
+
+
+def discovery_payload(discovery: Discovery, budget: Budget) -> DiscoveryPayload:
+    return DiscoveryPayload(
+        kind="discovery",
+        id=discovery.id,
+        column=discovery.column,
+        rho=discovery.rho,
+        delta=discovery.delta,
+        free=discovery.free,
+        private=discovery.private,
+        threshold=discovery.threshold,
+        values=[DiscoveredValuePayload(value=row.value, units=row.units) for row in discovery.rows],
+        spends=spend_payloads(discovery.spends),
+        budget=budget_figures(budget),
+    )

@@ -6,11 +6,13 @@ The command line prints them with --json; the server serves them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
+from dpxplain.model.column import Column
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import words
@@ -18,10 +20,10 @@ from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code, query_code
 from dpxplain.render.views_results import true_texts
 from dpxplain.results import formats, titles
-from dpxplain.results.answer import Answer
+from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
-from dpxplain.results.discovery import Discovery, DiscoveryPreview
+from dpxplain.results.discovery import DiscoveryPreview
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.links import AnswerLike, QuestionLike
@@ -39,6 +41,7 @@ from dpxplain.wire.shapes import (
     ExplanationLine,
     ExplanationPayload,
     FoldedPayload,
+    GeneralPayload,
     GroupPayload,
     PreparedPayload,
     PreviewPayload,
@@ -93,6 +96,8 @@ def answer_payload(
         payload["value"] = answer.value_name
     else:
         payload["values"] = list(answer.names)
+    if answer.population:
+        payload["general_notes"] = list(words.population_notes(parts))
     if truth is not None:
         payload["truth"] = truth_payload(truth)
     return payload
@@ -117,21 +122,30 @@ def _part(answer: Answer, whole: Statement) -> AnswerPart:
         column=None if is_computed else aggregate.column,
         subject="" if is_computed else subject(answer.statement.query, answer.schema),
         rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
-        rows=[
-            GroupPayload(
-                group=list(group_request(row.group)),
-                label=row.label,
-                labels=[c.text(value) for c, value in zip(columns, row.group, strict=True)],
-                estimate=row.estimate,
-                low=_number(row.interval[0]),
-                high=_number(row.interval[1]),
-                noise_scale=_number(row.scale),
-                estimate_text=_estimate_text(row.estimate, row.interval),
-                interval_text=_interval_text(row.interval),
-            )
-            for row in answer.rows
-        ],
+        rows=[_group(row, columns) for row in answer.rows],
     )
+
+
+def _group(row: AnswerRow, columns: Sequence[Column]) -> GroupPayload:
+    payload = GroupPayload(
+        group=list(group_request(row.group)),
+        label=row.label,
+        labels=[c.text(value) for c, value in zip(columns, row.group, strict=True)],
+        estimate=row.estimate,
+        low=_number(row.interval[0]),
+        high=_number(row.interval[1]),
+        noise_scale=_number(row.scale),
+        estimate_text=_estimate_text(row.estimate, row.interval),
+        interval_text=_interval_text(row.interval),
+    )
+    if row.in_general is not None:
+        payload["in_general"] = _general(row.in_general)
+    return payload
+
+
+def _general(interval: Interval) -> GeneralPayload:
+    low, high = map(_number, interval)
+    return GeneralPayload(low=low, high=high, interval_text=_interval_text(interval))
 
 
 def question_payload(question: QuestionLike, truth: Truth | None = None) -> QuestionPayload:
@@ -147,8 +161,9 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         question=question.text,
         weights=[
             WeightPayload(group=groups.label(group), weight=weight)
-            for group, weight in zip(contrast.groups, contrast.weights, strict=True)
+            for group, weight in question.asked_weights
         ],
+        compare="difference" if question.ratio is None else question.measured,
         at_least=contrast.at_least,
         estimate=question.estimate,
         interval=(_number(question.interval[0]), _number(question.interval[1])),
@@ -164,6 +179,12 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         attributes=attributes,
         no_influence=no_influence or ("" if attributes else NO_ATTRIBUTE),
     )
+    if question.in_general is not None:
+        general = _general(question.in_general.interval)
+        verdict, finding = question.in_general.verdict.value, question.general_finding
+        payload["in_general"] = GeneralPayload(**general, verdict=verdict, finding=finding)
+    if question.population:
+        payload["general_notes"] = list(words.general_notes(question)) or [question.general_finding]
     if truth is not None:
         payload["truth"] = truth_payload(truth)
     return payload
@@ -325,23 +346,6 @@ def _number(value: float) -> float | None:
 
 def _finite(record: dict[str, Any]) -> Record:
     return {name: _number(value) if isinstance(value, float) else value for name, value in record.items()}
-
-
-def discovery_payload(discovery: Discovery, budget: Budget) -> dict[str, Any]:
-    """For the command line; values are not discovered through a server."""
-    return {
-        "kind": "discovery",
-        "id": discovery.id,
-        "column": discovery.column,
-        "rho": discovery.rho,
-        "delta": discovery.delta,
-        "free": discovery.free,
-        "private": discovery.private,
-        "threshold": discovery.threshold,
-        "values": discovery.records(),
-        "spends": spend_payloads(discovery.spends),
-        "budget": budget_figures(budget),
-    }
 
 
 def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:

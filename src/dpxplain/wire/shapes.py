@@ -75,6 +75,16 @@ class EstimateTexts(TypedDict):
     interval_text: str
 
 
+class GeneralPayload(TypedDict):
+    """What holds in the population that the rows were drawn from; of a question with its verdict."""
+
+    low: float | None
+    high: float | None
+    interval_text: str
+    verdict: NotRequired[str]
+    finding: NotRequired[str]
+
+
 class GroupPayload(EstimateTexts):
     group: list[Scalar]
     label: str
@@ -83,6 +93,7 @@ class GroupPayload(EstimateTexts):
     low: float | None
     high: float | None
     noise_scale: float | None
+    in_general: NotRequired[GeneralPayload]
 
 
 class AnswerPart(TypedDict):
@@ -132,6 +143,7 @@ class AnswerPayload(TypedDict):
     parts: list[AnswerPart]
     shaped_by: list[str]  # the declarations that shaped the numbers, as sentences
     notes: list[str]  # what HAVING left out, and what was measured beside what is shown
+    general_notes: NotRequired[list[str]]  # where `population` was asked: what it takes for granted
     spends: list[SpendPayload]
     budget: BudgetFigures
     code: Code
@@ -150,6 +162,7 @@ class QuestionPayload(EstimateTexts):
     of: str
     question: str
     weights: list[WeightPayload]
+    compare: str  # difference, ratio or share
     at_least: float
     estimate: float
     interval: tuple[float | None, float | None]
@@ -162,6 +175,8 @@ class QuestionPayload(EstimateTexts):
     prepared: bool
     attributes: list[str]  # which may explain it
     no_influence: str  # why it cannot be explained; empty where it can
+    in_general: NotRequired[GeneralPayload]  # where `population` was asked and can be told
+    general_notes: NotRequired[list[str]]  # what that takes for granted, or why it cannot be told
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
     truth: NotRequired[TruthPayload]
 
@@ -281,6 +296,25 @@ class QualityPayload(TypedDict):
     rows: list[QualityLine]
     units: UnitsPayload | None  # null where a row is the privacy unit
     notes: list[str]
+    spends: list[SpendPayload]
+    budget: BudgetFigures
+
+
+class DiscoveredValuePayload(TypedDict):
+    value: str
+    units: float  # noisy
+
+
+class DiscoveryPayload(TypedDict):
+    kind: Literal["discovery"]
+    id: EntryId
+    column: str
+    rho: float
+    delta: float
+    free: bool
+    private: bool
+    threshold: int  # what the noisy number of units of a value exceeds
+    values: list[DiscoveredValuePayload]
     spends: list[SpendPayload]
     budget: BudgetFigures
 

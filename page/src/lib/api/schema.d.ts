@@ -375,6 +375,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/discover/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Discover
+         * @description What discovering a column's values would cost, and how many units a value needs. Spends nothing.
+         */
+        post: operations["preview_discover_api_v1_datasets__dataset__discover_preview_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset}/discover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Discover
+         * @description The values of a column that enough privacy units have, for rho and δ; then all may ask about it.
+         */
+        post: operations["discover_api_v1_datasets__dataset__discover_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/datasets/{dataset}/prepare/preview": {
         parameters: {
             query?: never;
@@ -986,6 +1026,8 @@ export interface components {
             shaped_by: string[];
             /** Notes */
             notes: string[];
+            /** General Notes */
+            general_notes?: string[];
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
@@ -1014,6 +1056,12 @@ export interface components {
              * @default 0.95
              */
             confidence?: number;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
             /** Expected Key */
@@ -1221,6 +1269,55 @@ export interface components {
             editable: boolean;
             problem: components["schemas"]["Failure"] | null;
         };
+        /** Discover */
+        Discover: {
+            /** Column */
+            column: string;
+            /**
+             * Rho
+             * @description Privacy budget in zCDP, the price of the request.
+             * @example 0.1
+             */
+            rho: number;
+            /** Delta */
+            delta?: number | null;
+            /** Expected Key */
+            expected_key?: string | null;
+        };
+        /** DiscoveredValuePayload */
+        DiscoveredValuePayload: {
+            /** Value */
+            value: string;
+            /** Units */
+            units: number;
+        };
+        /** DiscoveryPayload */
+        DiscoveryPayload: {
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "discovery";
+            /** Id */
+            id: number | string;
+            /** Column */
+            column: string;
+            /** Rho */
+            rho: number;
+            /** Delta */
+            delta: number;
+            /** Free */
+            free: boolean;
+            /** Private */
+            private: boolean;
+            /** Threshold */
+            threshold: number;
+            /** Values */
+            values: components["schemas"]["DiscoveredValuePayload"][];
+            /** Spends */
+            spends: components["schemas"]["SpendPayload"][];
+            budget: components["schemas"]["BudgetFigures"];
+        };
         /** Example */
         Example: {
             /** Title */
@@ -1256,10 +1353,17 @@ export interface components {
              */
             weights: components["schemas"]["Weight"][];
             /**
-             * At Least
-             * @default 0
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
              */
-            at_least?: number;
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
             /**
              * Confidence
              * @default 0.95
@@ -1270,6 +1374,12 @@ export interface components {
              * @default mover
              */
             method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
             /**
@@ -1505,6 +1615,22 @@ export interface components {
             /** Column */
             column: string | null;
         };
+        /**
+         * GeneralPayload
+         * @description What holds in the population that the rows were drawn from; of a question with its verdict.
+         */
+        GeneralPayload: {
+            /** Low */
+            low: number | null;
+            /** High */
+            high: number | null;
+            /** Interval Text */
+            interval_text: string;
+            /** Verdict */
+            verdict?: string;
+            /** Finding */
+            finding?: string;
+        };
         /** Grant */
         Grant: {
             /**
@@ -1538,6 +1664,7 @@ export interface components {
             high: number | null;
             /** Noise Scale */
             noise_scale: number | null;
+            in_general?: components["schemas"]["GeneralPayload"];
         };
         /** Health */
         Health: {
@@ -1888,6 +2015,8 @@ export interface components {
             question: string;
             /** Weights */
             weights: components["schemas"]["WeightPayload"][];
+            /** Compare */
+            compare: string;
             /** At Least */
             at_least: number;
             /** Estimate */
@@ -1915,6 +2044,9 @@ export interface components {
             attributes: string[];
             /** No Influence */
             no_influence: string;
+            in_general?: components["schemas"]["GeneralPayload"];
+            /** General Notes */
+            general_notes?: string[];
             /** Chart */
             chart?: {
                 [key: string]: unknown;
@@ -2294,10 +2426,17 @@ export interface components {
              */
             weights: components["schemas"]["Weight"][];
             /**
-             * At Least
-             * @default 0
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
              */
-            at_least?: number;
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
             /**
              * Confidence
              * @default 0.95
@@ -2308,6 +2447,12 @@ export interface components {
              * @default mover
              */
             method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
         };
@@ -2336,10 +2481,17 @@ export interface components {
              */
             weights: components["schemas"]["Weight"][];
             /**
-             * At Least
-             * @default 0
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
              */
-            at_least?: number;
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
             /**
              * Confidence
              * @default 0.95
@@ -2350,6 +2502,12 @@ export interface components {
              * @default mover
              */
             method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
             /** Chart Width */
             chart_width?: number | null;
             /**
@@ -3221,6 +3379,8 @@ export interface operations {
             query?: {
                 /** @description Of the intervals shown. */
                 confidence?: number;
+                /** @description Also what holds in the population that the rows were drawn from. */
+                population?: boolean;
                 /** @description If given, a Vega-Lite chart of this width comes along. */
                 chart_width?: number | null;
                 chart_order?: "given" | "high" | "low" | "name";
@@ -4029,6 +4189,216 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QualityPayload"] | components["schemas"]["ClientRelease"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Failed. If budget was reserved, the charge stays, and the message says so. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    preview_discover_api_v1_datasets__dataset__discover_preview_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Discover"];
+            };
+        };
+        responses: {
+            /** @description Price. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PreviewPayload"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    discover_api_v1_datasets__dataset__discover_post: {
+        parameters: {
+            query?: {
+                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
+                form?: "shown" | "release";
+            };
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Discover"];
+            };
+        };
+        responses: {
+            /** @description The values, or their release. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiscoveryPayload"] | components["schemas"]["ClientRelease"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */

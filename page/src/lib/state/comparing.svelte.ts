@@ -10,6 +10,8 @@ export interface Choice {
   weight: number;
 }
 
+export type Compare = 'difference' | 'ratio' | 'share';
+
 export type Sort = 'given' | 'high' | 'low' | 'name';
 const byName = new Intl.Collator(undefined, { numeric: true });
 
@@ -29,6 +31,10 @@ class Comparing {
   totals = $state(false);
   chosen = $state.raw<Choice[]>([]);
   atLeast = $state(0);
+  /** How two groups are compared; any weights have a difference only. */
+  compare = $state<Compare>('difference');
+  /** Whether to say what holds in the population that the rows were drawn from. */
+  population = $state(false);
   confidence = $state(DEFAULT_CONFIDENCE);
   question = $state.raw<Question | null>(null);
   problem = $state.raw<Problem | null>(null);
@@ -37,12 +43,15 @@ class Comparing {
   sort = $state<Sort>('high');
   #request: AbortController | null = null;
 
+  readonly #isShare = $derived(this.compare === 'share' && !this.totals);
   readonly part: AnswerPart | null = $derived(
     this.answer?.parts.find(({ name, expression }) => name === this.of || expression === this.of) ??
       this.answer?.parts[0] ??
       null,
   );
-  readonly complete = $derived(this.totals ? this.chosen.length > 0 : this.chosen.length === 2);
+  readonly complete = $derived(
+    this.totals ? this.chosen.length > 0 : this.chosen.length === 2 || (this.#isShare && this.chosen.length === 1),
+  );
 
   show(answer: Answer, of: string | null = null): void {
     const keep = this.answer?.id === answer.id ? this.chosen.map((choice) => choice.row.label) : [];
@@ -65,17 +74,21 @@ class Comparing {
     this.chosen = [];
     this.totals = false;
     this.atLeast = 0;
+    this.compare = 'difference';
     this.question = this.problem = null;
   }
 
   /** The same groups in another answer or aggregate, by their labels. */
-  choose(groups: { label: string; weight: number }[], atLeast = 0): void {
+  choose(groups: { label: string; weight: number }[], atLeast = 0, compare: Compare = 'difference'): void {
     const rows = this.part?.rows ?? [];
     this.chosen = groups.flatMap(({ label, weight }) => {
       const row = rows.find((candidate) => candidate.label === label);
       return row ? [{ row, weight }] : [];
     });
     this.atLeast = atLeast;
+    this.compare = compare;
+    this.totals = false;
+    if (compare !== 'difference') return;
     const weights = this.chosen.map((choice) => choice.weight);
     this.totals = this.chosen.length > 0 && (atLeast !== 0 || !isPair(weights)) && this.chosen.length !== 1;
     if (this.chosen.length === 1 && atLeast !== 0) this.totals = true;
@@ -126,11 +139,15 @@ class Comparing {
 
   request(chartWidth?: number): WhyRequest | null {
     if (!this.answer || !this.complete) return null;
+    const compare = this.totals ? 'difference' : this.compare;
+    const chosen = compare === 'share' ? this.chosen.slice(0, 1) : this.chosen;
     return {
       answer: this.answer.id,
       of: this.part?.expression ?? null,
-      weights: this.chosen.map(({ row, weight }) => ({ group: row.group, weight })),
-      at_least: this.atLeast,
+      weights: chosen.map(({ row, weight }) => ({ group: row.group, weight })),
+      compare,
+      population: this.population,
+      at_least: compare === 'difference' || this.atLeast ? this.atLeast : null,
       confidence: this.confidence,
       chart_width: chartWidth,
     };

@@ -2,7 +2,7 @@
 import { api } from '../api';
 import { problemFrom } from '../api/client';
 import type { Answer } from '../api/types';
-import { format, parse, type Place } from '../route';
+import { comparison, format, parse, type Place } from '../route';
 import { asking } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { explaining } from './explaining.svelte';
@@ -45,7 +45,7 @@ class Journey {
     }
     if (!comparing.answer || !isShown(place.answer)) return;
     comparing.show(comparing.answer, place.of);
-    comparing.choose(place.groups, place.atLeast);
+    comparing.choose(place.groups, place.atLeast, place.compare);
     if (!comparing.complete) explaining.reset();
     if (place.explain) explaining.restore(place.explain);
     const claimsPrepared = place.explain?.rho === null;
@@ -91,6 +91,7 @@ class Journey {
       confidence: comparing.confidence,
       groups: comparing.chosen.map(({ row, weight }) => ({ label: row.label, weight })),
       atLeast: comparing.atLeast,
+      ...comparison(comparing.compare),
       explain: !comparing.complete
         ? null
         : explaining.table || explaining.job

@@ -2,6 +2,7 @@
 import { api } from '../api';
 import { isGone, problemFrom, session, whoAmI } from '../api/client';
 import type { Budget, Dataset, DatasetSummary, Me, Problem } from '../api/types';
+import { afterPress } from '../press';
 
 export type Step = 'ask' | 'again' | 'explain' | 'quality';
 const NO_PRICES: Record<Step, number | null> = { ask: null, again: null, explain: null, quality: null };
@@ -68,6 +69,11 @@ class Workspace {
     await api.signOut();
     history.replaceState(null, '', '#/');
     location.reload();
+  }
+
+  /** A step has the focus; its price may take a line more than that of the one before. */
+  consider(step: Step): void {
+    afterPress(() => (this.considering = step));
   }
 
   async open(name: string): Promise<void> {

@@ -50,7 +50,7 @@ async def why_truth(access: AccessDep, _caller: Curator, body: WhyTruth) -> Any:
         session = access.curator_session()
         question = translate.question_of(session, body)
         _note(access, {"answer": body.answer, "question": question.text})
-        return question.truth_of(translate.family_choice(body.family, session.schema))
+        return question.truth_of(translate.family_choice(body.family, question.answer.schema))
 
     return _marked(await access.measure(work))
 

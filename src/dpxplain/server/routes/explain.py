@@ -166,7 +166,7 @@ def _plan(access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Prev
 
 def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
     planned, preview = _plan(access, body)
-    if body.expected_key not in (None, planned.plan.key(access.dataset)):
+    if body.expected_key not in (None, planned.key):
         raise other_plan()
     if not preview.price.free and preview.price.rho > 0:
         access.account.check_affordable(access.name, preview.price.rho)

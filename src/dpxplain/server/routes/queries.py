@@ -17,6 +17,7 @@ from dpxplain.model.charge import Entry, HistoryPage
 from dpxplain.phases.prepare_answer import preparation_subject
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
+from dpxplain.results.discovery import Discovery, PlannedDiscovery
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.quality import PlannedQuality, Quality, bought_quality
 from dpxplain.server import catalog, size_limits, translate
@@ -27,6 +28,7 @@ from dpxplain.server.bodies import (
     ChartOrder,
     ChartQuery,
     ConfidenceQuery,
+    Discover,
     EntryId,
     FindQuery,
     Form,
@@ -34,6 +36,7 @@ from dpxplain.server.bodies import (
     KindQuery,
     MeasureQuality,
     PageSize,
+    PopulationQuery,
     SubjectQuery,
     Why,
 )
@@ -50,12 +53,13 @@ from dpxplain.server.response_shapes import (
     PreparationsOfQuery,
     ReleasePayload,
 )
-from dpxplain.wire.account_payloads import budget_payload, history_payload, history_records
+from dpxplain.wire.account_payloads import budget_payload, discovery_payload, history_payload, history_records
 from dpxplain.wire.payloads import preview_payload, quality_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
     AnswerPayload,
     BudgetPayload,
+    DiscoveryPayload,
     HistoryPayload,
     PreviewPayload,
     QualityPayload,
@@ -65,6 +69,9 @@ from dpxplain.wire.shapes import (
 router = APIRouter(tags=["Asking"], prefix=PREFIX)
 _ANSWER: Any = answers(AnswerPayload | ClientRelease, "The answer, or its release.", 409, 500, 503)
 _QUALITY: Any = answers(QualityPayload | ClientRelease, "The shares, or their release.", 409, 500, 503)
+
+
+_DISCOVERY: Any = answers(DiscoveryPayload | ClientRelease, "The values, or their release.", 409, 500, 503)
 
 
 @router.get("/datasets", responses=answers(Datasets))
@@ -103,7 +110,7 @@ async def preview(access: AccessDep, body: Ask) -> Any:
     def price() -> Response:
         planned = _plan(access, body)
         size_limits.check_groups(planned.group_count, access.server.sizes)
-        form = query_form(planned.statement, access.dataset.schema)
+        form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
         return JSONResponse(preview_payload(planned.preview()) | {"form": form})
 
     return await access.plan(price)
@@ -145,6 +152,7 @@ async def answer(
     access: AccessDep,
     entry: EntryId,
     confidence: ConfidenceQuery = 0.95,
+    population: PopulationQuery = False,
     chart_width: ChartQuery = None,
     chart_order: ChartOrder = "given",
 ) -> Any:
@@ -157,7 +165,7 @@ async def answer(
 
     def read() -> Response | Answer | Answers:
         """Rendered at once, unless its many groups would keep others waiting."""
-        stored = translate.stored_answer(session, entry, confidence)
+        stored = translate.stored_answer(session, entry, confidence, population)
         return stored if stored.groups.size > size_limits.MANY_GROUPS else show(stored)
 
     answer = await run_sync(read)
@@ -220,8 +228,10 @@ def preparations(access: AccessDep, subject: SubjectQuery) -> Any:
 
 
 def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
-    planned = access.read_only_session().plan(body.sql, body.rho, confidence=body.confidence)
-    if body.expected_key not in (None, planned.plan.key(access.dataset)):
+    planned = access.read_only_session().plan(
+        body.sql, body.rho, confidence=body.confidence, population=body.population
+    )
+    if body.expected_key not in (None, planned.key):
         raise other_plan()
     return planned
 
@@ -229,7 +239,8 @@ def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
 def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
     """What is prepared of each aggregate, so that the client need not ask."""
     parts = answer.answers if isinstance(answer, Answers) else (answer,)
-    subjects = [preparation_subject(part.statement.query, access.dataset) for part in parts]
+    dataset = access.read_only_dataset().joining(answer.schema.joined)
+    subjects = [preparation_subject(part.statement.query, dataset) for part in parts]
     return [
         PreparationsOfQuery(
             subject=subject, entries=history_records(access.ledger.preparations(access.name, subject))
@@ -293,6 +304,39 @@ async def quality(access: AccessDep, body: MeasureQuality, form: Form = "shown")
     if response is not None:
         return response
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
+
+
+@router.post("/datasets/{dataset}/discover/preview", responses=answers(PreviewPayload, "Price.", 409, 503))
+async def preview_discover(access: AccessDep, body: Discover) -> Any:
+    """What discovering a column's values would cost, and how many units a value needs. Spends nothing."""
+    return JSONResponse(await access.plan(lambda: preview_payload(_plan_discovery(access, body).preview())))
+
+
+@router.post("/datasets/{dataset}/discover", responses=_DISCOVERY)
+async def discover(access: AccessDep, body: Discover, form: Form = "shown") -> Any:
+    """The values of a column that enough privacy units have, for rho and δ; then all may ask about it."""
+
+    def show(found: Discovery) -> Response:
+        if form == "release":
+            return JSONResponse(translate.show_release(found))
+        return JSONResponse(discovery_payload(found, access.account.budget(access.name)))
+
+    def stored() -> tuple[PlannedDiscovery, Response | None]:
+        planned = _plan_discovery(access, body)
+        earlier = planned.find()
+        return planned, None if earlier is None else show(earlier)
+
+    planned, response = await run_sync(stored)
+    if response is not None:
+        return response
+    return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
+
+
+def _plan_discovery(access: DatasetAccess, body: Discover) -> PlannedDiscovery:
+    planned = access.read_only_session().plan_discovery(body.column, body.rho, delta=body.delta)
+    if body.expected_key not in (None, planned.key):
+        raise other_plan()
+    return planned
 
 
 def _plan_quality(access: DatasetAccess, body: MeasureQuality) -> PlannedQuality:

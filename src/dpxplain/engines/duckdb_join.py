@@ -1,0 +1,143 @@
+"""Private tables joined by the person's id in DuckDB: files, DataFrames and Arrow tables in any mixture.
+
+Each table is encoded and cut to its own max_rows in memory, one after the other; then they are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, closing
+from typing import Any
+
+import duckdb
+
+from dpxplain.engines.dialect import Kind
+from dpxplain.engines.duckdb_dialect import DuckDBDialect
+from dpxplain.engines.duckdb_passes import DuckDBPasses
+from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet, trust_statistics
+from dpxplain.engines.encoded_tables import create_tables, is_condensed
+from dpxplain.engines.encoding import Encoding, Rows, check_columns
+from dpxplain.engines.private_join import check_units, joined_rows
+from dpxplain.engines.private_sources import PrivateSources
+from dpxplain.engines.source_files import FileSource
+from dpxplain.engines.source_kinds import local_files
+from dpxplain.engines.source_table import TableSource, table_digest
+from dpxplain.errors import InternalError, SourceError
+from dpxplain.model.confidential import Confidential
+from dpxplain.model.fit import FitCounts
+from dpxplain.model.grouped import AnyGrouped
+from dpxplain.model.joined_schema import parts
+from dpxplain.model.query import Query
+from dpxplain.model.schema import Schema
+from dpxplain.model.unknown_column import ValueCounts
+
+
+class DuckDBJoinEngine(DuckDBPasses):
+    """The joined rows of several tables, encoded in memory."""
+
+    def __init__(self, sources: Mapping[str, object], schema: Schema, *, memory: str | None = None) -> None:
+        """`sources` has those of all tables, by name, the data set's own included."""
+        super().__init__()
+        self.schema = schema
+        self._connection = open_connection(memory)
+        self._dialect = DuckDBDialect(self._connection)
+        try:
+            self._open(sources)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<DuckDBJoinEngine {self.schema.table.name}, {', '.join(self.schema.joined)}>"
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+        return Confidential(self._scan(query, subsets))
+
+    def fit(self) -> Confidential[FitCounts]:
+        raise InternalError("The quality of joined tables is not measured.")
+
+    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+        raise InternalError("Values are not discovered in joined tables.")
+
+    def _open(self, sources: Mapping[str, object]) -> None:
+        read: dict[str, FileSource | TableSource] = {}
+        kinds: dict[str, Mapping[str, Kind]] = {}
+        tables = []
+        for number, (name, part) in enumerate(parts(self.schema).items()):
+            read[name] = source = source_of(sources[name])
+            opened = open_source(self._connection, sources[name], name)
+            check_columns(part, opened.kinds, opened.untyped)
+            kinds[name] = opened.kinds
+            with quiet(_unreadable(name)), self._within_memory(), reading(source, opened):
+                tables.append(self._encode(part, opened, f"part_{number}"))
+            opened.release()
+            if opened.given is not None:
+                self._connection.unregister("given")
+        check_units(self.schema, kinds)
+        self.source = PrivateSources(read)
+        with self._within_memory():
+            self._join(tables)
+        self._connection.execute("SET enable_external_access = false")
+
+    def _encode(self, part: Schema, opened: OpenedSource, table: str) -> Rows:
+        """Encodes one table, cut to its max_rows."""
+        encoding = Encoding(part, opened.kinds, self._dialect, keeps_unit=True)
+        rows = encoding.rows()
+        opened.check_rows()
+        opened.relation.create_view("source", replace=True)
+        self._connection.execute(f"CREATE TABLE {table} AS {rows.sql}", encoding.parameters.values)
+        self._connection.execute("DROP VIEW source")
+        return Rows(f"SELECT * FROM {table}", rows.columns)
+
+    def _join(self, tables: list[Rows]) -> None:
+        encoding = Encoding(self.schema, {}, self._dialect)
+        rows = joined_rows(self.schema, tables, encoding)
+        self._columns = rows.columns
+        create_tables(self._connection, self.schema, (rows.sql, encoding.parameters.values), None, "memory")
+        for number in range(len(tables)):
+            self._connection.execute(f"DROP TABLE part_{number}")
+        trust_statistics(self._connection)
+        self._condensed = is_condensed(self._connection)
+
+    def _within_memory(self) -> AbstractContextManager[None]:
+        full = SourceError(
+            "The joined rows need more memory than the limit allows.",
+            remedy="Raise the limit, or lower max_rows of the tables that are joined.",
+        )
+        return quiet(full, duckdb.OutOfMemoryException)
+
+
+def source_of(source: object) -> FileSource | TableSource:
+    """What tells whether a source has changed since it was read."""
+    files = local_files(source)
+    return TableSource(source) if files is None else FileSource(files)
+
+
+def reading(source: FileSource | TableSource, opened: OpenedSource) -> AbstractContextManager[None]:
+    """Digests the source while the block reads it."""
+    if isinstance(source, FileSource):
+        return source.reading(lambda _state: False)
+    return source.reading(lambda: table_digest(opened.relation.to_arrow_reader()))
+
+
+def digested_source(source: Any, table: str) -> FileSource | TableSource:
+    """A source that was not encoded: its files, or the table in memory with the digest that it has now."""
+    described = source_of(source)
+    if isinstance(described, TableSource):
+        with (
+            closing(open_connection()) as connection,
+            quiet(_unreadable(table)),
+            reading(described, open_source(connection, source, table)),
+        ):
+            pass
+    return described
+
+
+def _unreadable(name: str) -> SourceError:
+    return SourceError(
+        f"The source of {name} could not be read to its end.",
+        remedy="Is it damaged, or does a line of it have too few or too many values?",
+    )

@@ -1,0 +1,77 @@
+"""The opened data of a schema: its own table, and private ones that are joined when they are asked about."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from dpxplain.engines.engine import Engine, Recognised, Source
+from dpxplain.engines.opening import guarded_source, lasting, open_engine, private_sources
+from dpxplain.engines.private_sources import PrivateSources
+from dpxplain.model.schema import Schema
+
+
+class OpenedTables:
+    """The engine of a data set's own table, and one for each set of joined tables, shared by all callers."""
+
+    def __init__(
+        self,
+        source: object,
+        schema: Schema,
+        *,
+        tables: Mapping[str, object] = MappingProxyType({}),
+        memory: str | None = None,
+        cache: Path | None = None,
+        recognised: Recognised = lambda _state: False,
+        time_limit: float | None = None,
+        lazily: bool = False,
+    ) -> None:
+        """`tables` are given in place of declared sources; for the other arguments see `open_engine`."""
+        self._others = private_sources(source, schema, tables)
+        self._own = lasting(source) if self._others else source  # it will be read again
+        self._memory, self._time_limit = memory, time_limit
+        self._joined: dict[tuple[str, ...], Engine] = {}
+        self._lock = threading.Lock()
+        self.engine = open_engine(
+            self._own,
+            schema,
+            memory=memory,
+            cache=cache,
+            recognised=recognised,
+            time_limit=time_limit,
+            lazily=lazily,
+        )
+        try:
+            self.source: Source = guarded_source(self.engine.source, source, schema, self._others)
+        except BaseException:
+            self.engine.close()
+            raise
+
+    def joined(self, schema: Schema) -> Engine:
+        """The engine of the joined rows that the schema declares, opened once. Releases nothing."""
+        with self._lock:
+            tables = tuple(schema.joined)
+            if tables not in self._joined:
+                self._joined[tables] = self._open(schema)
+            return self._joined[tables]
+
+    def close(self) -> None:
+        """Closes what was opened for joins; whoever has the engine closes that."""
+        with self._lock:
+            engines, self._joined = list(self._joined.values()), {}
+        for engine in engines:
+            engine.close()
+
+    def _open(self, schema: Schema) -> Engine:
+        engine = open_engine(
+            self._own, schema, others=self._others, memory=self._memory, time_limit=self._time_limit
+        )
+        try:
+            if isinstance(self.source, PrivateSources):
+                self.source.check_same(engine, schema.table.name)
+        except BaseException:
+            engine.close()
+            raise
+        return engine

@@ -1,0 +1,163 @@
+"""Phase 2 for the population: what a released answer says beyond the rows that it was computed from.
+
+Post-processing, no budget. docs/proofs/population.md says what is assumed of how the rows were drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpxplain.model.contrast import Contrast, judge
+from dpxplain.model.query import Aggregate, Query
+from dpxplain.model.release import AnswerRelease
+from dpxplain.model.schema import Grid, Schema
+from dpxplain.phases.assess_question import Assessment, noisy_mean, noisy_moments
+from dpxplain.privacy.calibration import two_sided_quantile
+from dpxplain.privacy.intervals import FloatArray, Interval
+from dpxplain.privacy.population_intervals import (
+    Spread,
+    combined,
+    count_ends,
+    mean_ends,
+    spread_ends,
+    sum_ends,
+)
+
+_KNOWN_TOTAL = 100.0  # rows; the size of a smaller table is not known well enough to be taken as fixed
+
+
+@dataclass(frozen=True)
+class PopulationReading:
+    """One aggregate's released values, read as a sample; `moments` is a released variance of its column."""
+
+    release: AnswerRelease
+    query: Query
+    schema: Schema
+    moments: AnswerRelease | None = None
+
+    @property
+    def refusal(self) -> str:
+        """Why it cannot be said what holds in general, as a sentence; empty where it can."""
+        aggregate = self.query.aggregate
+        if aggregate.kind not in ("count", "sum", "avg"):
+            return f"What {aggregate} is in general is not told: only COUNT, SUM and AVG are."
+        if aggregate.kind == "sum" and self._grid.low < 0 < self._grid.high:
+            return (
+                f"What {aggregate} is in general is not told, as values of both signs are declared: "
+                f"ask AVG({aggregate.column}) and COUNT(*) instead."
+            )
+        return ""
+
+    @property
+    def basis(self) -> str:
+        """How far values are taken to vary from draw to draw, in a sentence."""
+        kind, column, cluster = self.query.aggregate.kind, self.query.aggregate.column, self._cluster
+        together = ""
+        if cluster > 1:
+            unit = self.schema.privacy.unit
+            together = f" Up to {cluster:,} rows of one {unit} are taken to vary together."
+        if kind == "count":
+            return f"Counts vary as in a multinomial draw.{together}"
+        if kind == "sum":
+            return (
+                f"Sums vary as a multinomial count of the largest value would, which is the most.{together}"
+            )
+        if self._grid.range == 1:
+            return f"Shares vary exactly as the released shares say.{together}"
+        if self.moments is not None:
+            return f"How far {column} varies is bounded by its released variance.{together}"
+        return (
+            f"How far {column} varies is not released, so it is taken to vary as much as its average and "
+            f"bounds allow, at most (high - low)²/4; with VARIANCE({column}) in the same SELECT it is "
+            f"narrower.{together}"
+        )
+
+    def intervals(self, confidence: float) -> list[Interval]:
+        """Every group's interval in the population."""
+        low, high = self._ends(range(self._groups), confidence, alone=True)
+        return list(zip(low.tolist(), high.tolist(), strict=True))
+
+    def assess(self, contrast: Contrast, confidence: float) -> Assessment:
+        """Estimate and interval of Σ w·value in the population, and what they say about the constant."""
+        estimates = self.estimates(contrast.groups)
+        interval = self.weigh(contrast.groups, confidence)(contrast.weights)
+        estimate = math.fsum(w * value for w, value in zip(contrast.weights, estimates, strict=True))
+        return Assessment(estimate, interval, judge(interval, contrast.at_least))
+
+    def weigh(self, groups: Sequence[int], confidence: float) -> Callable[[Sequence[float]], Interval]:
+        """The interval of any weighted sum of these groups; what they have in common is computed once."""
+        ends = self._ends(groups, confidence, alone=len(groups) == 1)
+        estimates = self.estimates(groups)
+        return lambda weights: combined(estimates, ends, weights)
+
+    def _ends(
+        self, groups: Sequence[int], confidence: float, *, alone: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        release, failure, chosen = self.release, 1.0 - confidence, list(groups)
+        if self.query.aggregate.kind == "avg":
+            means = [noisy_mean(release, self.query, self.schema, group) for group in chosen]
+            spread = self._spread(confidence)
+            if spread is None:
+                return mean_ends(means, failure, cluster=self._cluster)
+            return mean_ends(
+                means, failure - spread.failure, cluster=self._cluster, spread=spread.most[chosen]
+            )
+        if self.query.aggregate.kind == "sum":
+            assert release.noisy_sum is not None
+            assert release.sum_scale is not None
+            grid = self._grid
+            largest = (grid.high if abs(grid.high) >= abs(grid.low) else grid.low) * grid.unit
+            totals = np.array(release.noisy_sum)[chosen]
+            return sum_ends(totals, release.sum_scale, largest, failure, cluster=self._cluster)
+        assert release.noisy_count is not None
+        assert release.count_scale is not None
+        counts = np.array(release.noisy_count)[chosen]
+        total = self._total(confidence) if alone else None
+        return count_ends(counts, release.count_scale, failure, cluster=self._cluster, total=total)
+
+    def estimates(self, groups: Sequence[int]) -> list[float]:
+        release = self.release
+        if self.query.aggregate.kind == "avg":
+            return [noisy_mean(release, self.query, self.schema, group).estimate for group in groups]
+        values = release.noisy_count if self.query.aggregate.kind == "count" else release.noisy_sum
+        assert values is not None
+        return [values[group] for group in groups]
+
+    def _spread(self, confidence: float) -> Spread | None:
+        if self.moments is None or self._grid.range == 1:
+            return None
+        varied = replace(self.query, aggregate=Aggregate("var_samp", self.query.aggregate.column))
+        moments = noisy_moments(self.moments, varied, self.schema)
+        return spread_ends(moments, confidence, cluster=self._cluster)
+
+    def _total(self, confidence: float) -> float | None:
+        """The most rows that all groups may have together; None where other rows were drawn as well.
+
+        A filter leaves rows out, and so may a query without groups: how many were drawn is not released.
+        """
+        release = self.release
+        if self.query.where is not None or self.query.aggregate.column is not None or self._groups < 2:
+            return None
+        assert release.noisy_count is not None
+        assert release.count_scale is not None
+        reach = two_sided_quantile(confidence) * release.count_scale * math.sqrt(self._groups)
+        total = math.fsum(release.noisy_count)
+        return total + reach if total - reach >= _KNOWN_TOTAL else None
+
+    @property
+    def _groups(self) -> int:
+        return len(self.release.noisy_sum or self.release.noisy_count or ())
+
+    @property
+    def _cluster(self) -> int:
+        """Rows that may vary together: those of one privacy unit."""
+        return self.schema.privacy.max_rows
+
+    @property
+    def _grid(self) -> Grid:
+        assert self.query.aggregate.column is not None
+        return self.schema.column(self.query.aggregate.column).grid

@@ -1,0 +1,97 @@
+"""Discovery through a server: priced, on the analyst's own allowance, and of everybody's δ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpxplain as dpx
+from dpxplain.errors import BadRequest, BudgetExhausted, QueryRefused
+from server_fixture import RunningServer, config_of, running_server
+
+SCHEMA = """[table]
+name = "towns"
+source = "towns.parquet"
+
+[privacy]
+rho = 10.0
+delta = 1e-6
+
+[columns.sex]
+values = ["F", "M"]
+
+[columns.city]
+values = "discover"
+
+[columns.street]
+values = "discover"
+"""
+SQL = "SELECT city, COUNT(*) FROM towns GROUP BY city"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    config = config_of(tmp_path / "data")
+    cities = ["Rome"] * 900 + ["Oslo"] * 400 + ["Secret"]
+    table = pa.table({"sex": ["F"] * 1301, "city": cities, "street": cities})
+    pq.write_table(table, tmp_path / "data" / "towns.parquet")
+    (tmp_path / "data" / "towns.toml").write_text(SCHEMA, encoding="utf-8")
+    with running_server(config) as running:
+        yield running
+
+
+def test_an_analyst_discovers_on_their_own_allowance_and_everybody_may_ask_then(
+    server: RunningServer,
+) -> None:
+    address = f"{server.url}towns"
+    with dpx.connect(address, token=server.token("alice")) as alice:
+        preview = alice.preview_discover("city", rho=1)
+        assert preview.price.rho == 1
+        assert alice.budget.spent == 0
+        with pytest.raises(QueryRefused, match="not known yet"):
+            alice.query(SQL, rho=1)
+        with pytest.raises(BudgetExhausted):
+            alice.discover("city", rho=5.5)  # the server's default allowance is 5
+        found = alice.discover("city", rho=1)
+        assert found.values == ("Oslo", "Rome")
+        assert alice.budget.spent == 1
+        assert alice.discover("city", rho=1).free
+        assert {row.label for row in alice.query(SQL, rho=1).rows} == {"Oslo", "Rome"}
+    with dpx.connect(address, token=server.token("bob")) as bob:
+        assert "Secret" not in str(bob.schema.model_dump())
+        assert bob.query(SQL, rho=1).rows
+        with pytest.raises(BadRequest, match="discovered already"):
+            bob.discover("city", rho=1)
+        assert bob.budget.spent == 1
+
+
+def test_delta_is_of_the_data_set_and_not_of_an_analyst(server: RunningServer) -> None:
+    ask = {"column": "city", "rho": 1, "delta": 6e-7}
+    shown = server.client("alice").post("/datasets/towns/discover", json=ask).json()
+    assert [row["value"] for row in shown["values"]] == ["Oslo", "Rome"]
+    assert (shown["kind"], shown["delta"], shown["budget"]["rho"]["spent"]) == ("discovery", 6e-7, 1)
+    bob = server.client("bob")
+    for path in ("discover/preview", "discover"):
+        refused = bob.post(f"/datasets/towns/{path}", json=ask | {"column": "street"})
+        assert refused.status_code == 400
+        assert "has no room" in str(refused.json())
+    assert bob.get("/datasets/towns/budget").json()["rho"]["spent"] == 0
+    assert bob.post("/datasets/towns/discover", json=ask | {"column": "street", "delta": 4e-7}).json()[
+        "values"
+    ]
+
+
+def test_what_cannot_be_discovered_is_refused_and_costs_nothing(server: RunningServer) -> None:
+    alice = server.client("alice")
+    for body in (
+        {"column": "sex", "rho": 1},
+        {"column": "nothing", "rho": 1},
+        {"column": "city", "rho": 1, "delta": 0.5},
+    ):
+        assert alice.post("/datasets/towns/discover", json=body).status_code == 400
+    assert alice.post("/datasets/towns/discover", json={"column": "city", "rho": "1"}).status_code == 400
+    assert alice.get("/datasets/towns/budget").json()["rho"]["spent"] == 0
