@@ -73,6 +73,7 @@ def answer_payload(
     payload = AnswerPayload(
         kind="answer" if isinstance(answer, Answer) else "answers",
         id=answer.id,
+        address=answer.entry.address,
         title=titles.answer_title(answer.statement, answer.schema),
         caption=titles.caption(answer.schema, answer.entry, answer.confidence),
         sql=answer.sql,
