@@ -30,7 +30,7 @@ def owner(server: RunningServer) -> httpx.Client:
 def asked(client: httpx.Client, sql: str = EXAMPLE, rho: float = 0.1, dataset: str = "adult") -> int:
     """The id of an answer, asked now or before."""
     answer: dict[str, Any] = done(client.post(f"/datasets/{dataset}/query", json={"sql": sql, "rho": rho}))
-    return int(answer["id"])
+    return int(answer["address"])
 
 
 def prepared(client: httpx.Client, answer: int, dataset: str = "adult") -> None:
