@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpxplain.engines import duckdb
+from dpxplain.engines import duckdb_passes
 from dpxplain.engines.dense_counts import suits_dense
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Membership, Not, Query
@@ -93,13 +93,13 @@ def test_counting_in_dense_arrays_equals_counting_in_the_database(
 ) -> None:
     engine = DuckDBEngine(_frame(4000), SCHEMA)
     engine._condensed = condensed
-    monkeypatch.setattr(duckdb, "ROWS_AT_ONCE", 700)  # several batches
+    monkeypatch.setattr(duckdb_passes, "ROWS_AT_ONCE", 700)  # several batches
     for group_by in ((), ("g",), ("g", "age")):
         query = Query("t", group_by, aggregate, FILTERS[where])
         for subsets in (((),), (("a",),), (("a",), ("both",), ("a", "both"))):
-            monkeypatch.setattr(duckdb, "suits_dense", lambda *_: True)
+            monkeypatch.setattr(duckdb_passes, "suits_dense", lambda *_: True)
             dense = _sorted(engine, query, subsets)
-            monkeypatch.setattr(duckdb, "suits_dense", lambda *_: False)
+            monkeypatch.setattr(duckdb_passes, "suits_dense", lambda *_: False)
             assert dense == _sorted(engine, query, subsets)
     engine.close()
 
