@@ -451,7 +451,7 @@ def test_at_a_server_joins_are_charged_to_the_analyst_and_no_place_is_told(tmp_p
         shown = server.client("bob").post("/datasets/patients/query", json={"sql": sql, "rho": 1})
         assert any("3 rows of visits" in text for text in shown.json()["shaped_by"])
         curator = server.curator()
-        truth = curator.get(f"/datasets/patients/answers/{answer.id}/truth").json()
+        truth = curator.get(f"/datasets/patients/answers/{answer.id}@alice/truth").json()
         assert sum(row["true"] for row in truth["rows"]) == 150
 
 

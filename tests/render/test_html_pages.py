@@ -115,7 +115,7 @@ def test_the_report_tells_the_whole_story(table, question, answer, report_text):
         "counts (Gaussian)",
         "top-k selection (Gumbel)",
         "ranks (noisy binary search)",
-        f"ε = {formats.number(epsilon(2.1, 1e-6))} at δ = 1e-06",
+        f"ε = {formats.number(epsilon(2.1, 1e-6, 1.6))} at δ = 1e-06",
         words.CAVEAT,
     ):
         assert part in text

@@ -24,7 +24,15 @@ MODULES = [
     for module in pkgutil.iter_modules(routes.__path__)
 ]
 ROUTES: list[APIRoute] = [route for module in MODULES for route in module.router.routes]
-PLACES = {"dataset": "people", "entry": "1", "job": "none", "analyst": "bob", "token": "0123456789ab"}
+PLACES = {
+    "dataset": "people",
+    "entry": "1",
+    "job": "none",
+    "analyst": "bob",
+    "token": "0123456789ab",
+    "file": "x.csv",
+    "request": "1",
+}
 # Open to everybody: nothing in them belongs to anyone.
 OPEN = {
     ("GET", "/"),

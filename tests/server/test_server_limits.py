@@ -128,7 +128,7 @@ def test_odd_json_is_refused_in_the_one_shape(server: RunningServer, body: bytes
         ("GET", "/nowhere", 404, "not_found"),
         ("GET", "/datasets/nowhere", 404, "not_found"),
         ("DELETE", "/datasets", 405, "method_not_allowed"),
-        ("GET", "/datasets/people/answers/0", 400, "bad_request"),
+        ("GET", "/datasets/people/answers/0", 404, "not_found"),
         ("GET", "/datasets/people/answers/99999999999999999999999", 400, "bad_request"),
         ("GET", "/datasets/people/answers/x", 400, "bad_request"),
         ("GET", "/datasets/people/answers/1?confidence=2", 400, "bad_request"),

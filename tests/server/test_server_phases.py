@@ -136,7 +136,7 @@ def test_a_release_is_given_as_it_was_stored(server: RunningServer) -> None:
     client = server.client("archivist")
     answer = asked(client, COUNT)
     told = client.get(f"{AT}/releases/{answer['id']}").json()
-    stored = server.ledger.get("people", told["entry"]["id"])
+    stored = server.ledger.get("people", told["entry"]["address"])
     assert stored is not None
     assert told["release"] == stored[1]
 

@@ -64,7 +64,7 @@ def _bring_close(case: Any, answer: int) -> None:
     """To what exists, so that requests get past the first 404; and not to wait for what never ends."""
     if "dataset" in case.path_parameters:
         case.path_parameters["dataset"] = "people"
-    if "entry" in case.path_parameters and case.path_parameters["entry"] % 2:
+    if "entry" in case.path_parameters and len(str(case.path_parameters["entry"])) % 2:
         case.path_parameters["entry"] = answer
     if isinstance(case.body, dict) and "answer" in case.body:
         case.body["answer"] = answer

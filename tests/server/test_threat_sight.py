@@ -93,7 +93,7 @@ def test_t13_what_others_asked_makes_nothing_free_unless_it_is_shared(server: Ru
     share = {"owner": "t13-owner", "reader": "t13-other", "reason": "they work together"}
     assert curator.post(f"{AT}/shares", json=share).status_code == 200
     shared = ask(other, 0.06)
-    assert (shared["free"], shared["id"]) == (True, later["id"])
+    assert (shared["free"], shared["id"]) == (True, later["address"])
     assert curator.request("DELETE", f"{AT}/shares", json=share).status_code == 200
     assert not ask(other, 0.06)["free"]
 

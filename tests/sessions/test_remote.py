@@ -88,7 +88,7 @@ def test_analysts_share_the_data_and_not_their_history(server: RunningServer) ->
         assert bob.history == []
         assert not bob.query(COUNT, rho=0.5).free
         with pytest.raises(dpx.BadRequest, match="no answer number"):
-            bob.answer(answer.id)
+            bob.answer(f"{answer.id}@alice")
         assert (alice.budget.spent, bob.budget.spent) == (0.5, 0.5)
         assert alice.budget.shared_remaining == 9.0
 

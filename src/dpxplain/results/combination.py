@@ -15,7 +15,7 @@ from numbers import Real
 from typing import ClassVar, NoReturn
 
 from dpxplain.errors import BadRequest
-from dpxplain.model.charge import Entry
+from dpxplain.model.charge import Entry, EntryId
 from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.query import VARIANCES, Query
 from dpxplain.model.release import AnswerRelease, Noise
@@ -257,6 +257,8 @@ class _Source:
     label: str
     private: bool
     shaped_by: tuple[str, ...] = field(compare=False)
+    number: EntryId = field(compare=False)
+    """Of the answer, as whoever combines it knows it."""
 
 
 @dataclass(frozen=True)
@@ -282,6 +284,7 @@ class ReleasedValues:
             label,
             private=self.release.private,
             shaped_by=shaped_by([self.query], self.schema),
+            number=self.entry.id,
         )
         return Combination(Leaf(source, self._atom(group)), self.confidence)
 
@@ -334,7 +337,7 @@ def _names(sources: Sequence[_Source]) -> dict[object, str]:
     styles: list[Callable[[_Source], str]] = [
         lambda source: _quoted(source.label),
         lambda source: f"{source.aggregate}[{_quoted(source.label)}]",
-        lambda source: f"{source.aggregate}[{_quoted(source.label)}, answer {source.answer}]",
+        lambda source: f"{source.aggregate}[{_quoted(source.label)}, answer {source.number}]",
     ]
     for style in styles:
         names: dict[object, str] = {source: style(source) for source in sources}
