@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dpxplain.engines.engine import Engine, Recognised, Source
-from dpxplain.engines.opening import guarded_source, lasting, open_engine, private_sources
+from dpxplain.engines.opening import check_joinable, guarded_source, lasting, open_engine, private_sources
 from dpxplain.engines.private_sources import PrivateSources
 from dpxplain.model.schema import Schema
 
@@ -37,6 +37,7 @@ class OpenedTables:
         self.engine = open_engine(
             self._own,
             schema,
+            others=self._others,
             memory=memory,
             cache=cache,
             recognised=recognised,
@@ -45,6 +46,7 @@ class OpenedTables:
         )
         try:
             self.source: Source = guarded_source(self.engine.source, source, schema, self._others)
+            check_joinable(self._own, schema, self._others)
         except BaseException:
             self.engine.close()
             raise

@@ -40,7 +40,7 @@ def open_engine(
 ) -> Engine:
     """The engine of a source. `lazily`, a database is not connected to before its data are needed.
 
-    `others` are the sources of private tables, for a schema in which they are joined. `memory` and `cache`
+    `others` are the sources of private tables. `memory` and `cache`
     are DuckDB's; `time_limit`, in seconds, is that of a database's statements.
     """
     if not _is_elsewhere(source) and schema.joined:
@@ -129,6 +129,14 @@ def guarded_source(own: Source, source: object, schema: Schema, others: Mapping[
         else:
             described[name] = _described(name, other)
     return PrivateSources({schema.table.name: own, **described})
+
+
+def check_joinable(source: object, schema: Schema, others: Mapping[str, object]) -> None:
+    """Refuses private tables that cannot be joined; a database's are checked when it is connected to."""
+    if others and not _is_elsewhere(source):
+        from dpxplain.engines.duckdb_join import check_tables
+
+        check_tables({schema.table.name: source, **others}, schema)
 
 
 def _described(name: str, source: object) -> Source:
