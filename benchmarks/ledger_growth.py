@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.ledger import audit
+from dpxplain.ledger.account_totals import ACCOUNTS, fill_accounts
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.tables import ENTRIES, LOG, RELEASES
 
@@ -34,6 +35,10 @@ def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None
             repeated = repeated.where(ENTRIES.c.analyst == analyst)
         template = connection.execute(repeated.order_by(ENTRIES.c.id.desc()).limit(1)).one()._asdict()
         own = sa.select(ENTRIES.c.own_units).where(of_dataset, ENTRIES.c.analyst == template["analyst"])
+        numbers = sa.select(ACCOUNTS.c.last_number).where(
+            ACCOUNTS.c.dataset == dataset, ACCOUNTS.c.analyst == template["analyst"]
+        )
+        template["number"] = connection.execute(numbers).scalar_one()
         template["own_units"] = connection.execute(own.order_by(ENTRIES.c.id.desc()).limit(1)).scalar_one()
         last = connection.execute(sa.select(sa.func.max(ENTRIES.c.id))).scalar_one()
         total = sa.select(ENTRIES.c.total_units).where(of_dataset).order_by(ENTRIES.c.id.desc()).limit(1)
@@ -50,6 +55,7 @@ def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None
         if connection.dialect.name == "postgresql":
             raised = "SELECT setval(pg_get_serial_sequence('entries', 'id'), (SELECT max(id) FROM entries))"
             connection.exec_driver_sql(raised)
+        fill_accounts(connection)
     _analyze(ledger)
 
 
@@ -71,6 +77,7 @@ def _lines(
             "key": audit.sha256(f"line {id}"),
             "total_units": total,
             "own_units": own,
+            "number": template["number"] + id - last,
             "subject": audit.sha256(f"query {id}") if is_preparation else None,
         }
         release = {"entry": id, "payload": _PAYLOAD}

@@ -5,7 +5,7 @@ import { placeOf } from '../src/lib/reopen';
 import { format } from '../src/lib/route';
 
 const entry = (kind: string, request: object | null, weights: HistoryEntry['weights'] = []): HistoryEntry =>
-  ({ id: 4, kind, state: 'released', request, weights }) as unknown as HistoryEntry;
+  ({ id: 4, address: 4, kind, state: 'released', request, weights }) as unknown as HistoryEntry;
 const PAIR = [
   { group: 'True, NULL', weight: 1 },
   { group: 'b', weight: -1 },
@@ -31,7 +31,7 @@ describe('a line of the history', () => {
       family: { conjuncts: 2 },
     };
     expect(placeOf(entry('explain', request, PAIR), 'adult')).toMatchObject({
-      answer: 1,
+      answer: '1',
       of: 'AVG(x)',
       confidence: 0.9,
       groups: [
@@ -46,6 +46,13 @@ describe('a line of the history', () => {
     expect(hash(entry('prepare', { answer: 1 }))).toBe('#/adult?answer=1&explain=5');
     const withQuestion = hash(entry('prepare', { answer: 1 }, PAIR));
     expect(withQuestion).toBe('#/adult?answer=1&group=1*True%2C+NULL&group=-1*b&explain=5');
+  });
+
+  test('of somebody leads everybody to their answer', () => {
+    const line = { ...entry('explain', { answer: 1 }), address: '4@ann@example.org' };
+    expect(placeOf(line, 'adult')?.answer).toBe('1@ann@example.org');
+    expect(placeOf({ ...line, request: { answer: '2@ben' } }, 'adult')?.answer).toBe('2@ben');
+    expect(hash({ ...line, kind: 'query' })).toBe('#/adult?answer=4%40ann%40example.org');
   });
 
   test('that has no result leads nowhere', () => {

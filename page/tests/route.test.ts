@@ -5,7 +5,7 @@ import { ALL, format, isCurator, parse, type Place } from '../src/lib/route';
 const PLACE: Place = {
   job: 'a-job',
   dataset: 'adult',
-  answer: 3,
+  answer: '3@ann',
   of: 'AVG(pay)',
   confidence: 0.9,
   groups: [
@@ -37,7 +37,7 @@ describe('the address of what is shown', () => {
   });
 
   test('leaves out what is usual', () => {
-    const place = { ...parse('#/adult'), answer: 1 };
+    const place = { ...parse('#/adult'), answer: '1' };
     expect(format(place)).toBe('#/adult?answer=1');
   });
 
@@ -54,7 +54,7 @@ describe('the address of what is shown', () => {
   test('survives what nobody would write', () => {
     const place = parse('#/adult?answer=x&confidence=&group=Male&group=a*b&group=1*Female&at_least=no&explain=many');
     expect(place).toMatchObject({
-      answer: 0,
+      answer: '0',
       confidence: 0.95,
       groups: [{ label: 'Female', weight: 1 }],
       atLeast: 0,

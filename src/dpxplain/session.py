@@ -21,7 +21,7 @@ from dpxplain.ledger import WORKSPACE
 from dpxplain.ledger.address import find_ledger
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import History, HistoryPage, history_pages
+from dpxplain.model.charge import EntryId, History, HistoryPage, history_pages
 from dpxplain.model.hardening import plain
 from dpxplain.model.memory_limit import memory_limit
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
@@ -276,7 +276,7 @@ class Session:
         return PlannedDiscovery(plain(column), plain(rho), delta, self._dataset)
 
     def answer(
-        self, entry: int | None = None, *, confidence: float = 0.95, population: bool = False
+        self, entry: EntryId | None = None, *, confidence: float = 0.95, population: bool = False
     ) -> Answer | Answers:
         """A stored answer, by its number in the history (default: the latest). Free."""
         latest = self._dataset.ledger.latest(self._dataset.name, "query") if entry is None else None
@@ -292,14 +292,15 @@ class Session:
         return answer
 
     def find_answer(
-        self, entry: int, *, confidence: float = 0.95, population: bool = False
+        self, entry: EntryId, *, confidence: float = 0.95, population: bool = False
     ) -> Answer | Answers | None:
         """The stored answer of that number, or None. Reads one line only, however long the history is."""
-        if not isinstance(entry, Integral):
+        if not isinstance(entry, Integral | str):
             return None
-        stored = self._dataset.ledger.get(self._dataset.name, int(entry))
+        number: EntryId = str(entry) if isinstance(entry, str) else int(entry)
+        stored = self._dataset.ledger.get(self._dataset.name, number)
         if stored is None:
-            self._refuse_other_version(int(entry))
+            self._refuse_other_version(number)
         if stored is None or stored[0].kind != "query":
             return None
         line, text = stored
@@ -315,7 +316,7 @@ class Session:
         released: Any = Released(release, line, free=True)
         return planned.answer_of(released)
 
-    def _refuse_other_version(self, number: int) -> None:
+    def _refuse_other_version(self, number: EntryId) -> None:
         """Says why an answer of another version of the data is not shown."""
         entry, version = self._dataset.ledger.entry(self._dataset.name, number), self.schema.table.version
         if entry is not None and entry.kind == "query" and entry.version not in (None, version):

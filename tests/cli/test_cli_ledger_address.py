@@ -226,7 +226,7 @@ def _ledger(place: str) -> str:
     with closing(open_ledger(place)) as ledger:
         ledger.open_dataset("people", 5.0, 1e-6)
         entry = ledger.reserve("people", Charge("query", "k", Request("SELECT 1"), 0.25))
-        ledger.release(entry.id, "{}")
+        ledger.release(entry.row, "{}")
         ledger.grant("people", "ann", 1.0, reason="study", by="carol")
         return ledger.head()[1]
 

@@ -81,7 +81,7 @@ def _charge(ledger: SQLLedger, analyst: str, number: int) -> None:
         Charge("query", f"key {number}", request, 0.01 * (number % 3 + 1), (Spend("gaussian", 0.01),)),
     )
     if number % 5:
-        account.release(entry.id, '{"values": [' + "1.5, " * 40 + "2]}")
+        account.release(entry.row, '{"values": [' + "1.5, " * 40 + "2]}")
 
 
 def _told(path: Path) -> dict[str, Any]:

@@ -21,17 +21,18 @@ from dpxplain.model.charge import Charge, Request, Spend
 
 
 def reserve(ledger: Ledger, rho: float, key: str = "k", dataset: str = "adult") -> int:
+    """The row of a new entry."""
     entry = ledger.reserve(
         dataset, Charge("query", key, Request("SELECT COUNT(*) FROM adult"), rho, (Spend("gaussian", rho),))
     )
-    return entry.id
+    return entry.row
 
 
 def store(ledger: Ledger, kind: str, key: str, subject: str | None = None) -> int:
     """A released entry of this kind."""
-    entry = ledger.reserve("adult", Charge(kind, key, Request(key), 0.01, subject=subject)).id
-    ledger.release(entry, "{}")
-    return entry
+    entry = ledger.reserve("adult", Charge(kind, key, Request(key), 0.01, subject=subject))
+    ledger.release(entry.row, "{}")
+    return entry.row
 
 
 class LedgerContract:
@@ -209,8 +210,14 @@ class LedgerContract:
     @pytest.mark.parametrize("limit", [-1, 0, 1, 10**30])
     def test_a_page_is_never_empty_and_never_larger_than_a_page(self, ledger, limit):
         reserve(ledger, 0.1)
-        assert len(ledger.history_page("adult", 2**70, limit).entries) == 1
-        assert ledger.history_page("adult", -5, limit).entries == []
+        assert len(ledger.history_page("adult", None, limit).entries) == 1
+        assert ledger.history_page("adult", 1, limit).entries == []
+
+    @pytest.mark.parametrize("before", [2**70, -5, 2, "1@ann", "one", ""])
+    def test_a_page_before_a_line_that_is_not_there_is_refused(self, ledger, before):
+        reserve(ledger, 0.1)
+        with pytest.raises(BadRequest, match="no line"):
+            ledger.history_page("adult", before)
 
     def test_data_sets_do_not_see_each_other(self, ledger):
         ledger.open_dataset("census", 0.5, 1e-9)
@@ -337,7 +344,7 @@ class SharedLedgerContract:
         assert workers.returncode == 0
         assert len(winners) == len(set(winners)) == ledger_worker.ALLOWED
         ledger = open_ledger(address)
-        assert sorted(winners) == [line.id for line in ledger.history("adult")]
+        assert sorted(winners) == [line.row for line in ledger.history("adult")]
         assert {line.state for line in ledger.history("adult")} == {"released"}
         assert len({line.analyst for line in ledger.history("adult")}) > 1  # they colluded in vain
         assert ledger.verify_audit().problems == []

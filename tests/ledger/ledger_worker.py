@@ -27,7 +27,9 @@ def say(*words: object) -> None:
 
 
 def charge(ledger: Ledger, rho: float) -> int:
-    return ledger.reserve("adult", Charge("query", "k", Request("SELECT"), rho, (Spend("gaussian", rho),))).id
+    return ledger.reserve(
+        "adult", Charge("query", "k", Request("SELECT"), rho, (Spend("gaussian", rho),))
+    ).row
 
 
 def attempt(ledger: SQLLedger) -> None:

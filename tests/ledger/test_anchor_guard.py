@@ -305,7 +305,7 @@ def test_copy_from_before_a_charge_was_taken_over_is_not_measured_again(opened, 
     for file in files:
         shutil.copyfile(file, copy / file.name)
     entry = ledger.reserve_once("adult", charge)
-    ledger.release(entry.id, "{}")
+    ledger.release(entry.row, "{}")
     assert ledger.audit()[-2].action == "taken over"
     assert ledger.verify_audit().problems == []
     ledger.close()

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from ledger_contract import reserve
-from test_ledger_audit import change, live
+from test_ledger_audit import change, live, recount
 
 from dpxplain.cli import run
 from dpxplain.errors import BadRequest
@@ -47,6 +47,7 @@ def cut(ledger, records: int) -> None:
     change(ledger, "releases", "DELETE FROM releases WHERE entry = (SELECT max(id) FROM entries)")
     change(ledger, "entries", "DELETE FROM entries WHERE id = (SELECT max(id) FROM entries)")
     change(ledger, "log", f"DELETE FROM log WHERE id > (SELECT max(id) FROM log) - {records}")
+    recount(ledger)
 
 
 def rewrite(ledger, since: int) -> None:
@@ -197,7 +198,7 @@ def backup(place: str, folder: Path) -> None:
             source.backup(written)
         return
     with psycopg.connect(place) as connection:
-        tables = "entries", "releases", "log"
+        tables = "entries", "releases", "log", "accounts"
         if connection.execute("SELECT to_regclass('public.log')").fetchone() == (None,):
             for table in tables:
                 connection.execute(f"CREATE TABLE public.{table} AS TABLE dpxplain.{table}")

@@ -12,7 +12,7 @@ from ledger_contract import reserve, store
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.model.budget import spend_units
-from dpxplain.model.charge import history_pages
+from dpxplain.model.charge import Charge, Event, Request, history_pages, spends
 
 WHY = {"reason": "study 7", "by": "carol"}
 
@@ -221,11 +221,12 @@ def test_analysts_do_not_see_each_other(ledger):
     ann.release(entry, '"ann"')
     ledger.release(reserve(ledger, 0.1, key="same"), '"owner"')
     assert ben.find("adult", "same") is None
-    assert ben.get("adult", entry) is None
+    assert ben.get("adult", 1) is None
+    assert ben.get("adult", "1@ann") is None
     assert ben.history("adult") == []
     assert ann.find("adult", "same")[0].analyst == "ann"
     assert ledger.find("adult", "same")[1] == '"ann"'
-    assert ledger.account("carol", sees_all=True).get("adult", entry)[1] == '"ann"'
+    assert ledger.account("carol", sees_all=True).get("adult", "1@ann")[1] == '"ann"'
 
 
 def test_nobody_releases_what_another_reserved(ledger):
@@ -254,14 +255,15 @@ def test_shared_history_is_seen_until_it_is_unshared(ledger, reader):
     entry = reserve(ann, 0.1)
     ann.release(entry, '"ann"')
     ledger.share("adult", "ann", reader, **WHY)
-    assert ben.get("adult", entry)[1] == ben.find("adult", "k")[1] == '"ann"'
+    assert ben.get("adult", "1@ann")[1] == ben.find("adult", "k")[1] == '"ann"'
+    assert ben.get("adult", 1) is None
     assert [line.analyst for line in ben.history("adult")] == ["ann"]
     assert ben.budget("adult").spent == 0.0
     (share,) = ledger.shares("adult")
     assert (share.owner, share.reader, share.reason, share.by) == ("ann", reader, "study 7", "carol")
     ledger.unshare("adult", "ann", reader, reason="over", by="carol")
     assert ledger.shares("adult") == []
-    assert ben.get("adult", entry) is None
+    assert ben.get("adult", "1@ann") is None
     ledger.share("adult", "ann", reader, **WHY)
     assert ben.find("adult", "k") is not None
 
@@ -281,7 +283,10 @@ def test_pages_of_a_shared_history_are_merged_and_add_up(ledger):
     ledger.share("adult", "ann", "ben", **WHY)
     whole = ben.history("adult")
     assert {line.analyst for line in whole} == {"", "ann", "ben"}
-    assert [line.id for line in whole] == sorted(line.id for line in whole)
+    assert [line.row for line in whole] == sorted(line.row for line in whole)
+    assert [line.id for line in whole if line.analyst == "ben"] == [1, 2, 3]
+    assert [line.id for line in whole if line.analyst == "ann"] == [f"{n}@ann" for n in range(1, 7)]
+    assert [line.id for line in whole if line.analyst == ""] == ["1@*"]
     spent = 0
     for line in whole:
         spent += spend_units(line.rho) if line.rho else 0
@@ -373,8 +378,8 @@ def test_single_reads_keep_to_what_the_analyst_may_see(ledger):
     query, preparation = store(ann, "query", "q"), store(ann, "prepare", "p", subject="q")
 
     def reads(account):
-        found = account.entry("adult", query), account.latest("adult", "query")
-        return [entry and entry.id for entry in (*found, *account.preparations("adult", "q"))]
+        found = account.entry("adult", "1@ann"), account.latest("adult", "query")
+        return [entry and entry.row for entry in (*found, *account.preparations("adult", "q"))]
 
     for account in (ann, carol, ledger):
         assert reads(account) == [query, query, preparation]
@@ -385,3 +390,72 @@ def test_single_reads_keep_to_what_the_analyst_may_see(ledger):
     assert reads(ben) == [None, None]
     ledger.share("adult", "ann", "*", **WHY)
     assert reads(ben) == [query, query, preparation]
+
+
+def test_numbers_count_per_analyst_and_data_set_whatever_others_do(ledger):
+    """Two worlds, in one of which others are busy: ann sees the same numbers in both."""
+    ledger.open_dataset("census", 1.0, 1e-6)
+    ann, ben = (ledger.account(name, default_limit=0.5) for name in ("ann", "ben"))
+
+    def numbers(dataset, busy):
+        seen = []
+        for _ in range(3):
+            for _ in range(busy):
+                reserve(ben, 0.001, dataset=dataset)
+                reserve(ledger, 0.001, dataset=dataset)
+            entry = ann.reserve(dataset, Charge("query", "k", Request("SELECT"), 0.01))
+            seen.append((entry.id, ann.history_page(dataset, limit=2).older))
+        return seen, [line.id for line in ann.history(dataset)]
+
+    assert numbers("adult", busy=0) == numbers("census", busy=4)
+    assert [line.id for line in ben.history("census")] == list(range(1, 13))
+
+
+def test_notice_for_everybody_does_not_tell_how_busy_the_owner_is(ledger):
+    for _ in range(3):
+        reserve(ledger, 0.01)
+    ledger.top_up("adult", 0.1, reason="all", by="carol")
+    (line,) = ledger.account("ann").history("adult")
+    assert line.id == "1@*"
+    assert ledger.account("ann").entry("adult", "1@*").kind == "top-up"
+
+
+def test_request_of_another_names_the_answer_as_its_own(ledger):
+    ann, ben = (ledger.account(name, default_limit=0.5) for name in ("ann", "ben"))
+    for account in (ben, ann):
+        account.release(reserve(account, 0.01, key="q"), "{}")
+    why = Charge("explain", "e", Request("why", {"answer": 1, "k": 5}), 0.01)
+    ann.release(ann.reserve("adult", why).row, "{}")
+    ledger.share("adult", "ann", "ben", **WHY)
+    assert ann.history("adult")[-1].request == {"answer": 1, "k": 5}
+    shared = ben.history("adult")[-1]
+    assert (shared.id, shared.request) == ("2@ann", {"answer": "1@ann", "k": 5})
+    assert ben.get("adult", shared.request["answer"])[0].analyst == "ann"
+    assert ben.get("adult", 1)[0].analyst == "ben"
+    assert ann.get("adult", "1@ann")[0] == ann.get("adult", 1)[0]  # her own link, as everybody opens it
+    assert ann.get("adult", 1)[0].identity == ben.get("adult", "1@ann")[0].identity
+
+
+@pytest.mark.parametrize("name", ["ann@example.org", "r&d/ann #1", "50%", "日本", "1@x"])
+def test_any_name_can_be_part_of_a_number(ledger, name):
+    account = ledger.account(name, default_limit=0.5)
+    account.release(reserve(account, 0.01), "{}")
+    (line,) = ledger.history("adult")
+    assert "/" not in line.id
+    assert ledger.get("adult", line.id)[0].analyst == name
+
+
+def test_gaussian_noise_is_summed_up_for_each_account_and_for_all(ledger):
+    ann = ledger.account("ann", default_limit=0.5)
+    ann.reserve(
+        "adult", Charge("query", "q", Request("q"), 0.1, spends((Event.COUNTS, 0.06), (Event.SUMS, 0.04)))
+    )
+    why = spends((Event.TOP_K, 0.05), (Event.INFLUENCES, 0.05), (Event.RANK_SEARCH, 0.1))
+    ann.reserve("adult", Charge("explain", "e", Request("e"), 0.2, why))
+    ledger.reserve("adult", Charge("discover", "d", Request("d"), 0.01, spends((Event.VALUES, 0.01))))
+    ledger.reserve("adult", Charge("query", "o", Request("o"), 0.1, spends((Event.COUNTS, 0.1))))
+    assert ann.budget("adult").gaussian == pytest.approx(0.25, abs=2e-12)
+    assert ledger.budget("adult").gaussian == pytest.approx(0.35, abs=2e-12)
+    assert ledger.budget("adult").spent == 0.41
+    assert ledger.account("ben").budget("adult").gaussian == 0.0
+    assert ledger.verify_audit().problems == []

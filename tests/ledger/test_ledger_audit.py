@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from ledger_contract import reserve
 
 from dpxplain.errors import BadRequest
+from dpxplain.ledger.account_totals import fill_accounts
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.standing import Standing
 from dpxplain.ledger.tables import APPEND_ONLY
@@ -46,6 +47,12 @@ def lived(ledger):
     live(ledger)
     assert ledger.verify_audit().problems == []
     return ledger
+
+
+def recount(ledger):
+    """What follows from the entries, written anew: as somebody does who cuts all of them consistently."""
+    with ledger._store.writing() as connection:
+        fill_accounts(connection)
 
 
 def change(ledger, table, *statements):
@@ -363,11 +370,12 @@ def test_verification_tells_of_a_charge_beyond_the_limit_of_its_time(ledger, mon
 
 def test_cut_tail_shows_only_by_a_noted_head(lived):
     lived._store.anchor = None  # which would show it too
-    entry = lived.history("adult")[-1].id
+    entry = lived.history("adult")[-1].row
     noted = [record.hash for record in lived.audit()]
     change(lived, "releases", f"DELETE FROM releases WHERE entry = {entry}")
     change(lived, "entries", f"DELETE FROM entries WHERE id = {entry}")
     change(lived, "log", "DELETE FROM log WHERE id > 12")
+    recount(lived)
     assert lived.verify_audit().intact
     report = lived.verify_audit(head=noted[-1])
     assert report.problems == ["The noted head is not in the log: its end was cut off, or it was rewritten."]
@@ -388,5 +396,15 @@ def test_rewritten_log_with_new_hashes_shows_by_a_noted_head(lived):
     change(lived, "releases", "DELETE FROM releases WHERE entry = (SELECT max(id) FROM entries)")
     change(lived, "entries", "DELETE FROM entries WHERE id = (SELECT max(id) FROM entries)")
     lived.note("mallory", "nothing to see", None, {})
+    recount(lived)
     assert lived.verify_audit().intact
     assert not lived.verify_audit(head=noted).intact
+
+
+def test_altered_account_is_noticed(lived):
+    change(lived, "accounts", "UPDATE accounts SET gaussian_units = gaussian_units + 1 WHERE analyst = '*'")
+    assert lived.verify_audit().problems == [
+        "What the account of '*' on 'adult' says of its entries was altered."
+    ]
+    recount(lived)
+    assert lived.verify_audit().intact

@@ -72,7 +72,7 @@ def test_backup_goes_from_one_database_to_the_other(ledger, tmp_path, postgres_a
     with closing(open_ledger(postgres_address if "sqlite" in repr(ledger) else tmp_path / "new")) as other:
         other.recovery.restore(tmp_path / "copy.sqlite", by="carol")
         assert contents(other) == contents(ledger)
-        assert reserve(other, 0.001, "fresh") > max(entry.id for entry in ledger.history("adult"))
+        assert reserve(other, 0.001, "fresh") > max(entry.row for entry in ledger.history("adult"))
         assert other.verify_audit().intact
 
 

@@ -18,7 +18,7 @@ from dpxplain.errors import BudgetExhausted, SourceError
 from dpxplain.ledger import migrations
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.migrations import VERSION
-from dpxplain.model.charge import Spend
+from dpxplain.model.charge import Charge, Request, Spend
 
 DUMPS = sorted((Path(__file__).parent / "old_ledgers").glob("*.sql"))
 VERSION_1 = [dump for dump in DUMPS if dump.stem == "sqlite-1"]
@@ -34,6 +34,8 @@ HEADS = {
     "sqlite-6": "9e74490f4ea0ef7f0ea248a1080c097ccdf01e315fb97ec9ada04340aeb77e4e",
     "postgres-6": "9efc42f4acf832aae4a8ef50a1034729776d8fe5ef2bf304d164f77a26839165",
     "postgres-5": "b8c3cf9ee8543baf3e1d35fd501684a7ef3733a0331bf4a6c4c0c726fe2bde22",
+    "sqlite-7": "4ca70f141efcad3476500bce5a0c78bad611a94f428d829ec46f13282aa14f44",
+    "postgres-7": "6fd4cde67b922d1fc66ef36b964d314a540a03be8dc8fa8c68c3166d608403f1",
 }
 TOKENS = {
     "sqlite-2": "dpx_ce6c79164159_05nAd2xc_XQUXKaveOJTmleMw4dFX_GnayfEhx5c57A",
@@ -45,6 +47,8 @@ TOKENS = {
     "sqlite-6": "dpx_76d96dcfb0a6_xLdIOcCn868xD0isqc7nesRUxU-aWNqZWxzztTHsveM",
     "postgres-6": "dpx_4cea2ebdd3a8_4dwRwqXWioAtZwEfHjaQ-Gwom8Dtw9ruychJ6noLDv8",
     "postgres-5": "dpx_f646da42e3a0_k0Zduavrw-fDZ4bi87fDOmH49POv6KEFjNpmb1oGfgk",
+    "sqlite-7": "dpx_4b766afcba95_ZTH12Rn_5nvTNrSo1MphhB180NqFvQLCaaSzlyelMVU",
+    "postgres-7": "dpx_1c9c9b11e589_JonoaPajYsQU3zquqBgZxZ7LSBSbZ_7Ic7q2gGkcyVY",
 }
 
 
@@ -191,8 +195,8 @@ def test_altered_row_of_an_old_ledger_is_noticed(old):
 def test_migrated_ledger_has_the_tables_of_a_new_one_and_goes_on(old, fresh):
     with closing(open_ledger(old)) as ledger:
         assert shape(ledger) == shape(fresh)
-        last, left = ledger.history("adult")[-1].id, ledger.budget("adult").remaining
-        assert reserve(ledger, left) == last + 1
+        last, left = ledger.history("adult")[-1].row, ledger.budget("adult").remaining
+        assert reserve(ledger, left) > last
         with pytest.raises(BudgetExhausted):
             reserve(ledger, 1e-12)
         assert ledger.verify_audit().problems == []
@@ -267,3 +271,32 @@ def test_unknown_version_is_refused_and_left_alone(address, version, sentence):
         open_ledger(address)
     assert refusal.value.remedy
     assert stored_version(address) == version
+
+
+WITH_EVENTS = [dump for dump in DUMPS if dump.stem.endswith("-7")]
+
+
+@pytest.mark.parametrize("dump", WITH_EVENTS, ids=lambda dump: dump.stem, indirect=True)
+def test_gaussian_spend_of_an_old_ledger_is_known_where_its_events_tell(old):
+    """On adult the events are of no vocabulary, and count as anything; on census they say what they were."""
+    with closing(open_ledger(old)) as ledger:
+        assert ledger.budget("adult").gaussian == 0.0
+        assert ledger.budget("census").gaussian == pytest.approx(0.1 + 0.15 + 0.03, abs=5e-12)
+        assert ledger.account("ann").budget("census").gaussian == pytest.approx(0.18, abs=5e-12)
+
+
+@pytest.mark.parametrize("dump", WITH_ACCOUNTS, ids=lambda dump: dump.stem, indirect=True)
+def test_old_numbers_stay_and_new_ones_meet_none_of_them(old):
+    with closing(open_ledger(old)) as ledger:
+        ann, ben = (ledger.account(name, default_limit=0.2) for name in ("ann", "ben"))
+        before = [(line.id, line.key) for line in ann.history("adult")]
+        highest = max(line.id for line in ledger.history("adult"))
+        assert ann.get("adult", 6)[0].key == ben.get("adult", 6)[0].key == "c"  # shared with ben
+        assert ann.get("adult", "6@ann")[0].key == "c"
+        numbers = [account.reserve("adult", Charge("query", "n", Request("n"), 0.01)).id
+                   for account in (ann, ben, ann)]  # fmt: skip
+        assert numbers == [highest + 1, highest + 1, highest + 2]
+        assert [(line.id, line.key) for line in ann.history("adult")][: len(before)] == before
+        assert ann.get("adult", 6)[0].key == "c"
+        assert ben.entry("adult", f"{highest + 1}@ann").analyst == "ann"
+        assert ledger.verify_audit().problems == []

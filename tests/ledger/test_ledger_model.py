@@ -34,7 +34,7 @@ WHY = {"reason": "because", "by": "carol"}
 
 @dataclass
 class Line:
-    id: int
+    row: int
     analyst: str
     units: int
     key: str
@@ -60,7 +60,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
     def told(self, who: str) -> None:
         """A change has left a line in the history, for `who` or for all."""
         line = self.ledger.history(self.dataset)[-1]
-        self.lines.append(Line(line.id, who, 0, "", self.ledger.get(self.dataset, line.id)[1]))
+        self.lines.append(Line(line.row, who, 0, "", self.ledger.get(self.dataset, line.id)[1]))
 
     @rule(limit=AMOUNTS)
     def declare(self, limit: int) -> None:
@@ -105,7 +105,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
             with pytest.raises(BudgetExhausted):
                 self.account(who).reserve(*asked)
         else:
-            self.lines.append(Line(self.account(who).reserve(*asked).id, who, units, key))
+            self.lines.append(Line(self.account(who).reserve(*asked).row, who, units, key))
 
     @rule(who=PEOPLE, key=KEYS)
     def reserve_all_that_is_left(self, who: str, key: str) -> None:
@@ -116,7 +116,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
     @rule(data=st.data(), payload=st.text(st.characters(codec="utf-8", exclude_characters="\x00")))
     def release(self, data: st.DataObject, payload: str) -> None:
         line = data.draw(st.sampled_from([line for line in self.lines if line.payload is None]))
-        self.account(line.analyst).release(line.id, payload)
+        self.account(line.analyst).release(line.row, payload)
         line.payload = payload
 
     def spent(self, *who: str) -> int:
@@ -149,8 +149,11 @@ class LedgerAgainstModel(RuleBasedStateMachine):
     def history_agrees(self) -> None:
         for who in (OWNER, *ANALYSTS):
             history = self.account(who).history(self.dataset)
-            lines = [(line.id, line.analyst, spend_units(line.rho), line.key) for line in history]
-            assert lines == [(line.id, line.analyst, line.units, line.key) for line in self.seen(who)]
+            lines = [(line.row, line.analyst, spend_units(line.rho), line.key) for line in history]
+            assert lines == [(line.row, line.analyst, line.units, line.key) for line in self.seen(who)]
+            assert len({line.id for line in history}) == len(history)
+            own = [line.id for line in history if line.analyst == who and (who or line.rho)]
+            assert own == list(range(1, len(own) + 1))  # whatever the others do
 
     @invariant()
     def releases_agree(self) -> None:
@@ -158,8 +161,8 @@ class LedgerAgainstModel(RuleBasedStateMachine):
             for key in "abc":
                 released = [line for line in self.seen(who) if line.key == key and line.payload is not None]
                 found = self.account(who).find(self.dataset, key)
-                expected = (released[0].id, released[0].payload) if released else None
-                assert (found and (found[0].id, found[1])) == expected
+                expected = (released[0].row, released[0].payload) if released else None
+                assert (found and (found[0].row, found[1])) == expected
 
     def teardown(self) -> None:
         assert self.ledger.verify_audit().problems == []

@@ -76,7 +76,7 @@ def test_second_process_is_not_charged_while_the_first_measures_or_once_it_has_r
     entry = here.reserve_once("adult", CHARGE)
     assert there.reserve_once("adult", CHARGE) is here.reserve_once("adult", CHARGE) is None
     assert there.is_measured("adult", "k")
-    here.release(entry.id, "{}")
+    here.release(entry.row, "{}")
     assert not there.is_measured("adult", "k")
     assert there.reserve_once("adult", CHARGE) is None
     assert there.find("adult", "k")[0].id == entry.id
@@ -114,9 +114,9 @@ def test_silent_process_is_said_to_be_gone_and_nobody_waits_for_it(pair):
     assert again.id == lost.id + 1
     [record] = [record for record in there.audit() if record.action == "interrupted"]
     assert (record.dataset, record.details) == ("adult", {"entry": lost.id})
-    here.release(lost.id, "{}")  # it was not gone after all: both have paid, and the flight is the other's
+    here.release(lost.row, "{}")  # it was not gone after all: both have paid, and the flight is the other's
     assert here.is_measured("adult", "k")
-    there.release(again.id, "{}")
+    there.release(again.row, "{}")
     assert there.budget("adult").spent == 0.8
     assert there.verify_audit().problems == []
 
@@ -147,7 +147,7 @@ def test_living_process_is_heard_of_while_it_measures_and_its_thread_ends_with_i
     while heard(there) == AGES_AGO:
         time.sleep(0.01)
     assert there.is_measured("adult", "k")
-    here.release(entry.id, "{}")
+    here.release(entry.row, "{}")
     wait_until_heart_ends(here)
 
 
@@ -218,7 +218,7 @@ def test_heart_beats_on_after_any_error(pair, monkeypatch, caplog):
         time.sleep(0.01)
     assert "A heartbeat has failed: ValueError" in caplog.text
     assert "what was sent" not in caplog.text
-    here.release(entry.id, "{}")
+    here.release(entry.row, "{}")
     wait_until_heart_ends(here)
 
 
@@ -244,7 +244,7 @@ def test_heart_that_stopped_is_started_again_by_the_next_flight(pair, monkeypatc
     while not (there.is_measured("adult", "k") and there.is_measured("adult", "other")):
         time.sleep(0.01)
     for entry in entries:
-        here.release(entry.id, "{}")
+        here.release(entry.row, "{}")
     wait_until_heart_ends(here)
 
 

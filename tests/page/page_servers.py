@@ -27,13 +27,14 @@ def owner(server: RunningServer) -> httpx.Client:
     return server.owner()
 
 
-def asked(client: httpx.Client, sql: str = EXAMPLE, rho: float = 0.1, dataset: str = "adult") -> int:
+def asked(client: httpx.Client, sql: str = EXAMPLE, rho: float = 0.1, dataset: str = "adult") -> int | str:
     """The id of an answer, asked now or before."""
     answer: dict[str, Any] = done(client.post(f"/datasets/{dataset}/query", json={"sql": sql, "rho": rho}))
-    return int(answer["id"])
+    address: int | str = answer["address"]
+    return address
 
 
-def prepared(client: httpx.Client, answer: int, dataset: str = "adult") -> None:
+def prepared(client: httpx.Client, answer: int | str, dataset: str = "adult") -> None:
     body = {"answer": answer, "rho": 0.02}
     job = done(client.post(f"/datasets/{dataset}/prepare", params={"wait": 60}, json=body))
     assert job["state"] == "done", job

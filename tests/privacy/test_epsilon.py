@@ -9,7 +9,13 @@ import pytest
 from opendp import combinators, domains, measurements, metrics
 from opendp.mod import enable_features
 
-from dpxplain.privacy.accounting import epsilon
+import dpxplain as dpx
+from dpxplain.model.charge import LARGEST_FINE_SEARCH, Event, Spend
+from dpxplain.privacy import accounting
+from dpxplain.privacy.accounting import epsilon, epsilons
+from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.results import formats
+from dpxplain.wire.account_payloads import budget_payload
 
 
 def opendp_epsilon(rho: float, delta: float) -> float:
@@ -58,3 +64,135 @@ def test_epsilon_is_never_below_the_exact_infimum_and_hardly_above(rho: float, d
 @pytest.mark.parametrize("rho", [1e-12, 1e-3, 5.0, 1e5, 1e6])
 def test_epsilon_of_any_budget_is_a_number_below_the_textbook_bound(rho: float, delta: float) -> None:
     assert 0 <= epsilon(rho, delta) <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
+def balle_and_wang(mu: float, epsilon: float) -> Decimal:
+    """δ of the Gaussian mechanism in 60 digits, by integrating its density."""
+    with localcontext(prec=60):
+        return _upper_tail(Decimal(epsilon) / Decimal(mu) - Decimal(mu) / 2) - Decimal(
+            epsilon
+        ).exp() * _upper_tail(Decimal(epsilon) / Decimal(mu) + Decimal(mu) / 2)
+
+
+def _upper_tail(x: Decimal) -> Decimal:
+    """P(Z > x) by Laplace's continued fraction, for x > 1."""
+    fraction = x
+    for n in range(4000, 0, -1):
+        fraction = x + n / fraction
+    return (
+        (-x * x / 2).exp()
+        / fraction
+        / Decimal("2.50662827463100050241576528481104525300698674060993831662992357")
+    )
+
+
+# By google's dp_accounting 0.6.0, whose attrs cannot be installed beside ours:
+# PLDAccountant(value_discretization_interval=1e-4).compose(GaussianDpEvent(1/√(2ρ))).get_epsilon(δ)
+GAUSSIANS = [
+    (0.001, 1e-6, 0.16794370445052928),
+    (0.001, 1e-9, 0.23171257094183711),
+    (0.1, 1e-6, 1.9945269114332589),
+    (0.1, 1e-9, 2.582872860332815),
+    (1.0, 1e-6, 7.286080969711125),
+    (1.0, 1e-9, 9.092558378688986),
+    (10.0, 1e-6, 30.578882324692447),
+    (10.0, 1e-9, 36.190259074735195),
+]
+# The same with k randomised responses of ε₀, which are ε₀²/2-zCDP each: pld.from_gaussian_mechanism(1/√(2ρ))
+# .compose(pld.from_randomized_response(2/(1 + e^ε₀), 2).self_compose(k)).get_epsilon_for_delta(1e-6)
+WITH_RESPONSES = [
+    (0.1, 0.5, 1, 2.4483978053004436),
+    (0.475, 0.4472135954999579, 5, 6.456923231368958),
+    (0.05, 0.2, 10, 2.8856843367728175),
+]
+
+
+@pytest.mark.parametrize(("rho", "delta", "reference"), GAUSSIANS)
+def test_gaussian_noise_has_its_exact_epsilon(rho: float, delta: float, reference: float) -> None:
+    assert epsilon(rho, delta, rho) == pytest.approx(reference, rel=1e-6)
+    assert epsilon(rho, delta, rho) < 0.97 * epsilon(rho, delta)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-6])
+@pytest.mark.parametrize("rho", [1e-6, 1e-4, 0.01, 0.5, 5.0, 100.0])
+def test_exact_epsilon_is_never_too_small_and_hardly_too_large(rho: float, delta: float) -> None:
+    shown, mu = epsilon(rho, delta, rho), math.sqrt(2 * rho)
+    assert balle_and_wang(mu, shown) <= Decimal(delta)
+    assert balle_and_wang(mu, shown * (1 - 1e-7)) > Decimal(delta)
+
+
+@pytest.mark.parametrize(("gaussian", "each", "times", "reference"), WITH_RESPONSES)
+def test_epsilon_of_both_is_not_below_that_of_mechanisms_with_such_rhos(
+    gaussian: float, each: float, times: int, reference: float
+) -> None:
+    rho = gaussian + times * each**2 / 2
+    assert reference <= epsilon(rho, 1e-6, gaussian) < epsilon(rho, 1e-6)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-2])
+@pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.6, 5.0, 1e3, 1e6])
+def test_more_gaussian_noise_in_the_same_rho_is_never_less_private(rho: float, delta: float) -> None:
+    shown = [epsilon(rho, delta, rho * share) for share in (0.0, 0.1, 0.5, 0.9, 0.999, 1.0)]
+    assert shown == sorted(shown, reverse=True)
+    assert shown[0] == epsilon(rho, delta)
+    assert epsilon(rho, delta, rho * (1 - 1e-9)) == pytest.approx(shown[-1], rel=2e-3)
+
+
+def test_joint_curve_is_above_the_integral_it_bounds_and_close_to_it() -> None:
+    """The theorem's expectation by plain summation, with the best order at each point."""
+    mean_square, rest, epsilons = 0.5, 0.1, (2.0, 4.0, 6.0)
+    curve = accounting._joint_curve(mean_square, rest, 1e-6)
+    for at in epsilons:
+        exact = _integral(mean_square, rest, at)
+        assert exact <= curve(at) <= exact * 1.01
+
+
+def _integral(mean_square: float, rest: float, at: float) -> float:
+    mean, centre, step = math.sqrt(mean_square), mean_square / 2 - at, 0.002
+
+    def of_rest(loss: float) -> float:
+        orders = [math.exp(x / 40) for x in range(-160, 240)]
+        exponents = (
+            o * math.log(o) - (1 + o) * math.log1p(o) + o * (o + 1) * rest - o * loss for o in orders
+        )
+        return math.exp(min(exponents))
+
+    total = accounting._gaussian_curve(mean_square)(at)
+    for n in range(int(16 * mean / step)):
+        x = centre - 8 * mean + (n + 0.5) * step
+        density = math.exp(-((x - centre) ** 2) / (2 * mean_square)) / math.sqrt(2 * math.pi * mean_square)
+        total += density * step * (of_rest(-x) if x < 0 else math.exp(-x) * of_rest(x)) * 0.999
+    return total
+
+
+def test_discrete_noise_on_the_lattice_is_no_worse_than_the_continuous_one_it_is_counted_as() -> None:
+    """The lemma on a coarse lattice, where it can be summed: at σ = 4 its σ² − 4 is a quarter less."""
+    scale, shift = 4.0, 3
+    weights = {n: math.exp(-(n**2) / (2 * scale**2)) for n in range(-400, 401)}
+    total = math.fsum(weights.values())
+    mu = shift / math.sqrt(scale**2 - 4)
+    for at in (0.01, 0.3, 1.0, 2.0):
+        true = math.fsum(
+            max(0.0, weights.get(n, 0.0) - math.exp(at) * weights.get(n - shift, 0.0)) / total
+            for n in range(-400, 401)
+        )
+        assert true <= accounting._gaussian_curve(mu**2)(at)
+
+
+@pytest.mark.parametrize("event", list(Event))
+def test_every_event_that_counts_as_gaussian_has_noise_on_a_fine_lattice(event: Event) -> None:
+    """Selection and values on whole numbers do not; searches up to the rho where their lattice is fine."""
+    assert Spend(event, 0.1).is_gaussian == (event.startswith("gaussian.") and event != Event.VALUES)
+    if "search" in event:
+        assert gaussian_scale(2.0**20, LARGEST_FINE_SEARCH) >= 2.0**16
+        assert not Spend(event, LARGEST_FINE_SEARCH * 1.01).is_gaussian
+
+
+def test_one_query_shows_its_exact_epsilon_everywhere() -> None:
+    session = dpx.example("adult")
+    answer = session.query("SELECT sex, AVG(high_income) FROM adult GROUP BY sex", rho=0.1)
+    assert answer.rho == session.budget.gaussian == 0.1
+    shown = formats.number(epsilon(0.1, session.budget.delta, 0.1))
+    assert shown in str(session.budget)
+    assert budget_payload(session.budget)["epsilon_text"]["spent"] == shown
+    assert epsilons(session.budget).spent == epsilon(0.1, session.budget.delta, 0.1)

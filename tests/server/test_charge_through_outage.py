@@ -104,20 +104,20 @@ def test_another_process_takes_over_a_charge_that_was_committed_when_the_connect
             threading.Event().wait(0.02)
         taken = alice.reserve_once("people", CHARGE)
         assert taken is not None
-        assert taken.id == entry
-        alice.release(taken.id, "{}")
+        assert taken.row == entry
+        alice.release(taken.row, "{}")
         assert second.budget("people").spent == 0.1
         assert second.verify_audit().problems == []
 
 
 def _broken_charge(proxy: BreakingProxy, ledger: SQLLedger) -> int:
-    """The number of an entry that was committed, which its process does not know."""
+    """The row of an entry that was committed, which its process does not know."""
     ledger.open_dataset("people", 1.0, 1e-6)
     proxy.arm("entries", after=True, then=lambda: None)
     with pytest.raises(LedgerUnavailable):
         ledger.account("alice", default_limit=5.0).reserve_once("people", CHARGE)
     [entry] = ledger.history("people")
-    return entry.id
+    return entry.row
 
 
 def test_only_the_same_charge_is_taken_over_and_only_once(
@@ -128,13 +128,13 @@ def test_only_the_same_charge_is_taken_over_and_only_once(
         alice = ledger.account("alice", default_limit=5.0)
         bob = ledger.account("bob", default_limit=5.0).reserve_once("people", CHARGE)
         assert bob is not None
-        assert bob.id != entry
-        assert alice.reserve_once("people", CHARGE).id == entry
+        assert bob.row != entry
+        assert alice.reserve_once("people", CHARGE).row == entry
         assert alice.reserve_once("people", CHARGE) is None  # it is being measured
         alice.abandon(entry)
         again = alice.reserve_once("people", CHARGE)
         assert again is not None
-        assert again.id not in (entry, bob.id)  # data may have been read under the first
+        assert again.row not in (entry, bob.row)  # data may have been read under the first
         assert ledger.budget("people").spent == pytest.approx(0.3)
 
 
@@ -149,7 +149,7 @@ def test_a_charge_under_other_declarations_is_not_taken_over(
         changed = Charge("query", "key", Request("a query"), 0.1, declarations="others")
         other = ledger.account("alice", default_limit=5.0).reserve_once("people", changed)
         assert other is not None
-        assert other.id != entry
+        assert other.row != entry
 
 
 def test_a_client_finds_what_was_released_after_its_connection_broke(

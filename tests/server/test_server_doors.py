@@ -208,7 +208,8 @@ def test_a_wrong_token_at_the_door_is_refused_without_repeating_it(server: Runni
 
 def test_another_analysts_things_are_as_unknown_as_what_does_not_exist(server: RunningServer) -> None:
     mine, other = server.client("owner"), server.client("stranger")
-    answer = mine.post("/datasets/people/query", json={"sql": COUNT, "rho": 0.1}).json()["id"]
+    answer = mine.post("/datasets/people/query", json={"sql": COUNT, "rho": 0.1}).json()["address"]
+    assert answer == "1@owner"
     why = {"answer": answer, "weights": [{"group": "F", "weight": 1}], "k": 1, "rho": 0.1}
     job = mine.post("/datasets/people/explain", params={"wait": 60}, json=why).json()["id"]
     assert mine.get(f"/jobs/{job}").status_code == 200
@@ -236,10 +237,16 @@ def test_another_analysts_things_are_as_unknown_as_what_does_not_exist(server: R
 def test_what_the_curator_shares_is_seen_and_free(server: RunningServer) -> None:
     curator, author, reader = server.curator(), server.client("author"), server.client("guest")
     query = {"sql": "SELECT age, COUNT(*) FROM people GROUP BY age", "rho": 0.1}
-    answer = author.post("/datasets/people/query", json=query).json()["id"]
+    answer = author.post("/datasets/people/query", json=query).json()["address"]
     share = {"owner": "author", "reader": "guest", "reason": "one team"}
     assert curator.post("/datasets/people/shares", json=share).json()["shares"][-1]["reader"] == "guest"
-    assert reader.get(f"/datasets/people/answers/{answer}").status_code == 200
+    shared = reader.get(f"/datasets/people/answers/{answer}")
+    assert (shared.status_code, shared.json()["id"], shared.json()["address"]) == (200, answer, answer)
+    assert (
+        reader.get("/datasets/people/answers/1").status_code == 404
+    )  # the reader's own, of which there is none
+    [line] = reader.get("/datasets/people/history").json()["entries"]
+    assert (line["id"], line["address"], line["analyst"]) == (answer, answer, "author")
     assert reader.post("/datasets/people/query", json=query).json()["free"]
     curator.request("DELETE", "/datasets/people/shares", json=share).raise_for_status()
     assert reader.get(f"/datasets/people/answers/{answer}").status_code == 404

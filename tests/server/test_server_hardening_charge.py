@@ -102,9 +102,9 @@ def test_failures_of_a_process_that_is_gone_count_too(tmp_path: Path) -> None:
     with running_server(config_of(tmp_path, limits=MANY), book) as server:
         client = server.client()
         assert ask(client).status_code == 200  # another process may still be at work on them
-        account.abandon(entries[0].id)  # as when it fails
+        account.abandon(entries[0].row)  # as when it fails
         for entry in entries[1:]:
-            book._flights.let_go(entry.id)  # as when its process is killed
+            book._flights.let_go(entry.row)  # as when its process is killed
         with book._store.updating() as connection:
             connection.execute(sa.update(FLIGHTS).values(heard="2026-01-01T00:00:00+00:00"))
         assert ask(client, COUNT).json()["code"] == "too_many_failures"

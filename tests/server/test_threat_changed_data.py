@@ -70,7 +70,7 @@ def test_t31_a_file_swapped_while_the_server_runs_stops_everything_but_budget_an
     served: RunningServer, tmp_path: Path
 ) -> None:
     client, curator = served.client(), served.curator()
-    answer = ask(client).json()["id"]
+    answer = ask(client).json()["address"]
     why = {"answer": answer, "weights": WEIGHTS}
     job = client.post(f"{AT}/prepare", params={"wait": 60}, json={"answer": answer, "rho": 0.25}).json()
     assert job["state"] == "done"

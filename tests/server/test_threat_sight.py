@@ -48,12 +48,12 @@ def ask(client: httpx.Client, rho: float = 0.1) -> dict[str, Any]:
 
 def test_t12_anothers_history_answers_and_jobs_are_as_unknown_as_none(server: RunningServer) -> None:
     alice, eve = server.client("t12-alice"), server.client("t12-eve")
-    entry = ask(alice)["id"]
+    entry = ask(alice)["address"]
     explain = {"answer": entry, "weights": WEIGHTS, "k": 2, "rho": 0.1}
     job = alice.post(f"{AT}/explain?wait=60", json=explain).json()["id"]
     none, no_job = 2**40, "x" * len(job)
 
-    def doors(entry: int, job: str) -> list[tuple[str, str, Any]]:
+    def doors(entry: int | str, job: str) -> list[tuple[str, str, Any]]:
         why = {"answer": entry, "weights": WEIGHTS}
         return [
             ("GET", f"{AT}/answers/{entry}", None),
@@ -83,7 +83,11 @@ def test_t13_what_others_asked_makes_nothing_free_unless_it_is_shared(server: Ru
     first = ask(owner, 0.05)
     assert not other.post(f"{AT}/preview", json={"sql": SQL, "rho": 0.05}).json()["free"]
     own = ask(other, 0.05)
-    assert (own["free"], own["id"] == first["id"], own["rows"] == first["rows"]) == (False, False, False)
+    assert (own["free"], own["address"] == first["address"], own["rows"] == first["rows"]) == (
+        False,
+        False,
+        False,
+    )
 
     later = ask(owner, 0.06)
     share = {"owner": "t13-owner", "reader": "t13-other", "reason": "they work together"}
@@ -407,3 +411,19 @@ def test_t30_declarations_hold_while_a_charge_is_written_and_promise_no_more_tha
         assert (refused.status_code, "cannot promise more" in refused.json()["message"]) == (400, True)
         twin = curator.post("/admin/datasets", json={"toml": SCHEMA.replace('"people"', '"twin"')})
         assert (twin.status_code, "same file" in twin.json()["message"]) == (400, True)
+
+
+def test_numbers_of_answers_do_not_tell_how_busy_others_are(server: RunningServer) -> None:
+    """What a newcomer sees of numbers is the same before and after others were busy."""
+    first, busy, second = (server.client(f"numbers-{name}") for name in ("first", "busy", "second"))
+
+    def seen(client: httpx.Client) -> list[object]:
+        answer = ask(client, 0.01)
+        page = client.get(f"{AT}/history?limit=1").json()
+        return [answer["id"], page["entries"][0]["id"], page["older"], answer["caption"].split(" · ")[1]]
+
+    before = seen(first)
+    for rho in (0.011, 0.012, 0.013):
+        ask(busy, rho)
+    assert seen(second) == before
+    assert before[0] == 1

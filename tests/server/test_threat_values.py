@@ -95,11 +95,11 @@ def visited(visit: Visit) -> list[dict[str, Any]]:
         visit("POST", f"{AT}/preview", body)
         answer = visit("POST", f"{AT}/query", body).json()
         visit("POST", f"{AT}/query", body)
-        visit("GET", f"{AT}/answers/{answer['id']}?confidence=0.5&chart_width=300")
-        visit("GET", f"{AT}/answers/{answer['id']}/truth")
+        visit("GET", f"{AT}/answers/{answer['address']}?confidence=0.5&chart_width=300")
+        visit("GET", f"{AT}/answers/{answer['address']}/truth")
         weights = [{"group": ["F"], "weight": 1}, {"group": ["M"], "weight": -1}] if sql == COUNT else WEIGHTS
         for part in answer["parts"]:
-            why = {"answer": answer["id"], "of": part["name"], "weights": weights, "chart_width": 400}
+            why = {"answer": answer["address"], "of": part["name"], "weights": weights, "chart_width": 400}
             visit("POST", f"{AT}/why", why)
             visit("POST", f"{AT}/why/truth", why)
             asked.append(why)
@@ -111,7 +111,7 @@ def visited(visit: Visit) -> list[dict[str, Any]]:
                 assert visit("POST", f"{AT}/explain?wait=60", explain).json()["state"] == "done"
                 visit("POST", f"{AT}/explain/truth", explain)
             visit("POST", f"{AT}/report", explain)
-            prepare = {"answer": answer["id"], "of": part["name"], "rho": 3e-6}
+            prepare = {"answer": answer["address"], "of": part["name"], "rho": 3e-6}
             visit("POST", f"{AT}/prepare/preview", prepare)
             visit("POST", f"{AT}/prepare?wait=60", prepare)
             visit("POST", f"{AT}/explain?wait=60", why | {"k": 4})
@@ -289,7 +289,7 @@ def test_t03_whether_a_request_fails_does_not_depend_on_the_data(tmp_path: Path)
 
 def test_t04_the_truth_is_for_curators_marked_never_cached_and_audited(server: RunningServer) -> None:
     analyst, curator = server.client("truth-seeker"), server.curator()
-    answer = analyst.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["id"]
+    answer = analyst.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["address"]
     why = {"answer": answer, "weights": WEIGHTS}
     explain = why | {"k": 2, "rho": 0.1, "mechanism": "one-shot"}
     assert analyst.post(f"{AT}/explain?wait=60", json=explain).json()["state"] == "done"

@@ -3,11 +3,11 @@ import type { HistoryEntry, JobLine } from './api/types';
 import { ALL, comparison, DEFAULT_CONFIDENCE, FIRST_K, type ExplainPlace, type Place } from './route';
 
 /** What both a line of the history and a job tell of a request. */
-type Asked = Pick<HistoryEntry, 'id' | 'kind' | 'state' | 'request' | 'weights'>;
+type Asked = Pick<HistoryEntry, 'address' | 'kind' | 'state' | 'request' | 'weights'>;
 
 /** Work that goes on or has ended, with the request that it is of. */
 export function placeOfJob({ id, kind, state, request, weights }: JobLine, dataset: string): Place | null {
-  const place = placeOf({ id: 0, kind, state: 'released', request, weights }, dataset);
+  const place = placeOf({ address: 0, kind, state: 'released', request, weights }, dataset);
   return place && { ...place, job: state === 'queued' || state === 'running' ? id : null };
 }
 
@@ -23,11 +23,12 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
     job: null,
   };
   if (entry.state !== 'released') return null;
-  if (entry.kind === 'query') return { ...place, answer: entry.id };
+  if (entry.kind === 'query') return { ...place, answer: String(entry.address) };
   const request = entry.request;
-  if (!request || typeof request.answer !== 'number') return null;
+  const answer = request && addressed(request.answer, String(entry.address));
+  if (!request || !answer) return null;
   const groups = entry.weights.map(({ group, weight }) => ({ label: group, weight }));
-  const question = { ...place, answer: request.answer, of: (request.of as string) ?? null, groups };
+  const question = { ...place, answer, of: (request.of as string) ?? null, groups };
   if (entry.kind === 'prepare') return { ...question, explain: prepared(request.family as object | undefined) };
   if (entry.kind !== 'explain') return question;
   return {
@@ -46,6 +47,14 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
       family: { ...ALL, ...(request.family as object | undefined) },
     },
   };
+}
+
+/** The answer that a request is about, as everybody may write it: one without an owner is the request's own. */
+function addressed(answer: unknown, address: string): string | null {
+  if (typeof answer === 'string') return answer;
+  if (typeof answer !== 'number') return null;
+  const at = address.indexOf('@');
+  return at < 0 ? String(answer) : `${answer}${address.slice(at)}`;
 }
 
 /** Any why about what was prepared, by the predicates it was prepared for. */

@@ -5,7 +5,8 @@ import type { Family } from './api/types';
 
 export interface Place {
   dataset: string | null;
-  answer: number | null;
+  /** A number of the history, as everybody may write it who may see it: 3, or 3@ann. */
+  answer: string | null;
   of: string | null;
   confidence: number;
   groups: { label: string; weight: number }[];
@@ -67,7 +68,7 @@ export function parse(hash: string): Place {
     : null;
   return {
     dataset: path ? decoded(path) : null,
-    answer: values.has('answer') ? number(values.get('answer'), 0) : null,
+    answer: values.has('answer') ? (/^\d+(@.*)?$/.exec(values.get('answer')!)?.[0] ?? '0') : null,
     of: values.get('of'),
     confidence: number(values.get('confidence'), DEFAULT_CONFIDENCE),
     groups: values.getAll('group').flatMap(weighted),
@@ -81,7 +82,7 @@ export function parse(hash: string): Place {
 export function format(place: Place): string {
   if (!place.dataset) return '#/';
   const values = new URLSearchParams();
-  if (place.answer !== null) values.set('answer', String(place.answer));
+  if (place.answer !== null) values.set('answer', place.answer);
   if (place.of) values.set('of', place.of);
   if (place.confidence !== DEFAULT_CONFIDENCE) values.set('confidence', String(place.confidence));
   for (const { label, weight } of place.groups) values.append('group', `${weight}*${label}`);

@@ -144,14 +144,14 @@ class _Tour:
             OUT.print()
 
     def close(self, budget: Budget, report: Path) -> None:
-        from dpxplain.privacy.accounting import epsilon
+        from dpxplain.privacy.accounting import epsilons
 
         if self._silent:
             return
         self._rule("What it cost")
         self.say(
             f"ρ = {amount(budget.spent)} of {amount(budget.limit)}, which is ε = "
-            f"{epsilon(budget.spent, budget.delta):.3g} at δ = {budget.delta:g}. Every further why on this "
+            f"{epsilons(budget).spent:.3g} at δ = {budget.delta:g}. Every further why on this "
             "answer is free."
         )
         OUT.print(Text.assemble(("Report  ", "bold"), str(report), ("   open it in a browser", "dim")))

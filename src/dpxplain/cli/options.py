@@ -147,7 +147,7 @@ DryRun = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend without asking.", rich_help_panel=_SPENDING)]
 
 AnswerNumber = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         "--answer", metavar="N", help="Which answer, by its number; default: the one asked last.",
         rich_help_panel=_WHAT,

@@ -25,6 +25,7 @@ from dpxplain.ledger import WORKSPACE
 
 if TYPE_CHECKING:
     from dpxplain.cli.read_only import WorkspaceLedger
+    from dpxplain.model.charge import EntryId
     from dpxplain.model.schema import Schema
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
@@ -166,17 +167,17 @@ class Place:
         return Path(self.workspace) / "last.json"
 
     @property
-    def last_answer(self) -> int | None:
+    def last_answer(self) -> EntryId | None:
         """The number of the answer shown last; an older one after a query was repeated."""
         with suppress(OSError, ValueError, AttributeError):
             number = json.loads(self._last_answers.read_text(encoding="utf-8")).get(self.declared.table.name)
-            return number if isinstance(number, int) else None
+            return number if isinstance(number, int | str) else None
         return None
 
-    def remember(self, answer: int) -> None:
+    def remember(self, answer: EntryId) -> None:
         """Makes `answer` the default of why and explain. A file that cannot be written is ignored."""
         with suppress(OSError):
-            numbers: dict[str, int] = {}
+            numbers: dict[str, EntryId] = {}
             with suppress(OSError, ValueError, TypeError):
                 numbers = dict(json.loads(self._last_answers.read_text(encoding="utf-8")))
             draft = self._last_answers.with_suffix(f".{os.getpid()}.tmp")

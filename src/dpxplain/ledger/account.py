@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, InternalError, LedgerUnavailable
 from dpxplain.ledger import audit
+from dpxplain.ledger.account_totals import count_entry
 from dpxplain.ledger.data_versions import check_or_open
 from dpxplain.ledger.single_flight import Flights
 from dpxplain.ledger.standing import (
@@ -23,7 +25,7 @@ from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, UNRELEASED
 from dpxplain.ledger.visible_entries import LARGEST_PAGE, VisibleEntries
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
-from dpxplain.model.charge import Charge, Entry, HistoryPage, whole_history
+from dpxplain.model.charge import Charge, Entry, EntryId, HistoryPage, gaussian_units, whole_history
 
 _CHARGED = (
     sa.select(ENTRIES.c.dataset, RELEASES.c.entry.is_not(None).label("released"))
@@ -83,19 +85,19 @@ class Account:
                 untouched = self._untouched(connection, dataset, charge)
                 if untouched is not None:
                     entry = untouched
-                    self._flights.take_over(connection, request, entry.id)
+                    self._flights.take_over(connection, request, entry.row)
                     return entry
                 if self._flights.is_settled(connection, request):
                     return None
                 entry = self._charge(connection, dataset, charge)
-                self._flights.begin(connection, request, entry.id)
+                self._flights.begin(connection, request, entry.row)
         except LedgerUnavailable:
             if entry is not None:  # whether it was charged is known when the ledger is back
-                self._flights.doubt(entry.id)
+                self._flights.doubt(entry.row)
             raise
         except BaseException:
-            if entry is not None:  # nothing was charged, and its number may become another entry's
-                self._flights.let_go(entry.id)
+            if entry is not None:  # nothing was charged, and its row may become another entry's
+                self._flights.let_go(entry.row)
             raise
         return entry
 
@@ -109,7 +111,7 @@ class Account:
             return None
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
-        return self._entry(charge, id, stored["time"])
+        return self._entry(charge, dict(stored))
 
     def is_measured(self, dataset: str, key: str) -> bool:
         return self._flights.is_measured(self._request(dataset, key))
@@ -131,11 +133,13 @@ class Account:
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
         time = audit.now()
-        line = audit.insert(connection, ENTRIES, row | {"time": time} | state.totals(units))
+        gaussian = gaussian_units(units, charge.spends)
+        number = {"number": count_entry(connection, dataset, self._analyst, units, gaussian)}
+        line = audit.insert(connection, ENTRIES, row | {"time": time} | number | state.totals(units))
         audit.append_change(connection, self._analyst, audit.RESERVED, dataset, {ENTRIES: line}, time)
         unreleased = {"entry": line["id"], "dataset": dataset, "analyst": self._analyst}
         connection.execute(_ADD_UNRELEASED, unreleased)
-        return self._entry(charge, line["id"], time)
+        return self._entry(charge, line)
 
     def _row(self, dataset: str, charge: Charge) -> dict[str, Any]:
         """What the ledger stores of a charge, beside its time and the totals."""
@@ -153,10 +157,11 @@ class Account:
             "declarations": charge.declarations,
         }
 
-    def _entry(self, charge: Charge, id: int, time: str) -> Entry:
+    def _entry(self, charge: Charge, row: Mapping[str, Any]) -> Entry:
         return Entry(
-            id=id,
-            time=datetime.fromisoformat(time),
+            id=row["id"] if row["number"] is None else row["number"],
+            row=row["id"],
+            time=datetime.fromisoformat(row["time"]),
             kind=charge.kind,
             description=charge.request.words,
             rho=rho_of_units(charge_units(charge.rho, charge.spends)),
@@ -190,11 +195,13 @@ class Account:
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return self._visible.by_key(dataset, key)
 
-    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
+    def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
         stored = self._visible.by_id(dataset, entry)
         return None if stored is None or stored[1] is None else (stored[0], stored[1])
 
-    def history_page(self, dataset: str, before: int | None = None, limit: int = LARGEST_PAGE) -> HistoryPage:
+    def history_page(
+        self, dataset: str, before: EntryId | None = None, limit: int = LARGEST_PAGE
+    ) -> HistoryPage:
         return self._visible.page(dataset, before, limit)
 
     def history(self, dataset: str) -> list[Entry]:
@@ -205,8 +212,13 @@ class Account:
         entries = whole_history(lambda before: everybody.page(dataset, before, LARGEST_PAGE))
         return [entry for entry in entries if entry.kind in ("discover", "loss")]
 
-    def entry(self, dataset: str, id: int) -> Entry | None:
+    def entry(self, dataset: str, id: EntryId) -> Entry | None:
         stored = self._visible.by_id(dataset, id)
+        return None if stored is None else stored[0]
+
+    def at_row(self, dataset: str, row: int) -> Entry | None:
+        """The entry in this row, as a job or a flight names it."""
+        stored = self._visible.at_row(dataset, row)
         return None if stored is None else stored[0]
 
     def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:

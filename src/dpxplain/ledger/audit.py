@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
+from dpxplain.ledger.account_totals import wrong_accounts
 from dpxplain.ledger.protocol import AuditRecord, AuditReport, damage_explained
 from dpxplain.ledger.tables import (
     ENTRIES,
@@ -77,7 +78,7 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256", "secret": "secret_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
-_ADDED = frozenset({"subject", "version", "declarations", "maker"})
+_ADDED = frozenset({"subject", "version", "declarations", "maker", "number"})
 """Columns that older versions lack: left out where they are NULL, so that older records still fit."""
 
 
@@ -241,6 +242,7 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
     problems += tables.differences(connection)
     problems += _wrong_totals(connection)
     problems += _wrong_unreleased(connection)
+    problems += wrong_accounts(connection)
     return AuditReport(records, previous, problems)
 
 

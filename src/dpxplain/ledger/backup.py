@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, SourceError
 from dpxplain.ledger import audit
+from dpxplain.ledger.account_totals import fill_accounts
 from dpxplain.ledger.file_sync import sync_file, sync_folder
 from dpxplain.ledger.protocol import AuditReport, damaged
 from dpxplain.ledger.sqlite import SQLiteStore
@@ -139,6 +140,7 @@ def _copy_rows(source: sa.Connection, target: sa.Connection) -> None:
         for batch in rows.mappings().partitions():
             target.execute(sa.insert(table), [dict(row) for row in batch])
     fill_unreleased(target)
+    fill_accounts(target)
 
 
 def _check_usable(report: AuditReport, file: Path) -> None:

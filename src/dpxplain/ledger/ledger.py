@@ -69,7 +69,7 @@ def open_ledger(
     >>> ledger = open_ledger(None)
     >>> ledger.open_dataset("adult", limit=1.0, delta=1e-6)
     >>> entry = ledger.reserve("adult", Charge("query", "k", Request("SELECT COUNT(*)"), 0.25))
-    >>> ledger.release(entry.id, '{"count": 48839}')
+    >>> ledger.release(entry.row, '{"count": 48839}')
     >>> ledger.find("adult", "k")[1], ledger.budget("adult").remaining
     ('{"count": 48839}', 0.75)
     >>> ledger.close()

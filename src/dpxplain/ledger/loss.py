@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
+from dpxplain.ledger.account_totals import raise_numbers
 from dpxplain.ledger.anchor_file import Head, KeptAnchor
 from dpxplain.ledger.anchor_guard import AnchorGuard, full_mark, holds
 from dpxplain.ledger.backup import raise_sequences
@@ -156,6 +157,7 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
             "spends": "[]",
         }
         entry = audit.insert(connection, ENTRIES, row)
+        raise_numbers(connection, loss.dataset, loss.analyst, id)
         release = audit.insert(connection, RELEASES, {"entry": id, "payload": json.dumps({"reason": reason})})
         rows = {ENTRIES: entry, RELEASES: release}
         audit.append_change(connection, by, audit.LOSS_CHARGED, loss.dataset, rows, row["time"])

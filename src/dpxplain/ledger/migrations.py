@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import SourceError
 from dpxplain.ledger import audit
+from dpxplain.ledger.account_totals import create_accounts, fill_accounts
 from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import (
@@ -27,7 +28,7 @@ from dpxplain.ledger.tables import (
     fill_unreleased,
 )
 
-VERSION = 7
+VERSION = 8
 """Of the tables as tables.py declares them."""
 
 
@@ -85,6 +86,7 @@ def _rebuild(connection: sa.Connection) -> dict[str, Any]:
     _move_limits(connection)
     _move_entries(connection)
     fill_unreleased(connection)
+    fill_accounts(connection)
     for table in reversed(old):
         connection.exec_driver_sql(f"DROP TABLE old_{table}")
     return {"found": rows}
@@ -136,6 +138,15 @@ def _add_lookups(connection: sa.Connection) -> dict[str, Any]:
     return {}
 
 
+def _add_accounts(connection: sa.Connection) -> dict[str, Any]:
+    """Version 7 numbered the entries of all analysts together, and did not sum up what Gaussian noise cost.
+
+    Its entries keep their numbers. What was spent on Gaussian noise, their events tell; unknown ones do not.
+    """
+    create_accounts(connection)
+    return {}
+
+
 _STEPS = {
     step.start: step
     for step in (
@@ -145,6 +156,7 @@ _STEPS = {
         Step(4, 5, _add_versions),
         Step(5, 6, _add_makers),
         Step(6, 7, _add_lookups),
+        Step(7, 8, _add_accounts),
     )
 }
 

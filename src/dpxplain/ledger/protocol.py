@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Charge, Entry, HistoryPage
+from dpxplain.model.charge import Charge, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
 
 EVERYONE = "*"
@@ -38,20 +38,20 @@ class LedgerView(Protocol):
         """The earliest release of the identical request."""
         ...
 
-    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
-        """The release with this id; None if there is none, or the entry was never released."""
+    def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
+        """The release with this number; None if there is none, or the entry was never released."""
         ...
 
-    def history_page(self, dataset: str, before: int | None = None, limit: int = 100) -> HistoryPage:
-        """The newest entries with an id below `before`, at most `limit` and at most a page of them."""
+    def history_page(self, dataset: str, before: EntryId | None = None, limit: int = 100) -> HistoryPage:
+        """The newest entries before the one with this number, at most `limit` and at most a page of them."""
         ...
 
     def history(self, dataset: str) -> list[Entry]:
         """Every entry, oldest first, read page by page: nothing but a person's list needs it."""
         ...
 
-    def entry(self, dataset: str, id: int) -> Entry | None:
-        """The entry with this id, released or not."""
+    def entry(self, dataset: str, id: EntryId) -> Entry | None:
+        """The entry with this number, released or not."""
         ...
 
     def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
@@ -104,10 +104,10 @@ class Ledger(LedgerView, Protocol):
         ...
 
     def abandon(self, entry: int) -> None:
-        """Let nobody wait for this entry any longer; its charge stays."""
+        """Let nobody wait for the entry in this row any longer; its charge stays."""
 
     def release(self, entry: int, payload: str) -> None:
-        """Store the released JSON text, once, with its entry."""
+        """Store the released JSON text, once, with the entry in this row."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class Job:
     stage: str
     error: Mapping[str, Any] | None
     entry: int | None
-    """The entry whose release is the result."""
+    """The row of the entry whose release is the result."""
     cancel_asked: bool
     created: datetime
     heard: datetime

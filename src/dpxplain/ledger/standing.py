@@ -13,8 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
+from dpxplain.ledger.account_totals import ACCOUNTS, count_entry
 from dpxplain.ledger.audit import insert
-from dpxplain.ledger.protocol import damage_explained
+from dpxplain.ledger.protocol import EVERYONE, damage_explained
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, RELEASES
 from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO, Budget, check_rho, rho_of_units, spend_units
 from dpxplain.model.charge import Spend
@@ -62,12 +63,21 @@ def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
 _ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
 
 
+def _gaussian(analyst: sa.ColumnElement[str] | str) -> sa.ScalarSelect[int]:
+    of_account = sa.select(ACCOUNTS.c.gaussian_units).where(
+        ACCOUNTS.c.dataset == _DATASET, ACCOUNTS.c.analyst == analyst
+    )
+    return of_account.scalar_subquery()
+
+
 def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
     return sa.select(
         *(limit.c.declared_units, limit.c.top_up_units, limit.c.delta, grant.c.limit_units, grant.c.expires),
         _LAST_ENTRY.scalar_subquery().label("spent"),
         _LAST_OWN_ENTRY.scalar_subquery().label("own_spent"),
+        _gaussian(EVERYONE).label("gaussian"),
+        _gaussian(_ANALYST).label("own_gaussian"),
     ).select_from(limit.outerjoin(grant, sa.true()))
 
 
@@ -85,6 +95,9 @@ class Standing:
     """None: limited by the data set only."""
     own_spent: int = 0
     expires: datetime | None = None
+    gaussian: int = 0
+    """Of what was spent, what paid for Gaussian noise."""
+    own_gaussian: int = 0
 
     @property
     def left(self) -> int:
@@ -96,13 +109,19 @@ class Standing:
 
     def budget(self) -> Budget:
         if self.own_limit is None:
-            return Budget(rho_of_units(self.limit), rho_of_units(self.spent), self.delta)
+            return Budget(
+                limit=rho_of_units(self.limit),
+                spent=rho_of_units(self.spent),
+                delta=self.delta,
+                gaussian=rho_of_units(self.gaussian),
+            )
         return Budget(
             limit=rho_of_units(self.own_limit),
             spent=rho_of_units(self.own_spent),
             delta=self.delta,
             expires=self.expires,
             shared_remaining=rho_of_units(self.left),
+            gaussian=rho_of_units(self.own_gaussian),
         )
 
     def refusal(self, dataset: str, analyst: str, charge: int) -> BudgetExhausted | None:
@@ -135,6 +154,8 @@ def standing(
         own_limit=default_limit if row.limit_units is None else row.limit_units,
         own_spent=row.own_spent or 0,
         expires=moment(row.expires),
+        gaussian=row.gaussian or 0,
+        own_gaussian=row.own_gaussian or 0,
     )
 
 
@@ -184,6 +205,7 @@ def add_notice(
             "description": description,
             "charge_units": 0,
             "spends": "[]",
+            "number": count_entry(connection, row["dataset"], analyst, 0, 0),
         }
         | standing(connection, row["dataset"], analyst).totals(0),
     )

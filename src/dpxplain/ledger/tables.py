@@ -1,8 +1,8 @@
 """The ledger's tables, the same in SQLite and PostgreSQL, and the triggers that keep them append-only.
 
-All but unreleased, jobs, flights, processes, file states and sessions are append-only: a changed limit,
-allowance or share is a new row, and only the newest applies. Times are ISO 8601 texts in UTC and JSON is
-text, so that both databases store the characters that the audit log hashes.
+All but accounts, unreleased, jobs, flights, processes, file states and sessions are append-only: a changed
+limit, allowance or share is a new row, and only the newest applies. Times are ISO 8601 texts in UTC and JSON
+is text, so that both databases store the characters that the audit log hashes.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ ENTRIES = sa.Table(
     sa.Column("subject", sa.Text),  # of a preparation: the identity of the query it belongs to
     sa.Column("version", sa.Text),  # of the data; NULL in notices and in what older programs charged
     sa.Column("declarations", sa.Text),  # a hash of the schema it was charged under; NULL as above
+    sa.Column("number", sa.BigInteger),  # of its account; NULL in older rows, whose number is their id
     # Each lookup has an index that leads to its first row, for one analyst and for everybody: however long
     # the history, no statement of a request goes through it (tests/ledger/test_growth.py).
     sa.Index("entries_by_key", "dataset", "key", "analyst", "id"),
@@ -99,6 +100,7 @@ ENTRIES = sa.Table(
     ),
     _partial("preparations_without_subject", WITHOUT_SUBJECT, "dataset", "kind", "subject", "analyst"),
     _partial("public_notices", PUBLIC_NOTICE, "dataset", "analyst", "charge_units", "id"),
+    sa.Index("entries_by_number", "dataset", "analyst", "number"),
     # Finds an analyst's last entry, and repeats every amount, so that the integrity check at opening notices
     # a damaged digit in either place.
     sa.Index("entries_by_analyst", "dataset", "analyst", "id", "charge_units", "total_units", "own_units"),
@@ -350,7 +352,7 @@ def create_lookups(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"DROP INDEX {name}")
     _keep_conditions(connection)
     for index in sorted(ENTRIES.indexes, key=lambda index: str(index.name)):
-        if index.name not in ("entries_in_order", "entries_by_analyst"):
+        if index.name not in ("entries_in_order", "entries_by_analyst", "entries_by_number"):
             index.create(connection)
     METADATA.create_all(connection, [UNRELEASED], checkfirst=False)
     fill_unreleased(connection)

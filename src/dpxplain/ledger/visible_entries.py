@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from dpxplain.errors import BadRequest
 from dpxplain.ledger.protocol import EVERYONE, damage_explained
 from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
@@ -26,17 +27,26 @@ from dpxplain.ledger.tables import (
     WITHOUT_SUBJECT,
 )
 from dpxplain.model.budget import rho_of_units
-from dpxplain.model.charge import Entry, HistoryPage, Spend
+from dpxplain.model.charge import (
+    LARGEST_NUMBER,
+    NOTICE_OWNER,
+    Entry,
+    EntryId,
+    HistoryPage,
+    Spend,
+    read_id,
+    written_id,
+)
 
 LARGEST_PAGE = 1_000
 """Lines read at once, while other requests of this process may wait for the database."""
-_LARGEST_ID = 2**63 - 1
 _NOTICE_KINDS = frozenset({"limit", "top-up", "grant"})
 """Kinds of entries that charge nothing."""
 MOST_PREPARATIONS = 200
 """Of one query, so many with the largest charges are considered: they are the most precise."""
 
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
+_IS_NOTICE = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
 _IS_RELEASED = RELEASES.c.entry.is_not(None).label("released")
 _SHARES = (
     sa.select(SHARES.c.owner, SHARES.c.reader, SHARES.c.shared)
@@ -59,10 +69,26 @@ class _Reads(NamedTuple):
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _ENTRIES = sa.select(ENTRIES, _IS_RELEASED)
-_BY_ID = (
+_AT_ROW = (
     _ENTRIES.add_columns(RELEASES.c.payload)
     .outerjoin(RELEASES)
-    .where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("entry"))
+    .where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("number"))
+)
+_WITHOUT_NUMBER = _AT_ROW.where(ENTRIES.c.number.is_(None))
+_BY_NUMBER = (
+    _ENTRIES.add_columns(RELEASES.c.payload)
+    .outerjoin(RELEASES)
+    .where(
+        _OF_DATASET,
+        ENTRIES.c.analyst == sa.bindparam("owner"),
+        ENTRIES.c.number == sa.bindparam("number"),
+        sa.not_(_IS_NOTICE),
+    )
+)
+_NOTICE_BY_NUMBER = (
+    _ENTRIES.add_columns(RELEASES.c.payload)
+    .outerjoin(RELEASES)
+    .where(_OF_DATASET, _IS_NOTICE, ENTRIES.c.number == sa.bindparam("number"))
 )
 _VERSIONS = sa.select(VERSIONS.c.version).where(VERSIONS.c.dataset == sa.bindparam("dataset"))
 
@@ -129,20 +155,39 @@ class VisibleEntries:
         """The earliest release with this key."""
         rows = self._rows(dataset, lambda reads: reads.by_key, key=key)
         row = min(rows, key=_id, default=None)
-        return None if row is None else (_entry(row), row.payload)
+        return None if row is None else (self._entry(row), row.payload)
 
-    def by_id(self, dataset: str, entry: int) -> tuple[Entry, str | None] | None:
-        """The entry with this id, and its release, if there is one."""
-        wanted = {"dataset": dataset, "entry": max(0, min(entry, _LARGEST_ID))}
+    def by_id(self, dataset: str, entry: EntryId) -> tuple[Entry, str | None] | None:
+        """The entry with this number, and its release, if there is one."""
         with self._store.reading() as connection:
-            row = connection.execute(_BY_ID, wanted).one_or_none()
-            if row is None:
-                known_limit(connection, dataset)
-            elif not self._sees_all:
-                is_public = row.analyst == "" and row.charge_units == 0
-                if not (is_public or row.analyst in self._owners(connection, dataset)):
-                    return None
-        return None if row is None else (_entry(row), row.payload)
+            row = self._numbered(connection, dataset, entry)
+        return None if row is None else (self._entry(row), row.payload)
+
+    def at_row(self, dataset: str, row: int) -> tuple[Entry, str | None] | None:
+        """The entry in this row, and its release, if there is one."""
+        with self._store.reading() as connection:
+            stored = connection.execute(_AT_ROW, {"dataset": dataset, "number": row}).one_or_none()
+            stored = self._if_visible(connection, dataset, stored)
+        return None if stored is None else (self._entry(stored), stored.payload)
+
+    def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
+        """The row of a number: the analyst's own, that of the owner it names, or one that is its row's."""
+        number, owner = read_id(id) or (0, None)
+        wanted = {"dataset": dataset, "number": number, "owner": self._analyst if owner is None else owner}
+        by_number = _NOTICE_BY_NUMBER if owner == NOTICE_OWNER else _BY_NUMBER
+        for statement in (by_number, _WITHOUT_NUMBER):
+            row = connection.execute(statement, wanted).one_or_none()
+            if row is not None:
+                return self._if_visible(connection, dataset, row)
+        known_limit(connection, dataset)
+        return None
+
+    def _if_visible(
+        self, connection: sa.Connection, dataset: str, row: sa.Row[Any] | None
+    ) -> sa.Row[Any] | None:
+        if row is None or self._sees_all or row.analyst == self._analyst or _is_notice(row):
+            return row
+        return row if row.analyst in self._owners(connection, dataset) else None
 
     def latest(self, dataset: str, kind: str, version: str | None) -> Entry | None:
         """The newest released entry of this kind, and of this version of the data or an unrecorded one."""
@@ -157,24 +202,21 @@ class VisibleEntries:
             if not rows:
                 known_limit(connection, dataset)
         row = max(rows, key=_id, default=None)
-        return None if row is None else _entry(row)
+        return None if row is None else self._entry(row)
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
         """Released preparations of the query with this identity, oldest first."""
         rows = self._rows(dataset, lambda reads: reads.preparations, subject=subject)
-        return [_entry(row) for row in sorted(rows, key=_id)]
+        return [self._entry(row) for row in sorted(rows, key=_id)]
 
-    def page(self, dataset: str, before: int | None, limit: int) -> HistoryPage:
-        """The newest lines with an id below `before`, with their running totals."""
+    def page(self, dataset: str, before: EntryId | None, limit: int) -> HistoryPage:
+        """The newest lines before the one with this number, with their running totals."""
         count = max(1, min(limit, LARGEST_PAGE))
-        wanted = {
-            "dataset": dataset,
-            "before": _LARGEST_ID if before is None else max(0, min(before, _LARGEST_ID)),
-            "limit": count + 1,
-        }
         rows: list[sa.Row[Any]] = []
         spent = 0  # up to the newest of these lines
         with self._store.reading() as connection:
+            end = LARGEST_NUMBER if before is None else self._row_of(connection, dataset, before)
+            wanted = {"dataset": dataset, "before": end, "limit": count + 1}
             for reads, owner in self._ranges(connection, dataset, with_notices=True):
                 newest = connection.execute(reads.page, wanted | {"owner": owner}).all()
                 rows += newest
@@ -188,9 +230,18 @@ class VisibleEntries:
         shown = rows[:count]
         entries = []
         for row in shown:
-            entries.append(_entry(row, spent))
+            entries.append(self._entry(row, spent))
             spent -= row.charge_units
-        return HistoryPage(entries[::-1], shown[-1].id if len(rows) > count else None)
+        return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)
+
+    def _row_of(self, connection: sa.Connection, dataset: str, before: EntryId) -> int:
+        row = self._numbered(connection, dataset, before)
+        if row is None:
+            raise BadRequest(
+                f"The history of {dataset!r} has no line {str(before)[:40]!r}.",
+                remedy="Begin with the newest lines, without before.",
+            )
+        return int(row.id)
 
     def _rows(
         self,
@@ -225,6 +276,40 @@ class VisibleEntries:
         newest = {(row.owner, row.reader): row.shared for row in rows}
         return sorted({self._analyst} | {owner for (owner, _), shared in newest.items() if shared})
 
+    @damage_explained()
+    def _entry(self, row: sa.Row[Any], total_units: int = 0) -> Entry:
+        is_own = row.analyst == self._analyst
+        id: EntryId = row.id if row.number is None else row.number
+        if row.number is not None and (_is_notice(row) or not is_own):
+            id = written_id(row.number, NOTICE_OWNER if _is_notice(row) else row.analyst)
+        request = None if row.request is None else json.loads(row.request)
+        return Entry(
+            id=id,
+            row=row.id,
+            time=datetime.fromisoformat(row.time),
+            kind=row.kind,
+            description=row.description,
+            rho=rho_of_units(row.charge_units),
+            spends=tuple(map(Spend.from_row, json.loads(row.spends))),
+            state="released" if row.released else "reserved",
+            key=row.key,
+            analyst=row.analyst,
+            request=request if is_own else _with_owner(request, row.analyst),
+            version=row.version,
+            total_rho=rho_of_units(total_units),
+        )
+
+
+def _with_owner(request: Any, owner: str) -> Any:
+    """Somebody's request as others may ask it: the answer that it is about is the owner's."""
+    if isinstance(request, dict) and isinstance(number := request.get("answer"), int):
+        return request | {"answer": written_id(number, owner)}
+    return request
+
+
+def _is_notice(row: sa.Row[Any]) -> bool:
+    return bool(row.analyst == "" and row.charge_units == 0)
+
 
 def _versions(connection: sa.Connection, dataset: str) -> Sequence[str]:
     return connection.execute(_VERSIONS, {"dataset": dataset}).scalars().all()
@@ -232,21 +317,3 @@ def _versions(connection: sa.Connection, dataset: str) -> Sequence[str]:
 
 def _id(row: sa.Row[Any]) -> int:
     return int(row.id)
-
-
-@damage_explained()
-def _entry(row: sa.Row[Any], total_units: int = 0) -> Entry:
-    return Entry(
-        id=row.id,
-        time=datetime.fromisoformat(row.time),
-        kind=row.kind,
-        description=row.description,
-        rho=rho_of_units(row.charge_units),
-        spends=tuple(map(Spend.from_row, json.loads(row.spends))),
-        state="released" if row.released else "reserved",
-        key=row.key,
-        analyst=row.analyst,
-        request=None if row.request is None else json.loads(row.request),
-        version=row.version,
-        total_rho=rho_of_units(total_units),
-    )

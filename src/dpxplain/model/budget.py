@@ -95,6 +95,8 @@ class Budget(Displayed):
     """From then on nothing remains; None for never."""
     shared_remaining: float | None = None
     """What the whole data set has left, if the budget is one analyst's own."""
+    gaussian: float = 0.0
+    """Of what was spent, the part that paid for Gaussian noise, whose ε is known exactly."""
     has_discoveries: bool = False
     """Whether values were discovered, which spends up to δ a second time."""
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
+from urllib.parse import quote, unquote
 
+from dpxplain.model.budget import UNITS_PER_RHO, rho_of_units, spend_units
 from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.display import Displayed
+
+LARGEST_NUMBER = 2**63 - 1
+"""Of an entry."""
 
 
 class Event(StrEnum):
@@ -67,6 +74,13 @@ OLD_WORDS = {words: event for event, words in WORDS.items()} | {
 }
 
 
+_SEARCHES = frozenset({Event.RANK_SEARCH, Event.INFLUENCE_SEARCH_BY_DISTANCE, Event.RANK_SEARCH_BY_DISTANCE})
+_ON_WHOLE_NUMBERS = Event.VALUES
+LARGEST_FINE_SEARCH = 128.0
+"""The ρ up to which the noise of a search has a σ of 2^16 lattice points: one unit moves its leads by at
+least 2^20 of them, and 2^20/√(2·128) = 2^16. The noise of other Gaussian events has that σ always."""
+
+
 @dataclass(frozen=True)
 class Spend:
     """One event's share of a charge, as planned and as written into the ledger.
@@ -79,6 +93,19 @@ class Spend:
     rho: float
     of: str = ""
     """The aggregate it is for, where a SELECT has several."""
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether all of it paid for Gaussian noise on a fine lattice (docs/proofs/epsilon.md, section 2).
+
+        >>> Spend(Event.COUNTS, 0.1).is_gaussian, Spend(Event.TOP_K, 0.1).is_gaussian
+        (True, False)
+        """
+        if self.event not in WORDS or not self.event.startswith("gaussian."):
+            return False
+        if self.event == _ON_WHOLE_NUMBERS:
+            return False
+        return self.event not in _SEARCHES or self.rho <= LARGEST_FINE_SEARCH
 
     def __str__(self) -> str:
         words = WORDS[Event(self.event)] if self.event in WORDS else self.event
@@ -100,6 +127,28 @@ class Spend:
         if words in OLD_WORDS:
             return cls(str(OLD_WORDS[words]), rho, aggregate)
         return cls(event, rho, of)
+
+
+def gaussian_units(charged: int, spends: Iterable[Spend]) -> int:
+    """How much of a charge, in the ledger's units, paid for Gaussian noise for certain.
+
+    All of it if every share did. Else the shares that did, rounded down: what rounding leaves counts as
+    anything else, which is never less private than it is shown.
+
+    >>> top_k = Spend(Event.TOP_K, 0.1)
+    >>> gaussian_units(3 * 10**11, [Spend(Event.COUNTS, 0.1)] * 2 + [top_k]), gaussian_units(10, [])
+    (200000000000, 0)
+    """
+    shares = list(spends)
+    gaussian = [Fraction(share.rho) for share in shares if share.is_gaussian]
+    if shares and len(gaussian) == len(shares):
+        return charged
+    return min(charged, math.floor(sum(gaussian) * UNITS_PER_RHO))
+
+
+def gaussian_part(rho: float, spends: Iterable[Spend]) -> float:
+    """As `gaussian_units`, in ρ."""
+    return rho_of_units(gaussian_units(spend_units(rho), spends))
 
 
 def spends(*parts: tuple[Event, float]) -> tuple[Spend, ...]:
@@ -156,11 +205,40 @@ class Charge:
     """The hash of the schema that its sensitivities follow from, for the audit chain."""
 
 
+EntryId = int | str
+"""The number of an entry as one analyst knows it: a whole number for their own, and "3@ann" for ann's."""
+NOTICE_OWNER = "*"
+"""In place of a name: whose numbers the notices for everybody have."""
+
+
+def written_id(number: int, owner: str) -> str:
+    """The number of somebody's entry as everybody may write it, and as a path of an address may hold it.
+
+    >>> written_id(3, "ann@example.org"), written_id(3, "r&d/ann")
+    ('3@ann@example.org', '3@r%26d%2Fann')
+    """
+    return f"{number}@{quote(owner, safe='@*. ')}"
+
+
+def read_id(id: EntryId) -> tuple[int, str | None] | None:
+    """The number, and whose it is where that is written; None if it is no number of an entry.
+
+    >>> read_id(3), read_id("3"), read_id("3@ann"), read_id("3@"), read_id("ann")
+    ((3, None), (3, None), (3, 'ann'), (3, ''), None)
+    """
+    if isinstance(id, int):
+        return (id, None) if 0 < id <= LARGEST_NUMBER else None
+    digits, at, owner = id.partition("@")
+    if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:20]) <= LARGEST_NUMBER):
+        return None
+    return int(digits), unquote(owner) if at else None
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of a data set's history. Everything in it is public."""
 
-    id: int
+    id: EntryId
     time: datetime
     """When it was reserved, in UTC."""
     kind: str
@@ -180,6 +258,18 @@ class Entry:
     """The declared version of the data that it was measured on; None if that was not recorded."""
     total_rho: float = field(default=0.0, compare=False)
     """In a history: what all lines up to this one cost. 0 where the entry was found by itself."""
+    row: int = field(default=0, compare=False)
+    """Its place among the entries of all analysts, for the ledger itself and its curator; 0 at a client."""
+
+    @property
+    def identity(self) -> str:
+        """Its number with its owner, the same for whoever looks at it."""
+        return self.id if isinstance(self.id, str) else written_id(self.id, self.analyst)
+
+    @property
+    def address(self) -> EntryId:
+        """Its number as everybody may write it who may see it: for links."""
+        return self.identity if self.analyst else self.id
 
 
 @dataclass(frozen=True)
@@ -187,12 +277,12 @@ class HistoryPage:
     """Consecutive lines of a history, the oldest first."""
 
     entries: list[Entry]
-    older: int | None
-    """Lines with smaller ids than this one precede them; None if none do."""
+    older: EntryId | None
+    """Lines before the one with this number precede them; None if none do."""
 
 
-ReadPage = Callable[[int | None], HistoryPage]
-"""Reads the newest page of lines with ids below its argument; None reads the newest of all."""
+ReadPage = Callable[[EntryId | None], HistoryPage]
+"""Reads the newest page of lines before the one with this number; None reads the newest of all."""
 
 
 def history_pages(read: ReadPage) -> Iterator[HistoryPage]:

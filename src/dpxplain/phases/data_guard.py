@@ -8,7 +8,7 @@ from dpxplain.engines.engine import Recognised, Source
 from dpxplain.errors import DataChanged
 from dpxplain.ledger.protocol import DataVersion, DataVersions, LedgerView
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import DataState, Entry, HistoryPage
+from dpxplain.model.charge import DataState, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
 
 
@@ -96,7 +96,7 @@ class GuardedLedger:
     def budget(self, dataset: str) -> Budget:
         return self._ledger.budget(dataset)
 
-    def history_page(self, dataset: str, before: int | None = None, limit: int = 100) -> HistoryPage:
+    def history_page(self, dataset: str, before: EntryId | None = None, limit: int = 100) -> HistoryPage:
         return self._ledger.history_page(dataset, before, limit)
 
     def history(self, dataset: str) -> list[Entry]:
@@ -105,7 +105,7 @@ class GuardedLedger:
     def delta_charges(self, dataset: str) -> list[Entry]:
         return self._ledger.delta_charges(dataset)
 
-    def entry(self, dataset: str, id: int) -> Entry | None:
+    def entry(self, dataset: str, id: EntryId) -> Entry | None:
         return self._ledger.entry(dataset, id)
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
@@ -113,7 +113,7 @@ class GuardedLedger:
         self._guard.check()
         return self._ledger.find(dataset, key)
 
-    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
+    def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
         self._guard.check()
         stored = self._ledger.get(dataset, entry)
         return stored if stored is not None and self._is_of_version(stored[0]) else None

@@ -50,11 +50,11 @@ class LocalReleaser:
 
     def store(self, entry: Entry, text: str) -> None:
         """Stores the release with its entry, before anybody sees it. A server drops it if it was to stop."""
-        self.ledger.release(entry.id, text)
+        self.ledger.release(entry.row, text)
 
     def abandon(self, entry: Entry) -> None:
         """Lets identical requests at other processes wait no longer: no release will follow."""
-        self.ledger.abandon(entry.id)
+        self.ledger.abandon(entry.row)
 
     def _measure(self, plan: ReleasePlan[R], entry: Entry, dataset: OpenDataset) -> Released[R]:
         try:

@@ -1,8 +1,8 @@
-"""The (ε, δ) guarantee that ρ-zCDP implies; only for display.
+"""The smallest provable ε of (ε, δ)-differential privacy for what was charged; only for display.
 
-The conversion is the tight one of Canonne, Kamath and Steinke (2020, proposition 12), which is OpenDP's too,
-not the textbook bound ε = ρ + 2·√(ρ·ln(1/δ)), which is up to a third larger. OpenDP takes some milliseconds
-for each value and overflows beyond a ρ of 40,000; a server shows three values with every answer.
+Of ρ the ledger knows which part paid for Gaussian noise. That part is accounted for by its exact trade-off
+curve (Balle and Wang 2018), the rest, about which ρ-zCDP is all that is known, by the conversion of Canonne,
+Kamath and Steinke (2020, proposition 12), and both together by `_joint_curve`: docs/proofs/epsilon.md.
 """
 
 from __future__ import annotations
@@ -10,27 +10,84 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
+
+from dpxplain.model.budget import Budget
 
 _REACH = 6.0  # in logarithms, to either side of the textbook bound's best α − 1
 _PRECISION = 1e-9  # of log(α − 1); ε is flat at its minimum, so its own error is of the order 1e-18
 _ROUNDING = 1e-12  # relative, upwards: ε is never shown as less than it is
+_LATTICE = 2.0**-29  # relative, on Gaussian ρ: σ²/(σ² − 4) at σ ≥ 2^16 lattice points (proof, section 2)
+_LATTICE_RATIO = 2e-14  # in ε and in δ: how far the two laws of section 2 are apart, and much more
+_FLOATS = 2.0**-49  # of each term of a difference: what erfc and the products may be off, and more
+_CELLS = 64  # that the rest's curve is bounded in; more would lower ε by less than 1e-4 of it
+_NEGLIGIBLE = 1e-8  # of δ: beyond, one cell holds all
+_UNDERFLOW = 1e-290
+
+
+class Epsilons(NamedTuple):
+    """The ε of a budget's amounts."""
+
+    limit: float
+    spent: float
+    remaining: float
+
+
+def epsilons(budget: Budget) -> Epsilons:
+    """ε of what was spent, by how it was spent; of what may be spent, whatever it will be spent on."""
+    return Epsilons(
+        limit=epsilon(budget.limit, budget.delta),
+        spent=epsilon(budget.spent, budget.delta, budget.gaussian),
+        remaining=epsilon(budget.remaining, budget.delta),
+    )
 
 
 @lru_cache(maxsize=256)
-def epsilon(rho: float, delta: float) -> float:
-    """The ε of (ε, δ)-differential privacy that ρ-zCDP implies.
-
-    Proposition 12 holds for every order α > 1, so ε is the infimum of `_at_order` over α, and the value at
-    any α is an upper bound of it. The result is such a value: a minimiser that stops early or in a local
-    minimum makes the bound larger than necessary, never too small.
+def epsilon(rho: float, delta: float, gaussian: float = 0.0) -> float:
+    """The ε of (ε, δ)-differential privacy for ρ, of which `gaussian` paid for Gaussian noise.
 
     >>> 0.4 < epsilon(0.01, 1e-6) < 0.8
     True
     >>> epsilon(0.0, 1e-6)
     0.0
+    >>> round(epsilon(0.1, 1e-6), 4), round(epsilon(0.1, 1e-6, 0.05), 4), round(epsilon(0.1, 1e-6, 0.1), 4)
+    (2.1419, 2.1112, 1.9945)
     """
     if rho <= 0.0:
         return 0.0
+    converted = _converted(rho, delta)
+    if gaussian <= 0.0:
+        return converted
+    rest = 0.0 if gaussian >= rho else rho - gaussian
+    mean_square = 2.0 * max(gaussian, rho - rest) * (1.0 + _LATTICE)
+    curve = _gaussian_curve(mean_square) if rest == 0.0 else _joint_curve(mean_square, rest, delta)
+    smallest = _root(curve, delta * (1.0 - _LATTICE_RATIO), converted)
+    return min(converted, smallest * (1.0 + _ROUNDING) + _LATTICE_RATIO)
+
+
+def rho_within(target: float, delta: float) -> float:
+    """The largest ρ that keeps within the target ε whatever it is spent on, rounded down to three digits.
+
+    >>> rho_within(1.0, 1e-6), epsilon(rho_within(1.0, 1e-6), 1e-6) <= 1.0
+    (0.0243, True)
+    """
+    low, high = 0.0, target
+    while epsilon(high, delta) <= target:  # only for a δ near 1
+        high *= 2
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon(middle, delta) <= target else (low, middle)
+    step = 10.0 ** (math.floor(math.log10(low)) - 2)
+    return float(f"{math.floor(low / step) * step:.3g}")
+
+
+def _converted(rho: float, delta: float) -> float:
+    """The ε that ρ-zCDP implies, whatever the mechanism.
+
+    Proposition 12 holds for every order α > 1, so ε is the infimum of `_at_order` over α, and the value at
+    any α is an upper bound of it. The result is such a value: a minimiser that stops early or in a local
+    minimum makes the bound larger than necessary, never too small.
+    """
     middle = 0.5 * math.log(math.log(1.0 / delta) / rho)
     smallest = _minimum(lambda x: _at_order(x, rho, delta), middle - _REACH, middle + _REACH)
     return max(0.0, smallest * (1.0 + _ROUNDING))
@@ -53,25 +110,149 @@ def _minimum(function: Callable[[float], float], low: float, high: float) -> flo
     return min(at_left, at_right)
 
 
-def rho_within(target: float, delta: float) -> float:
-    """The largest ρ whose (ε, δ) guarantee keeps within the target ε, rounded down to three digits.
-
-    >>> rho_within(1.0, 1e-6), epsilon(rho_within(1.0, 1e-6), 1e-6) <= 1.0
-    (0.0243, True)
-    """
-    low, high = 0.0, target
-    while epsilon(high, delta) <= target:  # only for a δ near 1
-        high *= 2
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if epsilon(middle, delta) <= target else (low, middle)
-    step = 10.0 ** (math.floor(math.log10(low)) - 2)
-    return float(f"{math.floor(low / step) * step:.3g}")
-
-
 def _at_order(log_excess: float, rho: float, delta: float) -> float:
     """The ε that the Rényi divergence of order α implies, where log_excess = log(α − 1)."""
     excess = math.exp(log_excess)
     order = 1.0 + excess
     # log1p: for a small ρ the best α is so large that the logarithm of (α − 1)/α would lose its digits.
     return order * rho - math.log(order * delta) / excess + math.log1p(-1.0 / order)
+
+
+Curve = Callable[[float], float]
+"""δ as a function of ε: never too small, and decreasing."""
+
+
+def _root(curve: Curve, delta: float, high: float) -> float:
+    """An ε at most `high` at which the curve is at most δ, as small as it can be found; else `high`.
+
+    Regula falsi on the curve's logarithm (Illinois), as a point of the joint curve takes a millisecond.
+    What is returned is a point at which the curve was seen to keep δ.
+    """
+    low, target = 0.0, math.log(delta)
+    if curve(low) <= delta:
+        return low
+    at_low, at_high = math.log(curve(low)) - target, _log(curve(high)) - target
+    if at_high > 0.0:
+        return high
+    true_at_high, side = at_high, 0
+    for _ in range(80):
+        if high - low <= 1e-11 * high or true_at_high > -1e-9:
+            break
+        share = at_low / (at_low - at_high) if at_high > -math.inf else 0.5
+        middle = low + (high - low) * share
+        at_middle = _log(curve(middle)) - target
+        if at_middle > 0.0:
+            low, at_low = middle, at_middle
+            at_high, side = at_high / 2.0 if side < 0 else at_high, -1
+        else:
+            high, at_high, true_at_high = middle, at_middle, at_middle
+            at_low, side = at_low / 2.0 if side > 0 else at_low, 1
+    return high
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0.0 else -math.inf
+
+
+def _gaussian_curve(mean_square: float) -> Curve:
+    """δ of the Gaussian mechanism whose mean moves by √`mean_square` standard deviations: Balle and Wang."""
+    mean = math.sqrt(mean_square)
+
+    def delta(epsilon: float) -> float:
+        moved = _cdf(mean / 2.0 - epsilon / mean)
+        stayed = _exp_times_cdf(epsilon, -mean / 2.0 - epsilon / mean)
+        return max(0.0, moved - stayed) + _FLOATS * moved
+
+    return delta
+
+
+def _cdf(x: float) -> float:
+    """Φ(x), without the NumPy that privacy/normal.py brings: looking at a budget is quick."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
+
+
+def _exp_times_cdf(exponent: float, x: float) -> float:
+    """e^exponent · Φ(x), also where the first would overflow: then Φ's bound from below."""
+    if exponent < 700.0:
+        return math.exp(exponent) * _cdf(x)
+    # Φ(x) ≥ φ(x)·|x|/(1 + x²) for x < 0 (Gordon 1941)
+    return math.exp(exponent - x * x / 2.0) * -x / (1.0 + x * x) / math.sqrt(2.0 * math.pi)
+
+
+def _joint_curve(mean_square: float, rho: float, delta: float) -> Curve:
+    """δ of Gaussian noise together with ρ-zCDP (proof, section 3): the Gaussian curve, and a sum over cells.
+
+    In a cell the rest's curve δ(e) is bounded by one Rényi order, a factor of e^(−λe), whose Gaussian
+    expectation is a difference of two values of Φ.
+    """
+    gaussian, mean = _gaussian_curve(mean_square), math.sqrt(mean_square)
+    cells = _cells(rho, _converted(rho, _NEGLIGIBLE * delta))
+
+    def joint(epsilon: float) -> float:
+        centre = mean_square / 2.0 - epsilon
+        terms = [gaussian(epsilon)]
+        for cell in cells:
+            terms.append(cell.expectation(-centre, mean, cell.order))
+            terms.append(cell.expectation(centre, mean, 1.0 + cell.order))
+        return math.fsum(terms) * (1.0 + _FLOATS)
+
+    return joint
+
+
+class _Cell(NamedTuple):
+    """Losses between `low` and `high`, where the rest's δ is at most e^(`log_factor` − order·loss)."""
+
+    low: float
+    high: float
+    order: float
+    log_factor: float
+
+    def expectation(self, centre: float, deviation: float, slope: float) -> float:
+        """E[e^(log_factor − slope·Y)] over Y in the cell, for a normal Y."""
+        tilted = centre - slope * deviation**2
+        ends = ((self.low - tilted) / deviation, (self.high - tilted) / deviation)
+        chance = _chance(*ends)
+        if chance > _UNDERFLOW:
+            exponent = self.log_factor - slope * centre + (slope * deviation) ** 2 / 2.0
+            return math.exp(exponent + math.log(chance)) * (1.0 + 1e-9)
+        # The factor may be as large as the chance is small: its largest value in the cell bounds it.
+        plain = _chance((self.low - centre) / deviation, (self.high - centre) / deviation)
+        return math.exp(min(0.0, self.log_factor - slope * self.low)) * (plain + _UNDERFLOW)
+
+
+def _chance(low: float, high: float) -> float:
+    """P(low < Z < high) of a standard normal Z, rounded up."""
+    if low > 0.0:  # in the lower tail, where Φ keeps its digits
+        low, high = -high, -low
+    at_high = _cdf(high)
+    return at_high - _cdf(low) + _FLOATS * at_high
+
+
+def _cells(rho: float, furthest: float) -> list[_Cell]:
+    """The losses from 0 on, in cells; the last one is open."""
+    width, cells, log_order = furthest / _CELLS, [], -0.5 * math.log(2.0 * rho)
+    for at in range(_CELLS + 1):
+        low = at * width
+        log_order = _best_order(low + width / 2.0, rho, log_order)
+        order = math.exp(log_order)
+        log_factor = order * _log_ratio(log_order) - math.log1p(order) + order * (order + 1.0) * rho
+        cells.append(_Cell(low, low + width if at < _CELLS else math.inf, order, log_factor))
+    return cells
+
+
+def _best_order(loss: float, rho: float, log_order: float) -> float:
+    """log λ at which λ^λ/(1+λ)^(1+λ)·e^(λ(λ+1)ρ − λ·loss) is least; every other λ bounds as well."""
+    for _ in range(40):
+        order = math.exp(log_order)
+        slope = _log_ratio(log_order) + (2.0 * order + 1.0) * rho - loss
+        change = slope / (1.0 / (1.0 + order) + 2.0 * order * rho)  # Newton, by log λ
+        log_order -= max(-1.0, min(1.0, change))
+        if abs(change) < 1e-6:
+            break
+    return max(-700.0, log_order)
+
+
+def _log_ratio(log_order: float) -> float:
+    """log(λ/(1 + λ)), with all digits for small and for large λ."""
+    order = math.exp(log_order)
+    return log_order - math.log1p(order) if order < 1.0 else math.log1p(-1.0 / (1.0 + order))

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from dpxplain.errors import BadRequest, CuratorOnly, Denied
 from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Entry, HistoryPage, Request, Spend, whole_history
+from dpxplain.model.charge import Entry, EntryId, HistoryPage, Request, Spend, whole_history
 from dpxplain.model.release import R, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset, Progress, ReleasePlan
@@ -37,7 +37,7 @@ class RemoteLedger:
     def __init__(self, server: DatasetServer) -> None:
         self._server = server
         self._preparations: dict[str, list[Entry]] = {}  # by their subject
-        self._releases: dict[int, tuple[Entry, str]] = {}  # kept ones; a release never changes
+        self._releases: dict[EntryId, tuple[Entry, str]] = {}  # kept ones; a release never changes
         self._qualities: list[Entry] | None = None  # the latest, if any; None until it is asked for
 
     def budget(self, dataset: str) -> Budget:
@@ -49,15 +49,16 @@ class RemoteLedger:
             delta=body["delta"],
             expires=None if expires is None else datetime.fromisoformat(expires),
             shared_remaining=body["shared_remaining"],
+            gaussian=body["gaussian"],
         )
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return self._release(f"/releases?key={quote(key)}")
 
-    def get(self, dataset: str, entry: int) -> tuple[Entry, str] | None:
-        return self._releases.get(entry) or self._release(f"/releases/{entry}")
+    def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
+        return self._releases.get(entry) or self._release(f"/releases/{_in_path(entry)}")
 
-    def entry(self, dataset: str, id: int) -> Entry | None:
+    def entry(self, dataset: str, id: EntryId) -> Entry | None:
         release = self.get(dataset, id)
         return None if release is None else release[0]
 
@@ -77,8 +78,8 @@ class RemoteLedger:
             self._preparations[subject] = [_entry(line) for line in body["entries"]]
         return self._preparations[subject]
 
-    def history_page(self, dataset: str, before: int | None = None, limit: int = _PAGE) -> HistoryPage:
-        position = "" if before is None else f"&before={before}"
+    def history_page(self, dataset: str, before: EntryId | None = None, limit: int = _PAGE) -> HistoryPage:
+        position = "" if before is None else f"&before={_in_path(before)}"
         body = self._server.get(f"/history?limit={max(1, min(limit, _PAGE))}{position}")
         return HistoryPage([_entry(line) for line in body["entries"]], body["older"])
 
@@ -191,13 +192,13 @@ class RemoteCuratorDataset(RemoteDataset):
     """A curator's: true values come from the server, which records that they were looked at."""
 
     def answer_truth(self, answer: Answer) -> Truth:
-        body = self._server.get(f"/answers/{answer.id}/truth")
+        body = self._server.get(f"/answers/{_in_path(answer.id)}/truth")
         several = "aggregate" in (body["rows"] or [{}])[0]
         rows = [row for row in body["rows"] if not several or row["aggregate"] == answer.value_name]
         return Truth(body["title"], rows, tuple(body["shaped_by"]))
 
     def answers_truth(self, answers: Answers) -> Truth:
-        return _truth(self._server.get(f"/answers/{answers.id}/truth"))
+        return _truth(self._server.get(f"/answers/{_in_path(answers.id)}/truth"))
 
     def question_truth(self, question: Question, choice: FamilyChoice) -> Truth:
         return _truth(
@@ -206,6 +207,10 @@ class RemoteCuratorDataset(RemoteDataset):
 
     def table_truth(self, table: Explanation) -> Truth:
         return _truth(self._server.post("/explain/truth", table.request))
+
+
+def _in_path(id: EntryId) -> str:
+    return quote(str(id), safe="@")
 
 
 def _truth(body: Mapping[str, Any]) -> Truth:

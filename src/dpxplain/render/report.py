@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.charge import gaussian_part
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.render import charts, words
 from dpxplain.render.layout import Column, Grid
@@ -258,6 +259,9 @@ def _cost(explanation: Explanation) -> Markup:
         rows.append(("explanation", "reads what was prepared", "free"))
     rows += [("explanation", str(spend), f"{spend.rho:.6g}") for spend in explanation.spends]
     total = answer.rho + explanation.rho
+    gaussian = gaussian_part(answer.rho, answer.spends)
+    gaussian += gaussian_part(explanation.rho, explanation.entry.spends)
+    shown_epsilon = formats.number(epsilon(total, privacy.delta, gaussian))
     rows.append(("together", "", f"{total:.6g}"))
     grid = Grid((Column("step"), Column("mechanism"), Column("ρ", "right")), tuple(rows))
     return _section(
@@ -271,7 +275,7 @@ def _cost(explanation: Explanation) -> Markup:
         el(
             "p",
             f"Together {formats.rho(total)} of the whole budget of {privacy.rho:.6g}. In other words: "
-            f"(ε, δ)-differential privacy with ε = {formats.number(epsilon(total, privacy.delta))} at "
+            f"(ε, δ)-differential privacy with ε = {shown_epsilon} at "
             f"δ = {privacy.delta:g}, for {_protected(explanation)}.",
         ),
         el("p", words.discovered_delta(privacy.delta)) if schema.discovered else None,

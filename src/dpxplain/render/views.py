@@ -9,7 +9,7 @@ from dpxplain.model.charge import Entry
 from dpxplain.model.dates import edge_text
 from dpxplain.model.schema import Column as DeclaredColumn
 from dpxplain.model.schema import Schema
-from dpxplain.privacy.accounting import epsilon
+from dpxplain.privacy.accounting import epsilon, epsilons
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
 from dpxplain.results import formats
@@ -29,17 +29,20 @@ def view_of(result: object) -> View:
 
 @view.register
 def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
-    amounts = (("spent", budget.spent), ("left", budget.remaining), ("limit", budget.limit))
-    rows = tuple(
-        (name, f"{amount:.6g}", formats.number(epsilon(amount, budget.delta))) for name, amount in amounts
+    shown = epsilons(budget)
+    amounts = (
+        ("spent", budget.spent, shown.spent),
+        ("left", budget.remaining, shown.remaining),
+        ("limit", budget.limit, shown.limit),
     )
+    rows = tuple((name, f"{rho:.6g}", formats.number(of_rho)) for name, rho, of_rho in amounts)
     share = budget.spent / budget.limit if budget.limit else 1.0
     return View(
         title="Privacy budget",
         lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
         grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
         notes=(
-            "ρ adds up over requests; ε does not, and each is converted by itself.",
+            words.EPSILON,
             *((words.discovered_delta(budget.delta),) if budget.has_discoveries else ()),
         ),
     )

@@ -148,6 +148,10 @@ def expected_count(margin: float, confidence: float) -> str:
     return f"Expected ±{number(margin)} rows per count ({level(confidence)} interval)."
 
 
+EPSILON = (
+    "ρ adds up over requests; ε does not, and each is converted by itself: what was spent by how it was "
+    "spent, the rest for whatever it will be spent on."
+)
 DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 
 

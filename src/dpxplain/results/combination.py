@@ -251,7 +251,7 @@ class _Source:
 
     request: str
     time: datetime
-    answer: int
+    answer: str
     group: int
     aggregate: str
     label: str
@@ -276,7 +276,7 @@ class ReleasedValues:
         source = _Source(
             self.entry.key,
             self.entry.time,
-            self.entry.id,
+            self.entry.identity,
             group,
             str(self.query.aggregate),
             label,
@@ -319,7 +319,7 @@ class ReleasedValues:
 
     def _noise(self, noise: Noise, group: int) -> Loadings:
         """Each noise of the release with the group's own name: groups share none, nor do two releases."""
-        release = self.entry.key, self.entry.time, self.entry.id
+        release = self.entry.key, self.entry.time, self.entry.identity
         return tuple(((*release, group, name), loading) for name, loading in noise)
 
 

@@ -127,6 +127,8 @@ class Figures:
         return cls(_decimals(width), percent)
 
     def value(self, value: float) -> str:
+        if not math.isfinite(value):
+            return number(value)
         return f"{_rounded(self._scaled(value), self.decimals)}{self._unit}"
 
     def interval(self, low: float, high: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dpxplain.errors import ExplanationError
-from dpxplain.model.charge import Spend
+from dpxplain.model.charge import EntryId, Spend
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
@@ -31,7 +31,7 @@ class AnswerLike(Protocol):
 
     statement: Statement
     release: AnswerRelease
-    id: int
+    id: EntryId
     free: bool
     confidence: float
     groups: Groups
@@ -82,7 +82,7 @@ class AnswerLike(Protocol):
 class QualityLike(Protocol):
     """How much of the data the declarations touch, where that was bought."""
 
-    id: int
+    id: EntryId
     confidence: float
 
     def share(self, column: str, domain: str, category: str) -> Interval:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpxplain.model.charge import Request, Spend
+from dpxplain.model.charge import EntryId, Request, Spend
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import PreparedRelease, Released
@@ -37,7 +37,7 @@ class Prepared(Displayed, Tabular):
         return self.released.value
 
     @property
-    def id(self) -> int:
+    def id(self) -> EntryId:
         """Its number in the history."""
         return self.released.entry.id
 

@@ -45,7 +45,11 @@ Text = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)]
 Sql = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(_plain)]
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_name)]
 Reason = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_plain)]
-Id = Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_whole)]
+_SHARED_ID = r"^[0-9]{1,16}@.{0,600}$"
+Id = (
+    Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_whole)]
+    | Annotated[str, Field(pattern=_SHARED_ID, max_length=620, examples=["3@ann"])]
+)
 Rho = Annotated[
     float,
     Field(
@@ -66,14 +70,14 @@ Moment = Annotated[
 ]
 
 DatasetName = Annotated[str, Path(alias="dataset", max_length=200, description="The data set's name.")]
-BeforeEntry = Annotated[
-    int | None, Query(ge=1, le=LARGEST_ID, description="Only lines with smaller numbers.")
-]
+_NUMBER = "A number of the history, as its line has it: 3, or 3@ann for one of ann's."
+_ID = {"pattern": r"^[0-9]{1,16}(@.{0,600})?$", "max_length": 620}
+BeforeEntry = Annotated[str | None, Query(description="Only lines before the one with this number.", **_ID)]
 FindQuery = Annotated[
     str, Query(max_length=200, description="Only lines that contain this text, in any case of letters.")
 ]
 PageSize = Annotated[int, Query(ge=1, le=500, description="At most so many lines.")]
-EntryId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="A number of the history.")]
+EntryId = Annotated[str, Path(description=_NUMBER, **_ID)]
 JobId = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$", description="As told when it began.")]
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the end.")]
 ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="Of the intervals shown.")]

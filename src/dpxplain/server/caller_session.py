@@ -37,7 +37,7 @@ class TaskReleaser(LocalReleaser):
         with self._admitted():
             entry = super().reserve(dataset, charge)
         if entry is not None:
-            self._task.charge(entry.id, charge.rho, dataset=dataset, person=entry.analyst)
+            self._task.charge(entry.row, charge.rho, dataset=dataset, person=entry.analyst)
         return entry
 
     def store(self, entry: Entry, text: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dpxplain.model.charge import Entry, HistoryPage, ReadPage
+from dpxplain.model.charge import Entry, EntryId, HistoryPage, ReadPage
 
 MOST_LINES = 2_000
 """Read for one request, whether or not any of them is found."""
 
 
-def search_history(read: ReadPage, text: str, before: int | None, limit: int) -> HistoryPage:
+def search_history(read: ReadPage, text: str, before: EntryId | None, limit: int) -> HistoryPage:
     """The newest lines below `before` that contain the text, at most `limit`.
 
     `older` is where the search goes on, also where nothing was found so far.

@@ -198,9 +198,8 @@ class Registry:
     def data_files(self, most_bytes: int) -> DataFiles | None:
         """Where new data sets find their files; None where none can be added."""
         schemas = next((place for place in self._places if place.is_dir()), None)
-        if not self.editable or schemas is None:
-            return None
-        return DataFiles(self._data_folder or schemas, schemas, most_bytes)
+        can_add = schemas if self.editable else None
+        return DataFiles(self._data_folder or can_add, can_add, most_bytes) if can_add else None
 
     @property
     def can_add(self) -> bool:

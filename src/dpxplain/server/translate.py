@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from dpxplain.errors import QuestionError
 from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.model.charge import EntryId
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.render.charts import answer_chart, chart, gap_chart
@@ -43,7 +44,7 @@ _ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
 
 
 def stored_answer(
-    session: Session, number: int, confidence: float, population: bool = False
+    session: Session, number: EntryId, confidence: float, population: bool = False
 ) -> Answer | Answers:
     """The stored answer of that number; somebody else's is refused as if it did not exist."""
     answer = session.find_answer(number, confidence=confidence, population=population)
@@ -52,7 +53,7 @@ def stored_answer(
     return answer
 
 
-def stored_part(session: Session, number: int, of: str | None, confidence: float = 0.95) -> Answer:
+def stored_part(session: Session, number: EntryId, of: str | None, confidence: float = 0.95) -> Answer:
     """The stored answer of that number, or of several aggregates the one named `of`."""
     answer = stored_answer(session, number, confidence)
     if of is not None:

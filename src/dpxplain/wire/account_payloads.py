@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry, HistoryPage, Spend
-from dpxplain.privacy.accounting import epsilon
+from dpxplain.privacy.accounting import epsilons
 from dpxplain.results import formats
 from dpxplain.wire.shapes import (
     Amounts,
@@ -39,11 +39,12 @@ def history_records(entries: Sequence[Entry], stopped: Collection[int] = ()) -> 
     return [
         HistoryLine(
             id=entry.id,
+            address=entry.address,
             time=entry.time.isoformat(),
             analyst=entry.analyst,
             kind=entry.kind,
             state=entry.state,
-            stopped=entry.id in stopped,
+            stopped=entry.row in stopped,
             description=entry.description,
             rho=entry.rho,
             total_rho=entry.total_rho or entry.rho,
@@ -59,15 +60,17 @@ def history_records(entries: Sequence[Entry], stopped: Collection[int] = ()) -> 
 
 def budget_figures(budget: Budget) -> BudgetFigures:
     """Limit, spent and remaining, in ρ and in ε."""
-    delta = budget.delta
-    limit, spent, remaining = (epsilon(rho, delta) for rho in (budget.limit, budget.spent, budget.remaining))
+    shown = epsilons(budget)
     return BudgetFigures(
         rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
-        epsilon=Amounts(limit=limit, spent=spent, remaining=remaining),
+        epsilon=Amounts(limit=shown.limit, spent=shown.spent, remaining=shown.remaining),
         epsilon_text=AmountTexts(
-            limit=formats.number(limit), spent=formats.number(spent), remaining=formats.number(remaining)
+            limit=formats.number(shown.limit),
+            spent=formats.number(shown.spent),
+            remaining=formats.number(shown.remaining),
         ),
-        delta=delta,
+        delta=budget.delta,
+        gaussian=budget.gaussian,
         expires=None if budget.expires is None else budget.expires.isoformat(),
         shared_remaining=budget.shared_remaining,
     )

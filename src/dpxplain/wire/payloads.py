@@ -55,6 +55,7 @@ from dpxplain.wire.shapes import (
     WeightPayload,
 )
 
+_Text = Callable[[Any], str]
 Preview = (
     QueryPreview
     | QueriesPreview
@@ -73,6 +74,7 @@ def answer_payload(
     payload = AnswerPayload(
         kind="answer" if isinstance(answer, Answer) else "answers",
         id=answer.id,
+        address=answer.entry.address,
         title=titles.answer_title(answer.statement, answer.schema),
         caption=titles.caption(answer.schema, answer.entry, answer.confidence),
         sql=answer.sql,
@@ -126,9 +128,7 @@ def _part(answer: Answer, whole: Statement) -> AnswerPart:
     )
 
 
-def _group(
-    row: AnswerRow, texts: Sequence[Callable[[Any], str]], figures: formats.Figures | None
-) -> GroupPayload:
+def _group(row: AnswerRow, texts: Sequence[_Text], figures: formats.Figures | None) -> GroupPayload:
     payload = GroupPayload(
         group=list(group_request(row.group)),
         label=row.label,
@@ -334,18 +334,12 @@ def _true_value(record: dict[str, Any]) -> TrueValue:
 
 
 def _estimate_text(estimate: float, interval: Interval, figures: formats.Figures | None = None) -> str:
-    in_line = figures is not None and math.isfinite(estimate)
-    return (
-        figures.value(estimate)
-        if figures and in_line
-        else formats.number(estimate, interval[1] - interval[0])
-    )
+    return figures.value(estimate) if figures else formats.number(estimate, interval[1] - interval[0])
 
 
 def _interval_text(interval: Interval, figures: formats.Figures | None = None) -> str:
-    if not all(map(math.isfinite, interval)):
-        return "unbounded"
-    return formats.interval(*interval) if figures is None else figures.interval(*interval)
+    write = figures.interval if figures else formats.interval
+    return write(*interval) if all(map(math.isfinite, interval)) else "unbounded"
 
 
 def _number(value: float) -> float | None:

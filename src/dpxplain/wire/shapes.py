@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
+from dpxplain.model.charge import EntryId
 from dpxplain.render.snippets import Code
 
 Scalar = str | int | float | bool | None
@@ -34,6 +35,7 @@ class BudgetFigures(TypedDict):
     delta: float
     expires: str | None
     shared_remaining: float | None
+    gaussian: float  # of what was spent, the part that paid for Gaussian noise
 
 
 class BudgetPayload(BudgetFigures):
@@ -123,7 +125,8 @@ class AnswerPayload(TypedDict):
     """Of one aggregate, "value" names its column; of several, "values" names theirs."""
 
     kind: Literal["answer", "answers"]
-    id: int
+    id: EntryId
+    address: EntryId  # its number as whoever may see it can write it: for links
     title: str  # the whole question as a sentence, with its filter
     caption: str  # of which data, for how much, when and how sure: for what leaves the page
     sql: str
@@ -155,7 +158,7 @@ class WeightPayload(TypedDict):
 
 class QuestionPayload(EstimateTexts):
     kind: Literal["question"]
-    answer: int
+    answer: EntryId
     of: str
     question: str
     weights: list[WeightPayload]
@@ -213,7 +216,7 @@ class ExplanationLine(TypedDict):
 
 class ExplanationPayload(TypedDict):
     kind: Literal["explanation"]
-    id: int
+    id: EntryId
     title: str  # the question with the filter of its answer
     headline: str  # what the table is called: whether its order is more than noise
     caption: str  # of which data, for how much, when and how sure
@@ -242,8 +245,8 @@ class ExplanationPayload(TypedDict):
 
 class PreparedPayload(TypedDict):
     kind: Literal["prepared"]
-    id: int
-    answer: int
+    id: EntryId
+    answer: EntryId
     of: str
     sql: str
     rho: float
@@ -285,7 +288,7 @@ class UnitsPayload(TypedDict):
 
 class QualityPayload(TypedDict):
     kind: Literal["quality"]
-    id: int
+    id: EntryId
     rho: float
     free: bool
     private: bool
@@ -304,7 +307,7 @@ class DiscoveredValuePayload(TypedDict):
 
 class DiscoveryPayload(TypedDict):
     kind: Literal["discovery"]
-    id: int
+    id: EntryId
     column: str
     rho: float
     delta: float
@@ -357,7 +360,8 @@ class PreviewPayload(TypedDict):
 
 
 class HistoryLine(TypedDict):
-    id: int
+    id: EntryId
+    address: EntryId
     time: str
     analyst: str
     kind: str
@@ -376,4 +380,4 @@ class HistoryLine(TypedDict):
 class HistoryPayload(TypedDict):
     kind: Literal["history"]
     entries: list[HistoryLine]  # oldest first
-    older: int | None  # `before` of the page that precedes this one; null if there is none
+    older: EntryId | None  # `before` of the page that precedes this one; null if there is none

@@ -20,9 +20,9 @@ export const api = {
     call<T.Answer>('POST', at(name, '/query'), { body }),
   answer: (
     name: string,
-    id: number,
+    id: number | string,
     options: { confidence?: number; chart_width?: number; chart_order?: string } = {},
-  ) => call<T.Answer>('GET', at(name, `/answers/${id}${query(options)}`)),
+  ) => call<T.Answer>('GET', at(name, `/answers/${encodeURIComponent(id)}${query(options)}`)),
   askForBudget: (name: string, body: { rho: number; reason: string }) =>
     call<unknown>('POST', at(name, '/budget/requests'), { body }),
   why: (name: string, body: T.WhyRequest, signal?: AbortSignal) =>
@@ -42,7 +42,7 @@ export const api = {
   jobs: (name: string) => call<{ jobs: T.JobLine[] }>('GET', at(name, '/jobs')),
   cancel: (id: string) => call<T.Job<unknown>>('DELETE', `/jobs/${encodeURIComponent(id)}`),
   report: (name: string, body: T.ExplainRequest) => callText('POST', at(name, '/report'), { body }),
-  history: (name: string, page: { before?: number; limit?: number; find?: string }, signal?: AbortSignal) =>
+  history: (name: string, page: { before?: number | string; limit?: number; find?: string }, signal?: AbortSignal) =>
     call<T.HistoryPage>('GET', at(name, `/history${query(page)}`), { signal }),
 };
 

@@ -1113,7 +1113,9 @@ export interface components {
              */
             kind: "answer" | "answers";
             /** Id */
-            id: number;
+            id: number | string;
+            /** Address */
+            address: number | string;
             /** Title */
             title: string;
             /** Caption */
@@ -1259,6 +1261,8 @@ export interface components {
             expires: string | null;
             /** Shared Remaining */
             shared_remaining: number | null;
+            /** Gaussian */
+            gaussian: number;
         };
         /** BudgetPayload */
         BudgetPayload: {
@@ -1271,6 +1275,8 @@ export interface components {
             expires: string | null;
             /** Shared Remaining */
             shared_remaining: number | null;
+            /** Gaussian */
+            gaussian: number;
             /**
              * Kind
              * @constant
@@ -1469,7 +1475,7 @@ export interface components {
              */
             kind: "discovery";
             /** Id */
-            id: number;
+            id: number | string;
             /** Column */
             column: string;
             /** Rho */
@@ -1501,7 +1507,7 @@ export interface components {
         /** Explain */
         Explain: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -1640,7 +1646,7 @@ export interface components {
              */
             kind: "explanation";
             /** Id */
-            id: number;
+            id: number | string;
             /** Title */
             title: string;
             /** Headline */
@@ -1866,7 +1872,9 @@ export interface components {
         /** HistoryLine */
         HistoryLine: {
             /** Id */
-            id: number;
+            id: number | string;
+            /** Address */
+            address: number | string;
             /** Time */
             time: string;
             /** Analyst */
@@ -1906,7 +1914,7 @@ export interface components {
             /** Entries */
             entries: components["schemas"]["HistoryLine"][];
             /** Older */
-            older: number | null;
+            older: number | string | null;
         };
         /**
          * JobLine
@@ -2033,7 +2041,7 @@ export interface components {
         /** Prepare */
         Prepare: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -2059,9 +2067,9 @@ export interface components {
              */
             kind: "prepared";
             /** Id */
-            id: number;
+            id: number | string;
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of: string;
             /** Sql */
@@ -2085,7 +2093,7 @@ export interface components {
         /** PreviewExplanation */
         PreviewExplanation: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -2366,7 +2374,7 @@ export interface components {
              */
             kind: "quality";
             /** Id */
-            id: number;
+            id: number | string;
             /** Rho */
             rho: number;
             /** Free */
@@ -2405,7 +2413,7 @@ export interface components {
              */
             kind: "question";
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of: string;
             /** Question */
@@ -2826,7 +2834,7 @@ export interface components {
         /** Why */
         Why: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -2881,7 +2889,7 @@ export interface components {
         /** WhyTruth */
         WhyTruth: {
             /** Answer */
-            answer: number;
+            answer: number | string;
             /** Of */
             of?: string | null;
             /**
@@ -3809,8 +3817,8 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description A number of the history. */
-                entry: number;
+                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                entry: string;
                 /** @description The data set's name. */
                 dataset: string;
             };
@@ -4003,8 +4011,8 @@ export interface operations {
     history_api_v1_datasets__dataset__history_get: {
         parameters: {
             query?: {
-                /** @description Only lines with smaller numbers. */
-                before?: number | null;
+                /** @description Only lines before the one with this number. */
+                before?: string | null;
                 /** @description At most so many lines. */
                 limit?: number;
                 /** @description Only lines that contain this text, in any case of letters. */
@@ -4098,8 +4106,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A number of the history. */
-                entry: number;
+                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                entry: string;
                 /** @description The data set's name. */
                 dataset: string;
             };
@@ -5751,8 +5759,8 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A number of the history. */
-                entry: number;
+                /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */
+                entry: string;
                 /** @description The data set's name. */
                 dataset: string;
             };

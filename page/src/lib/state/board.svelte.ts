@@ -4,7 +4,7 @@ import { workspace } from './workspace.svelte';
 export interface Pin {
   /** The address that opens it again, for nothing. */
   address: string;
-  answer: number;
+  answer: number | string;
   name: string;
   comment: string;
   /** What it is called by itself. */
@@ -71,7 +71,10 @@ const storageKey = () => [KEY, workspace.me?.name ?? '', workspace.dataset?.name
 function isPin(pin: unknown): pin is Pin {
   const { address, answer, name } = (pin ?? {}) as Pin;
   return (
-    typeof address === 'string' && address.startsWith('#/') && Number.isInteger(answer) && typeof name === 'string'
+    typeof address === 'string' &&
+    address.startsWith('#/') &&
+    /^\d+(@.+)?$/.test(String(answer)) &&
+    typeof name === 'string'
   );
 }
 

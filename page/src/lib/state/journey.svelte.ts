@@ -33,17 +33,17 @@ class Journey {
       explaining.reset();
       return;
     }
-    if (comparing.answer?.id !== place.answer || comparing.confidence !== place.confidence) {
-      const isOther = comparing.answer?.id !== place.answer;
+    if (!isShown(place.answer) || comparing.confidence !== place.confidence) {
+      const isOther = !isShown(place.answer);
       const { written } = asking;
       explaining.reset();
       await this.load(place.answer, place.confidence);
       // What somebody wrote while it was on the way stays.
-      if (isOther && comparing.answer?.id === place.answer && asking.written === written)
+      if (isOther && comparing.answer && isShown(place.answer) && asking.written === written)
         asking.takeAnswer(comparing.answer);
       if (isOther) asking.opened = false;
     }
-    if (comparing.answer?.id !== place.answer) return;
+    if (!comparing.answer || !isShown(place.answer)) return;
     comparing.show(comparing.answer, place.of);
     comparing.choose(place.groups, place.atLeast, place.compare);
     if (!comparing.complete) explaining.reset();
@@ -53,7 +53,7 @@ class Journey {
   }
 
   /** A stored answer; free. */
-  async load(id: number, confidence: number): Promise<void> {
+  async load(id: number | string, confidence: number): Promise<void> {
     const dataset = workspace.dataset;
     if (!dataset) return;
     const load = (this.#loads += 1);
@@ -86,7 +86,7 @@ class Journey {
   get place(): Place {
     return {
       dataset: workspace.dataset?.name ?? null,
-      answer: comparing.answer?.id ?? null,
+      answer: comparing.answer ? String(comparing.answer.address) : null,
       of: comparing.answer && comparing.answer.parts.length > 1 ? comparing.of : null,
       confidence: comparing.confidence,
       groups: comparing.chosen.map(({ row, weight }) => ({ label: row.label, weight })),
@@ -114,6 +114,12 @@ class Journey {
 
 function onlyName(): string | null {
   return workspace.datasets?.length === 1 ? workspace.datasets[0]!.name : null;
+}
+
+/** Whether the answer of a link is the one that is shown; an own one may be written without its owner. */
+function isShown(answer: string): boolean {
+  const shown = comparing.answer;
+  return shown !== null && [String(shown.address), String(shown.id)].includes(answer);
 }
 
 export const journey = new Journey();

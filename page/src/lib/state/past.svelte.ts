@@ -12,7 +12,7 @@ export class Past {
   ended = $state(false);
   loading = $state(false);
   problem = $state.raw<Problem | null>(null);
-  #older: number | undefined;
+  #older: number | string | undefined;
   #request: AbortController | null = null;
 
   constructor(
@@ -43,7 +43,7 @@ export class Past {
   /** Every line, the oldest first, for a file that somebody wants. */
   async all(): Promise<HistoryEntry[]> {
     const pages: HistoryEntry[][] = [];
-    let older: number | null | undefined;
+    let older: number | string | null | undefined;
     while (older !== null) {
       const page = await this.#read(LARGEST_PAGE, older);
       pages.unshift(page.entries);
@@ -56,7 +56,7 @@ export class Past {
     this.#request?.abort();
   }
 
-  #read(limit: number, before?: number, signal?: AbortSignal) {
+  #read(limit: number, before?: number | string, signal?: AbortSignal) {
     return api.history(this.dataset, { before, limit, find: this.find || undefined }, signal);
   }
 }

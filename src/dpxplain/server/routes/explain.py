@@ -215,10 +215,11 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
     if local is not None:
         charge = local.task.charged
     elif job.entry is not None:
-        entry = await run_sync(access.account.entry, access.name, job.entry)
+        entry = await run_sync(access.account.at_row, access.name, job.entry)
         charge = 0.0 if entry is None else entry.rho
     if state == "lost":
-        release = None if job.entry is None else await run_sync(access.ledger.get, access.name, job.entry)
+        entry = None if job.entry is None else await run_sync(access.account.at_row, access.name, job.entry)
+        release = None if entry is None else await run_sync(access.ledger.get, access.name, entry.id)
         # A process may die after the release is stored and before it could tell.
         state, error = ("done", None) if release is not None else ("lost", lost().shape)
     result: translate.Payload | None = None

@@ -1,0 +1,167 @@
+"""Running figures of each account on a data set: what Gaussian noise has cost, and the last entry's number.
+
+Both follow from the entries; they are stored so that no request goes through a history. An entry without a
+number is of a ledger before version 8, or was charged for lost records: its number is its row, and the
+numbers of every account go on above it. So no new number meets an old link.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpxplain.ledger.protocol import EVERYONE
+from dpxplain.ledger.tables import ENTRIES, METADATA
+from dpxplain.model.charge import Spend, gaussian_units
+
+# One row for each analyst of a data set, and one for the data set as a whole: `EVERYONE`.
+ACCOUNTS = sa.Table(
+    "accounts",
+    METADATA,
+    sa.Column("dataset", sa.Text, primary_key=True),
+    sa.Column("analyst", sa.Text, primary_key=True),
+    sa.Column("gaussian_units", sa.BigInteger, nullable=False),
+    sa.Column("last_number", sa.BigInteger, nullable=False),
+)
+
+_NOTICES = " notices"
+"""The account whose numbers the public notices have; no analyst's name begins with a space."""
+_ROWS_AT_ONCE = 500
+
+_OF_ACCOUNT = sa.and_(
+    ACCOUNTS.c.dataset == sa.bindparam("of_dataset"), ACCOUNTS.c.analyst == sa.bindparam("of_analyst")
+)
+_LAST_NUMBER = sa.select(ACCOUNTS.c.last_number).where(_OF_ACCOUNT)
+_ADD = (
+    sa.update(ACCOUNTS)
+    .where(_OF_ACCOUNT)
+    .values(
+        gaussian_units=ACCOUNTS.c.gaussian_units + sa.bindparam("more"),
+        last_number=sa.bindparam("number"),
+    )
+)
+_ADD_FOR_ALL = (
+    sa.update(ACCOUNTS)
+    .where(_OF_ACCOUNT)
+    .values(gaussian_units=ACCOUNTS.c.gaussian_units + sa.bindparam("more"))
+)
+_RAISE = (
+    sa.update(ACCOUNTS)
+    .where(ACCOUNTS.c.dataset == sa.bindparam("of_dataset"), ACCOUNTS.c.last_number < sa.bindparam("number"))
+    .values(last_number=sa.bindparam("number"))
+)
+_OPEN = sa.insert(ACCOUNTS)
+_READ_ENTRIES = sa.select(
+    *(ENTRIES.c[name] for name in ("id", "dataset", "analyst", "number", "charge_units", "spends"))
+).order_by(ENTRIES.c.id)
+
+Accounts = dict[tuple[str, str], tuple[int, int]]
+"""Units of Gaussian noise and the last number, by data set and analyst."""
+
+
+def create_accounts(connection: sa.Connection) -> None:
+    """Create the column, the index and the table that a ledger of version 7 lacks."""
+    connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN number BIGINT")
+    connection.exec_driver_sql("CREATE INDEX entries_by_number ON entries (dataset, analyst, number)")
+    ACCOUNTS.create(connection)
+    fill_accounts(connection)
+
+
+def account_of(analyst: str, charge: int) -> str:
+    """Whose numbers an entry has. Changes of a data set's limit, which everybody sees, have their own."""
+    return _NOTICES if not analyst and not charge else analyst
+
+
+def count_entry(connection: sa.Connection, dataset: str, analyst: str, charge: int, gaussian: int) -> int:
+    """Add an entry to its account and to the data set's; returns its number. Needs the writers' lock."""
+    account = account_of(analyst, charge)
+    key = {"of_dataset": dataset, "of_analyst": account}
+    last = connection.execute(_LAST_NUMBER, key).scalar_one_or_none()
+    if last is None:
+        last = _base(connection, dataset)
+        _open(connection, dataset, account, last)
+    connection.execute(_ADD, key | {"more": gaussian, "number": last + 1})
+    if gaussian:
+        connection.execute(_ADD_FOR_ALL, {"of_dataset": dataset, "of_analyst": EVERYONE, "more": gaussian})
+    return int(last) + 1
+
+
+def raise_numbers(connection: sa.Connection, dataset: str, analyst: str, row: int) -> None:
+    """Let the numbers of every account go on above an entry of the analyst that has none but its row."""
+    key = {"of_dataset": dataset, "of_analyst": analyst}
+    if connection.execute(_LAST_NUMBER, key).scalar_one_or_none() is None:
+        _open(connection, dataset, analyst, _base(connection, dataset))
+    connection.execute(_RAISE, {"of_dataset": dataset, "number": row})
+
+
+def fill_accounts(connection: sa.Connection) -> None:
+    """Write the table anew, from the entries."""
+    connection.execute(sa.delete(ACCOUNTS))
+    rows = [
+        {"dataset": dataset, "analyst": analyst, "gaussian_units": units, "last_number": number}
+        for (dataset, analyst), (units, number) in _from_entries(connection).items()
+    ]
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        connection.execute(_OPEN, rows[start : start + _ROWS_AT_ONCE])
+
+
+def wrong_accounts(connection: sa.Connection) -> list[str]:
+    """Accounts that are not what follows from the entries."""
+    stored = {
+        (row.dataset, row.analyst): (row.gaussian_units, row.last_number)
+        for row in connection.execute(sa.select(ACCOUNTS))
+    }
+    expected = _from_entries(connection)
+    return [
+        f"What the account of {analyst!r} on {dataset!r} says of its entries was altered."
+        for dataset, analyst in sorted(stored.keys() | expected.keys(), key=repr)
+        if stored.get((dataset, analyst)) != expected.get((dataset, analyst))
+    ]
+
+
+def _base(connection: sa.Connection, dataset: str) -> int:
+    """The number above which a new account begins: that of the data set as a whole."""
+    key = {"of_dataset": dataset, "of_analyst": EVERYONE}
+    base = connection.execute(_LAST_NUMBER, key).scalar_one_or_none()
+    if base is None:
+        _open(connection, dataset, EVERYONE, 0)
+    return int(base or 0)
+
+
+def _open(connection: sa.Connection, dataset: str, analyst: str, number: int) -> None:
+    row = {"dataset": dataset, "analyst": analyst, "gaussian_units": 0, "last_number": number}
+    connection.execute(_OPEN, row)
+
+
+def _from_entries(connection: sa.Connection) -> Accounts:
+    rows = connection.execute(_READ_ENTRIES, execution_options={"yield_per": _ROWS_AT_ONCE})
+    return _counted(row._asdict() for row in rows)
+
+
+def _counted(entries: Iterable[Mapping[str, Any]]) -> Accounts:
+    gaussian, numbers, bases = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[str]()
+    for entry in entries:
+        dataset, analyst, charge = entry["dataset"], entry["analyst"], entry["charge_units"]
+        if not isinstance(charge, int):
+            continue  # damaged, as the audit tells by itself
+        account, everyone = (dataset, account_of(analyst, charge)), (dataset, EVERYONE)
+        units = gaussian_units(charge, _spends(entry["spends"]))
+        gaussian[account] += units
+        gaussian[everyone] += units
+        if entry["number"] is None:
+            bases[dataset] = max(bases[dataset], entry["id"])
+        else:
+            numbers[account] = max(numbers[account], entry["number"])
+    return {key: (units, max(numbers[key], bases[key[0]])) for key, units in gaussian.items()}
+
+
+def _spends(text: Any) -> Iterator[Spend]:
+    """Of a stored row; of one that cannot be read, which the audit tells of, nothing is known."""
+    try:
+        yield from [Spend.from_row(row) for row in json.loads(text)]
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+        return
