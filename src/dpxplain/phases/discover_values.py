@@ -7,6 +7,7 @@ declared δ bounds what all discoveries spend together, by their charges in the 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ class DiscoveryPlan:
         return threshold_for(self.changes, self.rho, self.delta).scale
 
     def key(self, dataset: OpenDataset) -> str:
-        return discovery_key(self.schema, self.column, getattr(dataset.noise, "seed", None))
+        return _latest(self.schema, self.column, dataset.ledger, getattr(dataset.noise, "seed", None))[0]
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         return Charge(KIND, self.key(dataset), request, self.rho, self.spends)
@@ -127,26 +128,39 @@ def exhausted(schema: Schema) -> BadRequest:
     )
 
 
-def discovery_key(schema: Schema, column: str, seed: int | None = None) -> str:
+def discovery_key(schema: Schema, column: str, seed: int | None = None, attempt: int = 0) -> str:
     """Identity of a column's discovery: other columns may be declared anew without losing it."""
     table, privacy = schema.table, schema.privacy
     unit = [privacy.unit, privacy.max_rows, privacy.neighbours]
-    parts = [KIND, table.name, table.version, unit, column, schema.unknown[column].longest, seed]
+    parts = [KIND, table.name, table.version, unit, column, schema.unknown[column].longest, seed, attempt]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def is_discovered_since(schema: Schema, ledger: LedgerView) -> bool:
     """Whether the values of a column were discovered after the schema was opened. Free."""
-    unknown = [column for column in schema.unknown if column not in schema.columns]
-    found = (ledger.find(schema.table.name, discovery_key(schema, column)) for column in unknown)
-    return any(DiscoveryRelease.from_json(text).values for _, text in filter(None, found))
+    return any(known_values(schema, name, ledger) for name in schema.unknown if name not in schema.columns)
 
 
 def with_discovered(schema: Schema, ledger: LedgerView, seed: int | None = None) -> Schema:
     """The schema with the values of columns that were discovered before. Free, and reads no data."""
-    found = {}
-    for column in schema.unknown:
-        stored = ledger.find(schema.table.name, discovery_key(schema, column, seed))
-        if stored is not None:
-            found[column] = DiscoveryRelease.from_json(stored[1]).values
-    return schema.with_discovered(found) if found else schema
+    found = {name: known_values(schema, name, ledger, seed) for name in schema.unknown}
+    return schema.with_discovered(found) if any(found.values()) else schema
+
+
+def known_values(schema: Schema, column: str, ledger: LedgerView, seed: int | None = None) -> tuple[str, ...]:
+    """What somebody has discovered of a column; nothing as long as every discovery found nothing."""
+    return _latest(schema, column, ledger, seed)[1]
+
+
+def _latest(schema: Schema, column: str, ledger: LedgerView, seed: int | None) -> tuple[str, tuple[str, ...]]:
+    """The key of the discovery that found values, and these; or else of the one that nobody has made yet.
+
+    The ledger releases at most one discovery of a key, so everybody has the same values.
+    """
+    for attempt in itertools.count():
+        key = discovery_key(schema, column, seed, attempt)
+        stored = ledger.discovered(schema.table.name, key)
+        values = () if stored is None else DiscoveryRelease.from_json(stored[1]).values
+        if stored is None or values:
+            break
+    return key, values
