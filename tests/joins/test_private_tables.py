@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
@@ -317,6 +318,25 @@ def test_files_are_found_beside_the_schema_and_a_changed_one_is_noticed(tmp_path
         assert session.budget.spent == 1
 
 
+def test_files_are_found_beside_a_schema_with_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    written(tmp_path / "sub")
+    monkeypatch.chdir(tmp_path)
+    with dpx.connect(schema="sub/patients.toml", workspace=tmp_path / "ledger") as session:
+        assert session.query(f"SELECT ward, COUNT(*) {JOIN} GROUP BY ward", rho=1).rows
+
+
+def test_one_set_of_joined_tables_is_kept_at_a_time(session: dpx.Session) -> None:
+    kept = session._dataset.joins
+    assert kept is not None
+    first = weakref.ref(kept.joined(joined_schema(session.schema, ["visits"])))
+    assert kept.joined(joined_schema(session.schema, ["visits"])) is first()
+    kept.joined(joined_schema(session.schema, ["drugs"]))
+    assert first() is None
+
+
 def test_a_table_that_changes_before_it_is_first_joined_is_noticed(tmp_path: Path) -> None:
     visits = VISITS.copy()
     with dpx.connect(
@@ -456,7 +476,7 @@ def test_at_a_server_joins_are_charged_to_the_analyst_and_no_place_is_told(tmp_p
         shown = server.client("bob").post("/datasets/patients/query", json={"sql": sql, "rho": 1})
         assert any("3 rows of visits" in text for text in shown.json()["shaped_by"])
         curator = server.curator()
-        truth = curator.get(f"/datasets/patients/answers/{answer.id}/truth").json()
+        truth = curator.get(f"/datasets/patients/answers/{answer.id}@alice/truth").json()
         assert sum(row["true"] for row in truth["rows"]) == 150
 
 

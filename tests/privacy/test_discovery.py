@@ -313,6 +313,14 @@ def test_a_discovery_that_found_nothing_may_be_asked_again_at_its_own_price(tmp_
         assert again.discover("city", rho=0.7).free
 
 
+def test_a_delta_that_no_threshold_keeps_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    with connect(tmp_path) as session:
+        for delta in (1e-18, 1e-300):
+            with pytest.raises(BadRequest, match="no threshold"):
+                session.discover("city", rho=1, delta=delta)
+        assert session.budget.spent == 0
+
+
 # -- What a reviewer broke ----------------------------------------------------------------------------------
 
 

@@ -94,6 +94,9 @@ class SparkEngine:
         with self._lock:
             self._close_sources()
 
+    def __del__(self) -> None:
+        self.close()  # an engine of joined tables is let go while passes may still run on it
+
     def _close_sources(self) -> None:
         opened, self._opened = self._opened, ()
         for source in reversed(opened):

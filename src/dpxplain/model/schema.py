@@ -252,9 +252,9 @@ class Schema(Displayed, Declared):
         )
 
     def with_private_in(self, folder: Path) -> Schema:
-        """The schema with the files of private tables relative to a folder."""
+        """The schema with the absolute paths of private tables' files, which are relative to a folder."""
         private = {
-            name: table.model_copy(update={"source": str(folder / table.source)})
+            name: table.model_copy(update={"source": str(folder.absolute() / table.source)})
             for name, table in self.private.items()
             if table.source is not None and not is_database(table.source)
         }

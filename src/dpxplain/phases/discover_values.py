@@ -91,13 +91,35 @@ def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float |
         remedy = 'Only columns with values = "discover" are discovered.' if is_known or not near else near
         raise BadRequest(what, remedy=remedy)
     declared = schema.privacy.delta
-    even = math.nextafter(declared / len(schema.unknown), 0.0)  # so that all of them fit
-    share = even if delta is None else plain_number(delta)
+    share = even_share(schema) if delta is None else plain_number(delta)
     if share is None or not 0 < share <= declared:
         raise BadRequest(
             f"delta must be above 0 and at most the declared {declared:g}.", remedy="Leave delta out."
         )
-    return DiscoveryPlan(column, rho, share, dataset.row_changes, schema)
+    plan = DiscoveryPlan(column, rho, share, dataset.row_changes, schema)
+    try:
+        plan.threshold  # noqa: B018 - computed before anything is charged
+    except InternalError:
+        raise BadRequest(
+            f"There is no threshold for a delta as small as {share:g}.", remedy="Leave delta out."
+        ) from None
+    return plan
+
+
+def even_share(schema: Schema) -> float:
+    """What each column that is to be discovered gets of the declared δ, so that all of them fit."""
+    return math.nextafter(schema.privacy.delta / len(schema.unknown), 0.0)
+
+
+def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
+    """Refuses more of δ than a column's even share, also in parts: the rest is the other columns'."""
+    charged = dataset.ledger.delta_charges(dataset.name)
+    of_column = [entry for entry in charged if (entry.request or {}).get("column") == plan.column]
+    if math.fsum((spent_delta(of_column), plan.delta)) > even_share(dataset.schema):
+        raise BadRequest(
+            f"The share of δ of {plan.column}, {even_share(dataset.schema):g}, has no room for this.",
+            remedy="Leave delta out or ask for less; only the curator may use the shares of other columns.",
+        )
 
 
 def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:

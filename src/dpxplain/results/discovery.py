@@ -12,7 +12,13 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import Released
 from dpxplain.model.unknown_column import DiscoveryRelease
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.discover_values import check_delta, discovery_key, known_values, plan_discovery
+from dpxplain.phases.discover_values import (
+    check_delta,
+    check_share,
+    discovery_key,
+    known_values,
+    plan_discovery,
+)
 from dpxplain.privacy.normal import normal_quantile
 from dpxplain.results.base import ReleasedRows
 from dpxplain.results.preview import Price
@@ -109,8 +115,11 @@ class PlannedDiscovery(Frozen):
             return None
         return Discovery(self.plan.column, stored, self.plan.spends)
 
-    def check(self) -> None:
-        """Refuses, before anything is charged, what somebody else has found or δ has no room for."""
+    def check(self, *, only_share: bool = False) -> None:
+        """Refuses, before anything is charged, what somebody else has found or δ has no room for.
+
+        With `only_share`, the even share of δ that the column has.
+        """
         plan, dataset = self.plan, self._dataset
         seed = getattr(dataset.noise, "seed", None)
         is_known = bool(known_values(plan.schema, plan.column, dataset.ledger, seed))
@@ -119,7 +128,9 @@ class PlannedDiscovery(Frozen):
                 f"The values of {self.plan.column} were discovered already.",
                 remedy="What was found is in the schema; ask about it as about any other column.",
             )
-        check_delta(self._dataset, self.plan)
+        check_delta(dataset, plan)
+        if only_share:
+            check_share(dataset, plan)
 
     def preview(self) -> DiscoveryPreview:
         is_stored = self.find() is not None
