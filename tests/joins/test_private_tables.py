@@ -26,6 +26,7 @@ from dpxplain.model.joined_schema import joined_schema, parts
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.server import catalog
+from dpxplain.server.allowed_sources import identities
 from server_fixture import config_of, running_server
 
 PATIENTS = pd.DataFrame({"patient": range(50), "sex": ["F", "M"] * 25, "age": range(50)})
@@ -399,6 +400,10 @@ def test_a_table_without_its_declared_columns_or_unit_is_refused_when_the_data_a
             "SELECT sex, COUNT(*) FROM b GROUP BY sex",
             "other private tables",
         ),
+        (
+            f"WITH patients AS (SELECT sex, patient {JOIN}) SELECT sex, COUNT(*) {JOIN} GROUP BY sex",
+            "A WITH query is called patients",
+        ),
     ],
 )
 def test_other_joins_of_private_tables_are_refused_with_the_reason(
@@ -444,6 +449,19 @@ def test_other_joins_of_private_tables_are_refused_with_the_reason(
             },
             "no password",
         ),
+        (
+            {"tables": {"v": {"unit": "row", "max_rows": 1, "columns": {"a": {"values": ["x"]}}}}},
+            "tables.v.unit must name",
+        ),
+        (
+            {
+                "tables": {
+                    "a": {"unit": "p", "max_rows": 1, "columns": {"b.c": {"values": ["x"]}}},
+                    "a.b": {"unit": "p", "max_rows": 1, "columns": {"c": {"values": ["x"]}}},
+                }
+            },
+            "two columns would be called a.b.c",
+        ),
         ({"joined": {"visits": {"ward": "sex"}}}, "made by the program"),
     ],
 )
@@ -451,6 +469,13 @@ def test_declarations_that_cannot_be_joined_are_refused(changes: dict[str, Any],
     with pytest.raises(SchemaError, match=reason) as refused:
         Schema.load(declared(**changes))
     assert "a:b" not in str(refused.value)
+
+
+def test_a_table_of_postgresql_is_known_by_both_of_its_names() -> None:
+    schema = declared(table={"name": "patients", "source": "postgresql://h/db::patients", "version": "1"})
+    other = declared(table={"name": "visits", "source": "postgresql://h/db::public.visits", "version": "1"})
+    del other["tables"]
+    assert identities(Schema.load(other), Path()) < identities(Schema.load(schema), Path())
 
 
 # -- At a server -------------------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ class DuckDBJoinEngine(DuckDBPasses):
                 self._connection.unregister("given")
         check_units(parts(self.schema), kinds)
         self.source = PrivateSources(read)
-        with self._within_memory():
+        failed = SourceError("The tables could not be joined.", remedy="Ask the curator.")
+        with quiet(failed), self._within_memory():
             self._join(tables)
         self._connection.execute("SET enable_external_access = false")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -187,7 +188,10 @@ def engine_name(source: object) -> str:
 
 
 def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashable]:
-    """Of the data set's own table and of private ones; equal for two ways to name one table."""
+    """Of the data set's own table and of private ones; equal for two ways to name one table.
+
+    A table of PostgreSQL without a schema is taken for that of `public`, its default.
+    """
     if is_spark(source):
         from dpxplain.engines.spark_source import place_of
 
@@ -197,7 +201,8 @@ def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashab
     from dpxplain.engines.postgres_source import PostgresAddress
 
     addresses = PostgresAddress.of_all(source, parts)
-    return [(a.place, a.conninfo.get("host"), a.conninfo.get("port")) for a in addresses]
+    full = [a if "." in a.table else replace(a, table=f"public.{a.table}") for a in addresses]
+    return [(a.place, a.conninfo.get("host"), a.conninfo.get("port")) for a in full]
 
 
 def is_listed(source: str, schema: Schema, addresses: Sequence[str]) -> bool:

@@ -175,7 +175,8 @@ class Schema(Displayed, Declared):
         if self.joined:
             check_joined(self.private, self.joined, self.columns, privacy.max_rows)
         else:
-            check_private(self.private, privacy.unit, privacy.max_rows, names)
+            columns = (*self.columns, *self.unknown)
+            check_private(self.private, privacy.unit, privacy.max_rows, names, columns)
         for name, table in self.private.items():
             if table.source is not None and holds_password(table.source):
                 raise ValueError(f"tables.{name}.source must hold no password or token")
