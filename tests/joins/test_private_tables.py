@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
@@ -25,6 +26,7 @@ from dpxplain.model.joined_schema import joined_schema, parts
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.server import catalog
+from dpxplain.server.allowed_sources import identities
 from server_fixture import config_of, running_server
 
 PATIENTS = pd.DataFrame({"patient": range(50), "sex": ["F", "M"] * 25, "age": range(50)})
@@ -261,17 +263,13 @@ def test_each_table_is_cut_as_if_it_was_a_data_set_of_its_own() -> None:
 
 def test_whole_numbers_and_texts_name_the_same_persons_but_decimals_are_refused(tmp_path: Path) -> None:
     texts = VISITS.assign(patient=VISITS.patient.astype(str).astype("string"))
-    for frame, refused in ((texts, False), (VISITS.assign(patient=VISITS.patient * 1.0), True)):
-        with dpx.connect(
-            PATIENTS, declared(), tables={"visits": frame, "drugs": DRUGS}, workspace=tmp_path, curator=True
-        ) as session:
-            if refused:
-                with pytest.raises(SchemaError, match="other types in other tables"):
-                    session.query(f"SELECT sex, COUNT(*) {JOIN} GROUP BY sex", rho=1)
-                assert session.budget.spent == 1
-            else:
-                answer = session.query(f"SELECT sex, COUNT(*) {JOIN} GROUP BY sex", rho=1)
-                assert sum(r["true"] for r in answer.truth().records()) == 250
+    tables = {"visits": texts, "drugs": DRUGS}
+    with dpx.connect(PATIENTS, declared(), tables=tables, workspace=tmp_path, curator=True) as session:
+        answer = session.query(f"SELECT sex, COUNT(*) {JOIN} GROUP BY sex", rho=1)
+        assert sum(r["true"] for r in answer.truth().records()) == 250
+    tables["visits"] = VISITS.assign(patient=VISITS.patient * 1.0)
+    with pytest.raises(SchemaError, match="other types in other tables"):
+        dpx.connect(PATIENTS, declared(), tables=tables, workspace=tmp_path)
 
 
 # -- The data ----------------------------------------------------------------------------------------------
@@ -321,6 +319,25 @@ def test_files_are_found_beside_the_schema_and_a_changed_one_is_noticed(tmp_path
         assert session.budget.spent == 1
 
 
+def test_files_are_found_beside_a_schema_with_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    written(tmp_path / "sub")
+    monkeypatch.chdir(tmp_path)
+    with dpx.connect(schema="sub/patients.toml", workspace=tmp_path / "ledger") as session:
+        assert session.query(f"SELECT ward, COUNT(*) {JOIN} GROUP BY ward", rho=1).rows
+
+
+def test_one_set_of_joined_tables_is_kept_at_a_time(session: dpx.Session) -> None:
+    kept = session._dataset.joins
+    assert kept is not None
+    first = weakref.ref(kept.joined(joined_schema(session.schema, ["visits"])))
+    assert kept.joined(joined_schema(session.schema, ["visits"])) is first()
+    kept.joined(joined_schema(session.schema, ["drugs"]))
+    assert first() is None
+
+
 def test_a_table_that_changes_before_it_is_first_joined_is_noticed(tmp_path: Path) -> None:
     visits = VISITS.copy()
     with dpx.connect(
@@ -328,9 +345,9 @@ def test_a_table_that_changes_before_it_is_first_joined_is_noticed(tmp_path: Pat
     ) as session:
         session.query("SELECT sex, COUNT(*) FROM patients GROUP BY sex", rho=1)
         visits.loc[0, "ward"] = "C"
-        with pytest.raises(DataChanged):
+        with pytest.raises(DataChanged, match="The charge stays"):
             session.query(f"SELECT sex, COUNT(*) {JOIN} GROUP BY sex", rho=1)
-        assert session.budget.spent == 1
+        assert session.budget.spent == 2
 
 
 def test_a_missing_file_is_refused_when_the_data_are_opened(tmp_path: Path) -> None:
@@ -338,6 +355,15 @@ def test_a_missing_file_is_refused_when_the_data_are_opened(tmp_path: Path) -> N
     (tmp_path / "visits.parquet").unlink()
     with pytest.raises(BadRequest, match="no file"):
         dpx.connect(schema=schema, workspace=tmp_path / "ledger")
+
+
+@pytest.mark.parametrize("kept", [["patient", "ward"], ["ward", "cost", "age"]])
+def test_a_table_without_its_declared_columns_or_unit_is_refused_when_the_data_are_opened(
+    tmp_path: Path, kept: list[str]
+) -> None:
+    tables = {"visits": VISITS[kept], "drugs": DRUGS}
+    with pytest.raises(SchemaError, match=f"The source has: {', '.join(kept)}"):
+        dpx.connect(PATIENTS, declared(), tables=tables, workspace=tmp_path)
 
 
 # -- Refusals ----------------------------------------------------------------------------------------------
@@ -373,6 +399,10 @@ def test_a_missing_file_is_refused_when_the_data_are_opened(tmp_path: Path) -> N
             f"WITH a AS (SELECT sex {JOIN}), b AS (SELECT sex FROM patients) "
             "SELECT sex, COUNT(*) FROM b GROUP BY sex",
             "other private tables",
+        ),
+        (
+            f"WITH patients AS (SELECT sex, patient {JOIN}) SELECT sex, COUNT(*) {JOIN} GROUP BY sex",
+            "A WITH query is called patients",
         ),
     ],
 )
@@ -419,6 +449,19 @@ def test_other_joins_of_private_tables_are_refused_with_the_reason(
             },
             "no password",
         ),
+        (
+            {"tables": {"v": {"unit": "row", "max_rows": 1, "columns": {"a": {"values": ["x"]}}}}},
+            "tables.v.unit must name",
+        ),
+        (
+            {
+                "tables": {
+                    "a": {"unit": "p", "max_rows": 1, "columns": {"b.c": {"values": ["x"]}}},
+                    "a.b": {"unit": "p", "max_rows": 1, "columns": {"c": {"values": ["x"]}}},
+                }
+            },
+            "two columns would be called a.b.c",
+        ),
         ({"joined": {"visits": {"ward": "sex"}}}, "made by the program"),
     ],
 )
@@ -426,6 +469,13 @@ def test_declarations_that_cannot_be_joined_are_refused(changes: dict[str, Any],
     with pytest.raises(SchemaError, match=reason) as refused:
         Schema.load(declared(**changes))
     assert "a:b" not in str(refused.value)
+
+
+def test_a_table_of_postgresql_is_known_by_both_of_its_names() -> None:
+    schema = declared(table={"name": "patients", "source": "postgresql://h/db::patients", "version": "1"})
+    other = declared(table={"name": "visits", "source": "postgresql://h/db::public.visits", "version": "1"})
+    del other["tables"]
+    assert identities(Schema.load(other), Path()) < identities(Schema.load(schema), Path())
 
 
 # -- At a server -------------------------------------------------------------------------------------------
@@ -453,6 +503,27 @@ def test_at_a_server_joins_are_charged_to_the_analyst_and_no_place_is_told(tmp_p
         curator = server.curator()
         truth = curator.get(f"/datasets/patients/answers/{answer.id}@alice/truth").json()
         assert sum(row["true"] for row in truth["rows"]) == 150
+
+
+def test_joined_rows_are_read_after_the_charge_and_what_fails_then_is_charged_and_counted(
+    tmp_path: Path,
+) -> None:
+    """A line with too many values: only a pass over all rows finds it."""
+    config = config_of(tmp_path / "data")
+    written(tmp_path / "data")
+    (tmp_path / "data" / "visits.csv").write_text("patient,ward,cost\n1,A,2\n2,B,3,4\n", encoding="utf-8")
+    schema = TOML.replace("visits.parquet", "visits.csv")
+    (tmp_path / "data" / "patients.toml").write_text(schema, encoding="utf-8")
+    ask = {"sql": f"SELECT ward, COUNT(*) {JOIN} GROUP BY ward", "rho": 9}
+    with running_server(config) as server:
+        alice = server.client("alice")
+        refused = alice.post("/datasets/patients/query", json=ask)  # more than her allowance
+        assert refused.json()["code"] == "budget_exhausted", refused.text
+        failed = alice.post("/datasets/patients/query", json=ask | {"rho": 1})
+        assert failed.json()["code"] == "failed_after_charge", failed.text
+        assert "visits" not in failed.text
+        shown = alice.get("/datasets/patients").json()
+        assert (shown["budget"]["rho"]["spent"], shown["failures"]["counted"]) == (1, 1)
 
 
 def test_what_people_see_of_a_data_set_names_no_file_of_a_private_table(tmp_path: Path) -> None:

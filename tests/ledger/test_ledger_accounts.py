@@ -459,3 +459,19 @@ def test_gaussian_noise_is_summed_up_for_each_account_and_for_all(ledger):
     assert ledger.budget("adult").spent == 0.41
     assert ledger.account("ben").budget("adult").gaussian == 0.0
     assert ledger.verify_audit().problems == []
+
+
+def test_a_column_is_discovered_by_one_analyst_whoever_is_late(ledger):
+    charge = Charge("discover", "city", Request("discover city", {"delta": 1e-7}), 0.1)
+    ann, bob = (ledger.account(name, default_limit=1.0) for name in ("ann", "bob"))
+    first = ann.reserve_once("adult", charge)
+    with pytest.raises(BadRequest, match="are being discovered now"):
+        bob.reserve_once("adult", charge)
+    assert bob.budget("adult").spent == 0.0
+    ann.abandon(first.row)
+    second = bob.reserve_once("adult", charge)
+    bob.release(second.row, "{}")
+    with pytest.raises(BadRequest, match="discovered already"):  # it was taken for dead
+        ann.release(first.row, "{}")
+    assert ann.discovered("adult", "city")[1] == "{}"
+    assert ann.find("adult", "city") is None

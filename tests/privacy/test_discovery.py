@@ -302,6 +302,25 @@ def test_nothing_is_found_where_no_value_has_enough_units(tmp_path: Path) -> Non
             session.query(GROUPED, rho=1)
 
 
+def test_a_discovery_that_found_nothing_may_be_asked_again_at_its_own_price(tmp_path: Path) -> None:
+    with connect(tmp_path) as session:
+        assert session.discover("city", rho=1e-6, delta=1e-7).values == ()
+        found = session.discover("city", rho=0.1, delta=5e-7)
+        assert (found.values, found.free) == (("Oslo", "Rome"), False)
+        assert session.budget.spent == pytest.approx(0.1 + 1e-6)
+    with connect(tmp_path) as again:
+        assert again.schema.domain("city") == ("Oslo", "Rome")
+        assert again.discover("city", rho=0.7).free
+
+
+def test_a_delta_that_no_threshold_keeps_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    with connect(tmp_path) as session:
+        for delta in (1e-18, 1e-300):
+            with pytest.raises(BadRequest, match="no threshold"):
+                session.discover("city", rho=1, delta=delta)
+        assert session.budget.spent == 0
+
+
 # -- What a reviewer broke ----------------------------------------------------------------------------------
 
 

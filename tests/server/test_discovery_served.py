@@ -71,12 +71,12 @@ def test_an_analyst_discovers_on_their_own_allowance_and_everybody_may_ask_then(
 
 def test_delta_is_of_the_data_set_and_not_of_an_analyst(server: RunningServer) -> None:
     ask = {"column": "city", "rho": 1, "delta": 6e-7}
-    shown = server.client("alice").post("/datasets/towns/discover", json=ask).json()
+    shown = server.curator().post("/datasets/towns/discover", json=ask).json()
     assert [row["value"] for row in shown["values"]] == ["Oslo", "Rome"]
     assert (shown["kind"], shown["delta"], shown["budget"]["rho"]["spent"]) == ("discovery", 6e-7, 1)
     bob = server.client("bob")
     for path in ("discover/preview", "discover"):
-        refused = bob.post(f"/datasets/towns/{path}", json=ask | {"column": "street"})
+        refused = bob.post(f"/datasets/towns/{path}", json=ask | {"column": "street", "delta": 4.5e-7})
         assert refused.status_code == 400
         assert "has no room" in str(refused.json())
     assert bob.get("/datasets/towns/budget").json()["rho"]["spent"] == 0
@@ -95,3 +95,15 @@ def test_what_cannot_be_discovered_is_refused_and_costs_nothing(server: RunningS
         assert alice.post("/datasets/towns/discover", json=body).status_code == 400
     assert alice.post("/datasets/towns/discover", json={"column": "city", "rho": "1"}).status_code == 400
     assert alice.get("/datasets/towns/budget").json()["rho"]["spent"] == 0
+
+
+def test_no_analyst_can_use_up_the_delta_of_other_columns(server: RunningServer) -> None:
+    alice, path = server.client("alice"), "/datasets/towns/discover"
+    ask = {"column": "city", "rho": 1e-6}
+    assert "The share of δ of city" in alice.post(path, json=ask | {"delta": 9.9e-7}).json()["message"]
+    assert alice.post(path, json=ask | {"delta": 4e-7}).json()["values"] == []
+    for delta in (None, 4e-7):  # nor in parts
+        assert "The share of δ of city" in alice.post(path, json=ask | {"delta": delta}).json()["message"]
+    bob = server.client("bob")
+    assert bob.post(path, json={"column": "street", "rho": 1}).json()["values"]
+    assert bob.post(path, json={"column": "city", "rho": 1, "delta": 0.5e-7}).json()["values"]

@@ -26,7 +26,7 @@ from dpxplain.errors import InternalError, SourceError
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.fit import FitCounts
 from dpxplain.model.grouped import AnyGrouped
-from dpxplain.model.joined_schema import parts
+from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
@@ -76,9 +76,10 @@ class DuckDBJoinEngine(DuckDBPasses):
             opened.release()
             if opened.given is not None:
                 self._connection.unregister("given")
-        check_units(self.schema, kinds)
+        check_units(parts(self.schema), kinds)
         self.source = PrivateSources(read)
-        with self._within_memory():
+        failed = SourceError("The tables could not be joined.", remedy="Ask the curator.")
+        with quiet(failed), self._within_memory():
             self._join(tables)
         self._connection.execute("SET enable_external_access = false")
 
@@ -108,6 +109,17 @@ class DuckDBJoinEngine(DuckDBPasses):
             remedy="Raise the limit, or lower max_rows of the tables that are joined.",
         )
         return quiet(full, duckdb.OutOfMemoryException)
+
+
+def check_tables(sources: Mapping[str, object], schema: Schema) -> None:
+    """Refuses tables that cannot be joined, by the names and types of their columns. Reads no rows."""
+    kinds: dict[str, Mapping[str, Kind]] = {}
+    for name, part in all_parts(schema).items():
+        with closing(open_connection()) as connection:
+            opened = open_source(connection, sources[name], name)
+            check_columns(part, opened.kinds, opened.untyped)
+            kinds[name] = opened.kinds
+    check_units(all_parts(schema), kinds)
 
 
 def source_of(source: object) -> FileSource | TableSource:

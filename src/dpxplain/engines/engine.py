@@ -51,7 +51,7 @@ class JoinedEngines(Protocol):
     """The engines of private tables that are joined to a data set's own."""
 
     def joined(self, schema: Schema) -> Engine:
-        """The engine of the joined rows that the schema declares. Releases nothing."""
+        """The engine of the joined rows that the schema declares. May read them: called after the charge."""
         ...
 
     def close(self) -> None: ...

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from dpxplain.errors import SchemaError
+from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.schema import Schema
 
@@ -28,7 +28,14 @@ class LiveTable:
         self._check_readable = check_readable
 
     def check_readable(self) -> None:
-        self._check_readable()
+        """Says only that the table does not fit: by now it is an analyst who asks, not the curator."""
+        try:
+            self._check_readable()
+        except SchemaError:
+            raise SourceError(
+                "The data do not fit their declarations. Nothing was charged.",
+                remedy="Ask the curator, whom dpxplain schema check tells why.",
+            ) from None
 
     def state(self) -> None:
         return None

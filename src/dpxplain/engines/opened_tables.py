@@ -8,13 +8,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dpxplain.engines.engine import Engine, Recognised, Source
-from dpxplain.engines.opening import guarded_source, lasting, open_engine, private_sources
+from dpxplain.engines.opening import check_joinable, guarded_source, lasting, open_engine, private_sources
 from dpxplain.engines.private_sources import PrivateSources
 from dpxplain.model.schema import Schema
 
 
 class OpenedTables:
-    """The engine of a data set's own table, and one for each set of joined tables, shared by all callers."""
+    """The engine of a data set's own table, and one of the tables joined last, shared by all callers."""
 
     def __init__(
         self,
@@ -32,11 +32,12 @@ class OpenedTables:
         self._others = private_sources(source, schema, tables)
         self._own = lasting(source) if self._others else source  # it will be read again
         self._memory, self._time_limit = memory, time_limit
-        self._joined: dict[tuple[str, ...], Engine] = {}
+        self._joined: Engine | None = None
         self._lock = threading.Lock()
         self.engine = open_engine(
             self._own,
             schema,
+            others=self._others,
             memory=memory,
             cache=cache,
             recognised=recognised,
@@ -45,23 +46,27 @@ class OpenedTables:
         )
         try:
             self.source: Source = guarded_source(self.engine.source, source, schema, self._others)
+            check_joinable(self._own, schema, self._others)
         except BaseException:
             self.engine.close()
             raise
 
     def joined(self, schema: Schema) -> Engine:
-        """The engine of the joined rows that the schema declares, opened once. Releases nothing."""
+        """The engine of the joined rows that the schema declares, kept until other tables are joined.
+
+        The one before is let go and not closed: passes may still run on it, and the last of them closes it.
+        """
         with self._lock:
-            tables = tuple(schema.joined)
-            if tables not in self._joined:
-                self._joined[tables] = self._open(schema)
-            return self._joined[tables]
+            if self._joined is None or self._joined.schema.joined != schema.joined:
+                self._joined = None  # before the next one needs its memory
+                self._joined = self._open(schema)
+            return self._joined
 
     def close(self) -> None:
         """Closes what was opened for joins; whoever has the engine closes that."""
         with self._lock:
-            engines, self._joined = list(self._joined.values()), {}
-        for engine in engines:
+            engine, self._joined = self._joined, None
+        if engine is not None:
             engine.close()
 
     def _open(self, schema: Schema) -> Engine:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ def open_engine(
 ) -> Engine:
     """The engine of a source. `lazily`, a database is not connected to before its data are needed.
 
-    `others` are the sources of private tables, for a schema in which they are joined. `memory` and `cache`
+    `others` are the sources of private tables. `memory` and `cache`
     are DuckDB's; `time_limit`, in seconds, is that of a database's statements.
     """
     if not _is_elsewhere(source) and schema.joined:
@@ -131,6 +132,14 @@ def guarded_source(own: Source, source: object, schema: Schema, others: Mapping[
     return PrivateSources({schema.table.name: own, **described})
 
 
+def check_joinable(source: object, schema: Schema, others: Mapping[str, object]) -> None:
+    """Refuses private tables that cannot be joined; a database's are checked when it is connected to."""
+    if others and not _is_elsewhere(source):
+        from dpxplain.engines.duckdb_join import check_tables
+
+        check_tables({schema.table.name: source, **others}, schema)
+
+
 def _described(name: str, source: object) -> Source:
     from dpxplain.engines.duckdb_join import digested_source
 
@@ -179,7 +188,10 @@ def engine_name(source: object) -> str:
 
 
 def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashable]:
-    """Of the data set's own table and of private ones; equal for two ways to name one table."""
+    """Of the data set's own table and of private ones; equal for two ways to name one table.
+
+    A table of PostgreSQL without a schema is taken for that of `public`, its default.
+    """
     if is_spark(source):
         from dpxplain.engines.spark_source import place_of
 
@@ -189,7 +201,8 @@ def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashab
     from dpxplain.engines.postgres_source import PostgresAddress
 
     addresses = PostgresAddress.of_all(source, parts)
-    return [(a.place, a.conninfo.get("host"), a.conninfo.get("port")) for a in addresses]
+    full = [a if "." in a.table else replace(a, table=f"public.{a.table}") for a in addresses]
+    return [(a.place, a.conninfo.get("host"), a.conninfo.get("port")) for a in full]
 
 
 def is_listed(source: str, schema: Schema, addresses: Sequence[str]) -> bool:

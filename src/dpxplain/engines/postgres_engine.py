@@ -37,7 +37,7 @@ from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
-from dpxplain.model.joined_schema import parts
+from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
@@ -76,7 +76,8 @@ class PostgresEngine:
         self._turn = threading.Lock()  # of passes over stored rows, which one connection has
         self.schema = schema
         self._parts = parts(schema)
-        self._addresses = PostgresAddress.of_all(source, self._parts)
+        self._checked = all_parts(schema)
+        self._addresses = PostgresAddress.of_all(source, self._checked)
         self._address = self._addresses[0]
         self.source = LiveTable(schema, self._address.place, self.open)
         self._time_limit = time_limit
@@ -141,12 +142,13 @@ class PostgresEngine:
         return self._measured(lambda run: fit_figures(encoding, lambda select: run(rows + select, values)[1]))
 
     def _checked_tables(self, connection: Connection) -> tuple[PostgresTable, ...]:
+        """The tables that rows are read of, after all that may be joined later were checked as well."""
         unreadable = SourceError(
             f"The catalog of the database of {self.schema.table.name} cannot be read.",
             remedy="Try again; see the server's log.",
         )
         tables = []
-        for address, part in zip(self._addresses, self._parts.values(), strict=True):
+        for address, part in zip(self._addresses, self._checked.values(), strict=True):
             with quietly(unreadable):
                 tables.append(table := address.find(connection, part))
                 zones = {column.time_zone for column in part.columns.values()} - {None}
@@ -154,8 +156,8 @@ class PostgresEngine:
                     execute(connection, "SELECT now() AT TIME ZONE $1", [zone])
             check_kinds(part, table.kinds)
             check_columns(part, table.kinds)
-        check_units(self.schema, {name: t.kinds for name, t in zip(self._parts, tables, strict=True)})
-        return tuple(tables)
+        check_units(self._checked, {name: t.kinds for name, t in zip(self._checked, tables, strict=True)})
+        return tuple(tables[: len(self._parts)])
 
     def _encoding(self) -> Encoding:
         """Of the data set's own table."""

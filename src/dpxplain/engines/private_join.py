@@ -44,11 +44,11 @@ def joined_rows(schema: Schema, tables: Sequence[Rows], encoding: Encoding) -> R
     return replace(encoding, schema=schema).with_derived(derived, joined)
 
 
-def check_units(schema: Schema, kinds: Mapping[str, Mapping[str, Kind]]) -> None:
+def check_units(tables: Mapping[str, Schema], kinds: Mapping[str, Mapping[str, Kind]]) -> None:
     """Refuses units whose texts would not be the same where the persons are: 7 and 7.00."""
-    if not schema.joined:
+    if len(tables) == 1:
         return
-    units = {name: kinds[name][part.privacy.unit] for name, part in parts(schema).items()}
+    units = {name: kinds[name][part.privacy.unit] for name, part in tables.items()}
     if len(set(units.values())) > 1 and not set(units.values()) <= {"whole", "text"}:
         words = ", ".join(f"{kind} in {name}" for name, kind in units.items())
         raise SchemaError(

@@ -46,7 +46,7 @@ class PrivateSources:
             return  # a live table, whose version is declared
         for name, source in read._sources.items():
             if source.digest() is None or source.digest() != self._sources[name].digest():
-                raise DataChanged.of(dataset)
+                raise DataChanged.of(dataset, charged=True)
 
     def _is_replaced(self, name: str, fits: Callable[[ContentDigest], bool]) -> bool:
         def all_fit(digest: ContentDigest) -> bool:

@@ -26,7 +26,7 @@ from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.fit import FitCounts, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
-from dpxplain.model.joined_schema import parts
+from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
@@ -53,12 +53,13 @@ class SparkEngine:
         others: Mapping[str, object] = MappingProxyType({}),
         time_limit: float | None = None,
     ) -> None:
-        """`others` are the tables that are joined: DataFrames or names, by their names in the schema."""
-        self._opened: tuple[SparkSource, ...] = ()  # the data set's own, and those joined to it
+        """`others` are the private tables: DataFrames or names, by their names in the schema."""
+        self._opened: tuple[SparkSource, ...] = ()  # the data set's own, and those that may be joined to it
         self._materialised: _Materialised | None = None
         self._lock = threading.Lock()  # of the two above
+        self._checked = checked = all_parts(schema)
         # Not kept as it is: a DataFrame's own text may show rows.
-        self._open_sources: Callable[[], tuple[SparkSource, ...]] = lambda: open_all(source, others, schema)
+        self._open_sources: Callable[[], tuple[SparkSource, ...]] = lambda: open_all(source, others, checked)
         self._time_limit = time_limit or TIME_LIMIT
         self.schema = schema
         self._parts = parts(schema)
@@ -74,11 +75,11 @@ class SparkEngine:
                 return
             self._opened = self._open_sources()
             try:
-                for part, opened in zip(self._parts.values(), self._opened, strict=True):
+                for part, opened in zip(self._checked.values(), self._opened, strict=True):
                     check_columns(part, opened.kinds)
                     check_unit(part, opened.kinds)
                 kinds = [opened.kinds for opened in self._opened]
-                check_units(self.schema, dict(zip(self._parts, kinds, strict=True)))
+                check_units(self._checked, dict(zip(self._checked, kinds, strict=True)))
                 if self.schema.table.storage in ("memory", "file"):
                     self._materialised = self._materialise()
             except BaseException:
@@ -92,6 +93,9 @@ class SparkEngine:
             materialised.drop()
         with self._lock:
             self._close_sources()
+
+    def __del__(self) -> None:
+        self.close()  # an engine of joined tables is let go while passes may still run on it
 
     def _close_sources(self) -> None:
         opened, self._opened = self._opened, ()
@@ -160,7 +164,7 @@ class SparkEngine:
         return fit_counts(self._encodings(Parameters())[0], execute)
 
     def _encodings(self, parameters: Parameters) -> list[Encoding]:
-        tables = zip(self._parts.values(), self._opened, strict=True)
+        tables = zip(self._parts.values(), self._opened, strict=False)  # the rest is joined elsewhere
         return [Encoding(part, o.kinds, o.dialect(), o.view, parameters) for part, o in tables]
 
     def _encoded(self, encodings: list[Encoding]) -> Rows:

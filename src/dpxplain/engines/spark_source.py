@@ -104,12 +104,16 @@ def check_unit(schema: Schema, kinds: Mapping[str, Kind]) -> None:
         )
 
 
-def open_all(source: object, others: Mapping[str, object], schema: Schema) -> tuple[SparkSource, ...]:
-    """Opens the data set's own source, and those of tables that are joined to it, in the same session."""
-    opened = [open_spark(source, schema.table.name)]
+def open_all(
+    source: object, others: Mapping[str, object], parts: Mapping[str, Schema]
+) -> tuple[SparkSource, ...]:
+    """Opens the data set's own source, and those of tables that may be joined to it, in the same session."""
+    own, *names = parts
+    opened = [open_spark(source, own)]
     try:
-        for name in schema.joined:
-            opened.append(_beside(source, opened[0].session, others.get(name), name))
+        for name in names:
+            other = others.get(name, parts[name].table.source)
+            opened.append(_beside(source, opened[0].session, other, name))
         return tuple(opened)
     except BaseException:
         for first in reversed(opened):

@@ -12,7 +12,7 @@ from dpxplain.errors import BadRequest, InternalError, LedgerUnavailable
 from dpxplain.ledger import audit
 from dpxplain.ledger.account_totals import count_entry
 from dpxplain.ledger.data_versions import check_or_open
-from dpxplain.ledger.single_flight import Flights
+from dpxplain.ledger.single_flight import Flights, may_follow
 from dpxplain.ledger.standing import (
     add_notice,
     charge_units,
@@ -22,17 +22,30 @@ from dpxplain.ledger.standing import (
     standing,
 )
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, LIMITS, RELEASES, UNRELEASED
+from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LIMITS, RELEASES, UNRELEASED
 from dpxplain.ledger.visible_entries import LARGEST_PAGE, VisibleEntries
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.charge import Charge, Entry, EntryId, HistoryPage, gaussian_units, whole_history
 
 _CHARGED = (
-    sa.select(ENTRIES.c.dataset, RELEASES.c.entry.is_not(None).label("released"))
+    sa.select(
+        ENTRIES.c.dataset, ENTRIES.c.kind, ENTRIES.c.key, RELEASES.c.entry.is_not(None).label("released")
+    )
     .outerjoin(RELEASES)
     .where(ENTRIES.c.id == sa.bindparam("entry"), ENTRIES.c.analyst == sa.bindparam("analyst"))
 )
 
+_OF_KEY = (
+    sa.select(RELEASES.c.entry.label("released"), FLIGHTS.c.heard)
+    .select_from(ENTRIES)
+    .outerjoin(RELEASES)
+    .outerjoin(FLIGHTS, FLIGHTS.c.entry == ENTRIES.c.id)
+    .where(
+        ENTRIES.c.dataset == sa.bindparam("dataset"),
+        ENTRIES.c.key == sa.bindparam("key"),
+        ENTRIES.c.id != sa.bindparam("besides"),
+    )
+)
 _ADD_UNRELEASED = sa.insert(UNRELEASED)
 _DELETE_UNRELEASED = sa.delete(UNRELEASED).where(UNRELEASED.c.entry == sa.bindparam("released"))
 
@@ -130,6 +143,8 @@ class Account:
         state = standing(connection, dataset, self._analyst, self._default_limit)
         if refusal := state.refusal(dataset, self._analyst, units):
             raise refusal
+        if charge.kind == "discover":
+            _check_undiscovered(connection, dataset, charge.key)
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
         time = audit.now()
@@ -187,6 +202,8 @@ class Account:
                 raise InternalError(
                     f"Entry {entry} cannot be released: it was never reserved, or was released before."
                 )
+            if row.kind == "discover":  # somebody else's may be there by now, if this process was silent
+                _check_undiscovered(connection, row.dataset, row.key, besides=entry)
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
             connection.execute(_DELETE_UNRELEASED, {"released": entry})
@@ -206,6 +223,9 @@ class Account:
 
     def history(self, dataset: str) -> list[Entry]:
         return whole_history(lambda before: self.history_page(dataset, before))
+
+    def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        return VisibleEntries(self._store, self._analyst, sees_all=True).by_key(dataset, key)
 
     def delta_charges(self, dataset: str) -> list[Entry]:
         everybody = VisibleEntries(self._store, self._analyst, sees_all=True)
@@ -229,6 +249,16 @@ class Account:
 
     def close(self) -> None:
         """Nothing: the ledger stays open for the other accounts."""
+
+
+def _check_undiscovered(connection: sa.Connection, dataset: str, key: str, besides: int = 0) -> None:
+    """Refuses a discovery beside another that is made or may still follow: a column has one domain."""
+    charged = connection.execute(_OF_KEY, {"dataset": dataset, "key": key, "besides": besides})
+    if any(row.released is not None or may_follow(row.heard) for row in charged):
+        raise BadRequest(
+            "The values of this column were discovered already, or are being discovered now.",
+            remedy="Look at the schema again in a moment; what was found is in it.",
+        )
 
 
 def _declare(connection: sa.Connection, dataset: str, declared: int, delta: float) -> None:

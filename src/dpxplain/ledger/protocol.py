@@ -65,6 +65,13 @@ class LedgerView(Protocol):
         """
         ...
 
+    def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        """The discovery with this key, whoever paid for it: what was found is in everybody's schema.
+
+        At a server's client None, as the server has it in the schema.
+        """
+        ...
+
     def delta_charges(self, dataset: str) -> list[Entry]:
         """Discoveries and declared losses of everybody, whoever asks: δ is spent of the data set.
 

@@ -59,6 +59,14 @@ def parts(schema: Schema) -> dict[str, Schema]:
     return {schema.table.name: Schema.load(own), **others}
 
 
+def all_parts(schema: Schema) -> dict[str, Schema]:
+    """The schemas of all tables that may be joined; of joined ones, of those that are."""
+    others = (
+        {} if schema.joined else {name: parts(joined_schema(schema, [name]))[name] for name in schema.private}
+    )
+    return {**parts(schema), **others}
+
+
 def _part(schema: Schema, name: str) -> Schema:
     table = schema.private[name]
     privacy = schema.privacy.model_copy(update={"unit": table.unit, "max_rows": table.max_rows})

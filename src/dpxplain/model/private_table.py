@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -51,11 +52,21 @@ def private_apart(declared: Any) -> Any:
 
 
 def check_private(
-    private: Mapping[str, PrivateTable], unit: str, max_rows: int, names: Sequence[str]
+    private: Mapping[str, PrivateTable],
+    unit: str,
+    max_rows: int,
+    names: Sequence[str],
+    columns: Iterable[str],
 ) -> None:
-    """Refuses tables that cannot be joined to data with this unit; `names` are those of all tables."""
+    """Refuses tables that cannot be joined to data with this unit.
+
+    `names` are those of all tables, `columns` those of the data set's own.
+    """
     folded = [name.casefold() for name in names]
+    _check_names(private, columns)
     for name, table in private.items():
+        if table.unit == "row":
+            raise ValueError(f"tables.{name}.unit must name the column of the person's id")
         if unit == "row":
             raise ValueError(
                 f"tables.{name} is private, so privacy.unit must name the column of the person's id"
@@ -64,6 +75,16 @@ def check_private(
             raise ValueError(f"tables.{name} has the name of another table")
         if max_rows * table.max_rows > MOST_ROWS:
             raise ValueError(f"tables.{name}.max_rows times privacy.max_rows must be at most {MOST_ROWS:,}")
+
+
+def _check_names(private: Mapping[str, PrivateTable], columns: Iterable[str]) -> None:
+    """Refuses two columns that could have one name when joined: b.c of a table a, and c of a table a.b."""
+    every = [f"{name}.{column}" for name, table in private.items() for column in table.columns]
+    every += {column for table in private.values() for column in table.columns} | {*columns}
+    folded = Counter(name.casefold() for name in every)
+    for name in every:
+        if "." in name and folded[name.casefold()] > 1:
+            raise ValueError(f"two columns would be called {name} where tables are joined; rename one")
 
 
 def check_joined(

@@ -175,7 +175,8 @@ class Schema(Displayed, Declared):
         if self.joined:
             check_joined(self.private, self.joined, self.columns, privacy.max_rows)
         else:
-            check_private(self.private, privacy.unit, privacy.max_rows, names)
+            columns = (*self.columns, *self.unknown)
+            check_private(self.private, privacy.unit, privacy.max_rows, names, columns)
         for name, table in self.private.items():
             if table.source is not None and holds_password(table.source):
                 raise ValueError(f"tables.{name}.source must hold no password or token")
@@ -252,9 +253,9 @@ class Schema(Displayed, Declared):
         )
 
     def with_private_in(self, folder: Path) -> Schema:
-        """The schema with the files of private tables relative to a folder."""
+        """The schema with the absolute paths of private tables' files, which are relative to a folder."""
         private = {
-            name: table.model_copy(update={"source": str(folder / table.source)})
+            name: table.model_copy(update={"source": str(folder.absolute() / table.source)})
             for name, table in self.private.items()
             if table.source is not None and not is_database(table.source)
         }

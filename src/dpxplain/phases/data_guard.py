@@ -102,6 +102,9 @@ class GuardedLedger:
     def history(self, dataset: str) -> list[Entry]:
         return self._ledger.history(dataset)
 
+    def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
+        return self._ledger.discovered(dataset, key)
+
     def delta_charges(self, dataset: str) -> list[Entry]:
         return self._ledger.delta_charges(dataset)
 

@@ -85,7 +85,7 @@ class Releaser(Protocol):
 @dataclass
 class OpenDataset:
     schema: Schema
-    engine: Engine | None  # None where only what is released is at hand
+    engine: Engine | None  # of its own table; None where only what is released is at hand
     ledger: LedgerView
     releaser: Releaser
     noise: NoiseSource
@@ -129,7 +129,8 @@ class OpenDataset:
         """This data set with the rows of private tables joined to its own, on the same ledger and budget.
 
         Everything that is planned on it follows from the joined schema, in which a privacy unit has as many
-        rows as its tables' max_rows multiplied. Opens the tables where data are at hand.
+        rows as its tables' max_rows multiplied. Reads no data: the tables are opened when they are measured,
+        which is after the charge.
         """
         chosen = tuple(name for name in self.schema.private if name in set(tables))
         if chosen == tuple(self.schema.joined):
@@ -141,9 +142,6 @@ class OpenDataset:
         schema = schema or self._joined.setdefault(chosen, joined_schema(self.schema, chosen))
         joined = copy.copy(self)
         joined.schema, joined._declared, joined._fingerprint = schema, "", schema.fingerprint()
-        if self.engine is not None:
-            assert self.joins is not None
-            joined.engine = self.joins.joined(schema)
         return joined
 
     def find(self, plan: ReleasePlan[R], key: str | None = None) -> Released[R] | None:
@@ -294,7 +292,10 @@ class OpenDataset:
     def _open_engine(self) -> Engine:
         if self.engine is None:
             raise InternalError("Data were asked for in a session that has none.")
-        return self.engine
+        if not self.schema.joined:
+            return self.engine
+        assert self.joins is not None
+        return self.joins.joined(self.schema)
 
     def _blocks(self, family: Family) -> tuple[tuple[str, ...], ...]:
         codes = {name: len(self.schema.domain(name)) + 1 for name in family.attributes}  # 0: undeclared

@@ -7,6 +7,7 @@ declared δ bounds what all discoveries spend together, by their charges in the 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ class DiscoveryPlan:
         return threshold_for(self.changes, self.rho, self.delta).scale
 
     def key(self, dataset: OpenDataset) -> str:
-        return discovery_key(self.schema, self.column, getattr(dataset.noise, "seed", None))
+        return _latest(self.schema, self.column, dataset.ledger, getattr(dataset.noise, "seed", None))[0]
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         return Charge(KIND, self.key(dataset), request, self.rho, self.spends)
@@ -90,13 +91,35 @@ def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float |
         remedy = 'Only columns with values = "discover" are discovered.' if is_known or not near else near
         raise BadRequest(what, remedy=remedy)
     declared = schema.privacy.delta
-    even = math.nextafter(declared / len(schema.unknown), 0.0)  # so that all of them fit
-    share = even if delta is None else plain_number(delta)
+    share = even_share(schema) if delta is None else plain_number(delta)
     if share is None or not 0 < share <= declared:
         raise BadRequest(
             f"delta must be above 0 and at most the declared {declared:g}.", remedy="Leave delta out."
         )
-    return DiscoveryPlan(column, rho, share, dataset.row_changes, schema)
+    plan = DiscoveryPlan(column, rho, share, dataset.row_changes, schema)
+    try:
+        plan.threshold  # noqa: B018 - computed before anything is charged
+    except InternalError:
+        raise BadRequest(
+            f"There is no threshold for a delta as small as {share:g}.", remedy="Leave delta out."
+        ) from None
+    return plan
+
+
+def even_share(schema: Schema) -> float:
+    """What each column that is to be discovered gets of the declared δ, so that all of them fit."""
+    return math.nextafter(schema.privacy.delta / len(schema.unknown), 0.0)
+
+
+def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
+    """Refuses more of δ than a column's even share, also in parts: the rest is the other columns'."""
+    charged = dataset.ledger.delta_charges(dataset.name)
+    of_column = [entry for entry in charged if (entry.request or {}).get("column") == plan.column]
+    if math.fsum((spent_delta(of_column), plan.delta)) > even_share(dataset.schema):
+        raise BadRequest(
+            f"The share of δ of {plan.column}, {even_share(dataset.schema):g}, has no room for this.",
+            remedy="Leave delta out or ask for less; only the curator may use the shares of other columns.",
+        )
 
 
 def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
@@ -127,26 +150,39 @@ def exhausted(schema: Schema) -> BadRequest:
     )
 
 
-def discovery_key(schema: Schema, column: str, seed: int | None = None) -> str:
+def discovery_key(schema: Schema, column: str, seed: int | None = None, attempt: int = 0) -> str:
     """Identity of a column's discovery: other columns may be declared anew without losing it."""
     table, privacy = schema.table, schema.privacy
     unit = [privacy.unit, privacy.max_rows, privacy.neighbours]
-    parts = [KIND, table.name, table.version, unit, column, schema.unknown[column].longest, seed]
+    parts = [KIND, table.name, table.version, unit, column, schema.unknown[column].longest, seed, attempt]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def is_discovered_since(schema: Schema, ledger: LedgerView) -> bool:
     """Whether the values of a column were discovered after the schema was opened. Free."""
-    unknown = [column for column in schema.unknown if column not in schema.columns]
-    found = (ledger.find(schema.table.name, discovery_key(schema, column)) for column in unknown)
-    return any(DiscoveryRelease.from_json(text).values for _, text in filter(None, found))
+    return any(known_values(schema, name, ledger) for name in schema.unknown if name not in schema.columns)
 
 
 def with_discovered(schema: Schema, ledger: LedgerView, seed: int | None = None) -> Schema:
     """The schema with the values of columns that were discovered before. Free, and reads no data."""
-    found = {}
-    for column in schema.unknown:
-        stored = ledger.find(schema.table.name, discovery_key(schema, column, seed))
-        if stored is not None:
-            found[column] = DiscoveryRelease.from_json(stored[1]).values
-    return schema.with_discovered(found) if found else schema
+    found = {name: known_values(schema, name, ledger, seed) for name in schema.unknown}
+    return schema.with_discovered(found) if any(found.values()) else schema
+
+
+def known_values(schema: Schema, column: str, ledger: LedgerView, seed: int | None = None) -> tuple[str, ...]:
+    """What somebody has discovered of a column; nothing as long as every discovery found nothing."""
+    return _latest(schema, column, ledger, seed)[1]
+
+
+def _latest(schema: Schema, column: str, ledger: LedgerView, seed: int | None) -> tuple[str, tuple[str, ...]]:
+    """The key of the discovery that found values, and these; or else of the one that nobody has made yet.
+
+    The ledger releases at most one discovery of a key, so everybody has the same values.
+    """
+    for attempt in itertools.count():
+        key = discovery_key(schema, column, seed, attempt)
+        stored = ledger.discovered(schema.table.name, key)
+        values = () if stored is None else DiscoveryRelease.from_json(stored[1]).values
+        if stored is None or values:
+            break
+    return key, values

@@ -86,6 +86,9 @@ class RemoteLedger:
     def history(self, dataset: str) -> list[Entry]:
         return whole_history(lambda before: self.history_page(dataset, before))
 
+    def discovered(self, dataset: str, key: str) -> None:
+        """None: the server has what was found in the schema."""
+
     def delta_charges(self, dataset: str) -> list[Entry]:
         """None: the server, which knows everybody's, checks δ before it charges."""
         return []

@@ -12,7 +12,13 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import Released
 from dpxplain.model.unknown_column import DiscoveryRelease
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.discover_values import check_delta, plan_discovery
+from dpxplain.phases.discover_values import (
+    check_delta,
+    check_share,
+    discovery_key,
+    known_values,
+    plan_discovery,
+)
 from dpxplain.privacy.normal import normal_quantile
 from dpxplain.results.base import ReleasedRows
 from dpxplain.results.preview import Price
@@ -99,24 +105,32 @@ class PlannedDiscovery(Frozen):
 
     @property
     def key(self) -> str:
-        """Identity of the request."""
-        return self.plan.key(self._dataset)
+        """Identity of what is asked, however often nothing was found before."""
+        return discovery_key(self.plan.schema, self.plan.column, getattr(self._dataset.noise, "seed", None))
 
     def find(self) -> Discovery | None:
-        """What was discovered before, whatever it cost then. Free."""
+        """What was discovered before, whatever it cost then. Free; if nothing was found, it is asked anew."""
         stored = self._dataset.find(self.plan)
-        return None if stored is None else Discovery(self.plan.column, stored, self.plan.spends)
+        if stored is None or not stored.value.values:
+            return None
+        return Discovery(self.plan.column, stored, self.plan.spends)
 
-    def check(self) -> None:
-        """Refuses, before anything is charged, what somebody else has found or δ has no room for."""
-        charged = self._dataset.ledger.delta_charges(self._dataset.name)
-        is_known = any(entry.key == self.key and entry.state == "released" for entry in charged)
-        if is_known or self.plan.column in self._dataset.schema.columns:
+    def check(self, *, only_share: bool = False) -> None:
+        """Refuses, before anything is charged, what somebody else has found or δ has no room for.
+
+        With `only_share`, the even share of δ that the column has.
+        """
+        plan, dataset = self.plan, self._dataset
+        seed = getattr(dataset.noise, "seed", None)
+        is_known = bool(known_values(plan.schema, plan.column, dataset.ledger, seed))
+        if is_known or plan.column in dataset.schema.columns:
             raise BadRequest(
                 f"The values of {self.plan.column} were discovered already.",
                 remedy="What was found is in the schema; ask about it as about any other column.",
             )
-        check_delta(self._dataset, self.plan)
+        check_delta(dataset, plan)
+        if only_share:
+            check_share(dataset, plan)
 
     def preview(self) -> DiscoveryPreview:
         is_stored = self.find() is not None

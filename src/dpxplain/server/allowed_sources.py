@@ -8,7 +8,7 @@ from pathlib import Path
 from dpxplain.engines.opening import database_identities, is_listed
 from dpxplain.engines.source_kinds import find_files
 from dpxplain.errors import SchemaError, SourceError
-from dpxplain.model.joined_schema import joined_schema, parts
+from dpxplain.model.joined_schema import all_parts
 from dpxplain.model.schema import Schema, is_database
 from dpxplain.server.schema_text import check_source
 
@@ -53,8 +53,7 @@ def identities(schema: Schema, folder: Path) -> frozenset[Hashable]:
     """Device and inode of the source's files, whatever names and links lead to them; or a table's place."""
     source = source_of(schema, folder)
     if isinstance(source, str):
-        others = {name: parts(joined_schema(schema, [name]))[name] for name in schema.private}
-        return frozenset(database_identities(source, {schema.table.name: schema, **others}))
+        return frozenset(database_identities(source, all_parts(schema)))
     files = [folder / table.source for table in schema.private.values() if table.source]
     paths = (Path(match) for named in (source, files) for match in find_files(named))
     return frozenset((status.st_dev, status.st_ino) for status in (path.stat() for path in paths))

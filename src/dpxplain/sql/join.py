@@ -52,6 +52,8 @@ def private_tables(sql: str, schema: Schema) -> tuple[str, ...]:
     source = read(sql)
     _, joins = _Reader(source, schema).read()
     chosen = [{join.table for join in own if join.table in schema.private} for own in joins]
+    if any(chosen):
+        _check_names(source, schema.table.name)
     if any(tables != chosen[0] for tables in chosen[1:]):
         raise source.refuse(
             "The declared table is joined with other private tables in one place than in another.",
@@ -59,6 +61,18 @@ def private_tables(sql: str, schema: Schema) -> tuple[str, ...]:
             source.tokens[0],
         )
     return tuple(name for name in schema.private if chosen and name in chosen[0])
+
+
+def _check_names(source: Source, table: str) -> None:
+    """Refuses a WITH query that has the declared table's name: which one is joined would be a guess."""
+    for token, follows, opens in zip(source.tokens, source.tokens[1:], source.tokens[2:], strict=False):
+        if follows.token_type is not TokenType.ALIAS or opens.token_type is not TokenType.L_PAREN:
+            continue
+        name = exp.to_identifier(token.text, quoted=token.token_type is TokenType.IDENTIFIER)
+        if matching(name, [table]):
+            raise source.refuse(
+                f"A WITH query is called {table}, as the declared table is.", "Give it another name.", token
+            )
 
 
 def join_conditions(joins: tuple[Joined, ...], schema: Schema) -> Iterator[Filter]:

@@ -351,6 +351,8 @@ def _plan_discovery(access: DatasetAccess, body: Discover) -> PlannedDiscovery:
     planned = access.read_only_session().plan_discovery(body.column, body.rho, delta=body.delta)
     if body.expected_key not in (None, planned.key):
         raise other_plan()
+    if planned.find() is None:
+        planned.check(only_share=not access.caller.is_curator)
     return planned
 
 
