@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from page_servers import GENEROUS
 from playwright.sync_api import Browser, Page
 
+from dpxplain.ledger.account_totals import fill_accounts
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.tables import ENTRIES, RELEASES
 from dpxplain.model.charge import Charge, Request
@@ -159,11 +160,12 @@ def fill_history(ledger: SQLLedger, dataset: str, lines: int) -> None:
     )
     ledger.release(first.row, "{}")
     with ledger._store.writing() as connection:
-        row = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == first.id)).one()._asdict()
+        row = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == first.row)).one()._asdict()
         copies = [
             row
             | {
-                "id": first.id + line,
+                "id": first.row + line,
+                "number": row["number"] + line,
                 "key": f"line {line}",
                 "description": line_sql(line),
                 "request": json.dumps({"sql": line_sql(line)}),
@@ -174,6 +176,7 @@ def fill_history(ledger: SQLLedger, dataset: str, lines: int) -> None:
         ]
         connection.execute(sa.insert(ENTRIES), copies)
         connection.execute(sa.insert(RELEASES), [{"entry": copy["id"], "payload": "{}"} for copy in copies])
+        fill_accounts(connection)
 
 
 def line_sql(line: int) -> str:

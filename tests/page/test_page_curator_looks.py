@@ -92,7 +92,7 @@ def test_every_section_of_the_curator(server: RunningServer, visit: Visit, look:
 
 @each_look
 def test_the_truth_beside_the_answer(server: RunningServer, visit: Visit, look: dict[str, Any]) -> None:
-    page = visit(server, "#/people?answer=1&group=1*North&group=-1*South&explain=5", **look)
+    page = visit(server, "#/people?answer=1@alice&group=1*North&group=-1*South&explain=5", **look)
     sign_in(page, server.token("carol", "curator"))
     expect(table(page)).to_be_visible()
     for part in ("answer", "explanation"):
