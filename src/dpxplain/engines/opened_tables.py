@@ -10,6 +10,7 @@ from types import MappingProxyType
 from dpxplain.engines.engine import Engine, Recognised, Source
 from dpxplain.engines.opening import check_joinable, guarded_source, lasting, open_engine, private_sources
 from dpxplain.engines.private_sources import PrivateSources
+from dpxplain.model.confidential import Confidential
 from dpxplain.model.schema import Schema
 
 
@@ -29,15 +30,17 @@ class OpenedTables:
         lazily: bool = False,
     ) -> None:
         """`tables` are given in place of declared sources; for the other arguments see `open_engine`."""
-        self._others = private_sources(source, schema, tables)
-        self._own = lasting(source) if self._others else source  # it will be read again
+        others = private_sources(source, schema, tables)
+        own = lasting(source) if others else source
+        # Rows, when they were given as data frames: kept only if joins will read them again.
+        self._sources = Confidential((own, others)) if others else None
         self._memory, self._time_limit = memory, time_limit
         self._joined: Engine | None = None
         self._lock = threading.Lock()
         self.engine = open_engine(
-            self._own,
+            own,
             schema,
-            others=self._others,
+            others=others,
             memory=memory,
             cache=cache,
             recognised=recognised,
@@ -45,8 +48,8 @@ class OpenedTables:
             lazily=lazily,
         )
         try:
-            self.source: Source = guarded_source(self.engine.source, source, schema, self._others)
-            check_joinable(self._own, schema, self._others)
+            self.source: Source = guarded_source(self.engine.source, source, schema, others)
+            check_joinable(own, schema, others)
         except BaseException:
             self.engine.close()
             raise
@@ -70,9 +73,9 @@ class OpenedTables:
             engine.close()
 
     def _open(self, schema: Schema) -> Engine:
-        engine = open_engine(
-            self._own, schema, others=self._others, memory=self._memory, time_limit=self._time_limit
-        )
+        assert self._sources is not None, "joins are planned of declared private tables only"
+        own, others = self._sources.reveal()
+        engine = open_engine(own, schema, others=others, memory=self._memory, time_limit=self._time_limit)
         try:
             if isinstance(self.source, PrivateSources):
                 self.source.check_same(engine, schema.table.name)
