@@ -535,3 +535,24 @@ def test_spends_never_add_up_to_more_than_what_was_asked(engines: dict[str, Duck
         assert all(isinstance(spend, Spend) and spend.rho > 0 for spend in spends)
         assert math.fsum(spend.rho for spend in spends) == pytest.approx(rho, abs=1e-12)
     gc.collect()
+
+
+def test_tables_that_joins_read_again_are_out_of_reach(tmp_path: Path) -> None:
+    schema = {
+        "table": {"name": "people"},
+        "privacy": {"rho": 10.0, "unit": "id", "max_rows": 1},
+        "columns": {"city": {"values": ["north", "south"]}},
+        "tables": {
+            "visits": {"unit": "id", "max_rows": 2, "columns": {"ward": {"values": ["a", "b"]}}},
+        },
+    }
+    people = pa.table({"id": [CANARY, "2"], "city": ["north", "south"]})
+    visits = pa.table({"id": [CANARY, "2"], "ward": ["a", "b"]})
+    sql = "SELECT ward, COUNT(*) FROM people JOIN visits USING (id) GROUP BY ward"
+    with dpx.connect(people, schema, tables={"visits": visits}, workspace=tmp_path) as session:
+        answer = session.query(sql, 0.1)
+        question = answer.why("a", "b")
+        for result in (session, answer, question, question.explain(k=1, rho=0.1)):
+            for thing in reachable(result):
+                assert not isinstance(thing, pa.Table)
+                clean(repr(thing))
