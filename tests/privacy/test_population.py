@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpxplain.model.contrast import Contrast, Verdict
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess_population import PopulationReading
 from dpxplain.phases.assess_question import assess
+from dpxplain.phases.assess_ratio import assess_ratio
 from dpxplain.privacy.population_intervals import count_ends, mean_ends, sum_ends
 
 REPEATS = 600
@@ -179,6 +180,90 @@ def test_a_difference_of_counts_is_covered_under_multinomial_draws(shares: tuple
         low, high = read.assess(gap, 0.95).interval
         covered += low <= rows * (shares[0] - shares[1]) <= high
     assert covered >= 273  # of 300: four standard errors below 95% is 270
+
+
+@pytest.mark.parametrize(("rows", "share", "many"), [(10, 0.02, 0.3), (20, 0.02, 0.3), (10, 0.001, 0.1)])
+def test_the_rows_of_persons_are_covered_though_their_number_is_drawn_too(
+    rows: int, share: float, many: float
+) -> None:
+    """Persons with one row or `rows`; nearly all are in group a."""
+    random, declared, persons = np.random.default_rng(18), schema(unit="who", max_rows=rows), 1000
+    means = persons * (1 - many + many * rows) * np.array([1 - share, share])
+    covered = np.zeros(2)
+    for _ in range(400):
+        each = np.where(random.random(persons) < many, rows, 1)
+        elsewhere = random.random(persons) < share
+        counts = np.array([each[~elsewhere].sum(), each[elsewhere].sum(), 0]) + random.normal(size=3)
+        read = reading("count", None, declared, noisy_count=tuple(counts), count_scale=1.0)
+        ends = np.array(read.intervals(0.95))[:2]
+        covered += (ends[:, 0] <= means) & (means <= ends[:, 1])
+        interval = read.assess(Contrast((0,), (1.0,)), 0.95).interval
+        assert interval == pytest.approx(tuple(ends[0]))
+    assert covered.min() >= WANTED * 400
+
+
+SUMS = {
+    "of five tiny groups": ([0.1] * 5, [1.0] * 5),
+    "of ten tiny groups": ([0.2] * 10, [1.0] * 10),
+    "of a large and four tiny groups": ([60.0, 0.1, 0.1, 0.1, 0.1], [1.0] * 5),
+    "one against the others": ([0.2] * 10, [1.0, *[-1 / 9] * 9]),
+    "two tiny groups": ([0.1, 0.1], [1.0, -1.0]),
+    "a large one and a tiny one": ([50.0, 0.1], [1.0, -1.0]),
+    "unequal weights": ([0.3, 0.5, 0.2, 2.0], [1.0, 2.0, 0.5, -1.0]),
+}
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("name", SUMS)
+def test_weighted_sums_of_tiny_groups_are_covered(name: str, scale: float) -> None:
+    """Ends that were cut at 0 before they were added made these intervals too short."""
+    (means, weights), random, covered = SUMS[name], np.random.default_rng(18), 0
+    groups, truth = tuple(range(len(means))), float(np.dot(means, weights))
+    for _ in range(400):
+        counts = random.poisson(means) + scale * random.normal(size=len(means))
+        read = reading("count", None, schema(), noisy_count=tuple(counts), count_scale=scale)
+        low, high = read.weigh(groups, 0.95)(weights)
+        covered += low - 1e-12 <= truth <= high + 1e-12
+    assert covered >= WANTED * 400
+
+
+def test_a_sum_of_many_groups_is_as_wide_as_its_total_and_no_wider() -> None:
+    counts = tuple([40.0] * 25)
+    read = reading("count", None, schema(), noisy_count=counts, count_scale=1.0)
+    low, high = read.weigh(range(25), 0.95)([1.0] * 25)
+    assert high - low == pytest.approx(2 * 1.96 * np.sqrt(1000 + 25 + 1), rel=0.01)
+
+
+@pytest.mark.parametrize(("rows", "share", "scale"), [(50, 0.995, 1.0), (2000, 0.999, 5.0), (20, 0.02, 0.5)])
+def test_a_share_of_a_total_is_covered_near_0_and_1(rows: int, share: float, scale: float) -> None:
+    random, ratio, covered = np.random.default_rng(18), Ratio(0, (0, 1, 2), 0.5), 0
+    shares = [share, (1 - share) / 2, (1 - share) / 2]
+    for _ in range(300):
+        counts = tuple(random.multinomial(rows, shares) + scale * random.normal(size=3))
+        read = reading("count", None, schema(), noisy_count=counts, count_scale=scale)
+        low, high = assess_ratio(ratio, counts, read.weigh(ratio.groups, 0.95), (0.0, 1.0)).interval
+        covered += low <= share <= high
+    assert covered >= WANTED * 300
+
+
+@pytest.mark.parametrize(
+    "weights", [(1.0, 1.0, 1.0, 1.0), (1.0, -1 / 3, -1 / 3, -1 / 3), (1.0, -1.0, 0.0, 0.0)]
+)
+@pytest.mark.parametrize(("rows", "share", "scale"), [(40, 0.005, 0.2), (100, 0.998, 2.0), (500, 0.001, 1.0)])
+def test_weighted_averages_are_covered_at_the_bounds(
+    weights: tuple[float, ...], rows: int, share: float, scale: float
+) -> None:
+    random, covered = np.random.default_rng(18), 0
+    for _ in range(400):
+        centred = random.binomial(rows, share, 4) - rows / 2 + scale / 2 * random.normal(size=4)
+        read = reading(
+            "avg", "x", schema(),
+            noisy_count=tuple(rows + scale * random.normal(size=4)), count_scale=scale,
+            noisy_sum=tuple(centred), sum_scale=scale / 2,
+        )  # fmt: skip
+        low, high = read.weigh(range(4), 0.95)(weights)
+        covered += low - 1e-12 <= share * sum(weights) <= high + 1e-12
+    assert covered >= WANTED * 400
 
 
 def test_everyone_in_one_group_and_nobody_in_the_others() -> None:

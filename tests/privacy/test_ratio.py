@@ -249,6 +249,21 @@ def test_a_divisor_that_may_be_zero_is_refused(table: dict[str, list[Any]]) -> N
     question.explain(k=1, rho=0.1, attributes=["h"])
 
 
+@pytest.mark.parametrize("value", ["COUNT(*)", "SUM(pay)", "SUM(loss)"])
+def test_a_divisor_of_an_impossible_sign_is_noise_around_0(table: dict[str, list[Any]], value: str) -> None:
+    """Half of all noise around 0 lies outside an interval of 50%: a quarter has the wrong sign."""
+    opened, refused = session(18, **{name: values[:3000] for name, values in table.items()}), 0
+    for draw in range(24):
+        found = opened.query(f"SELECT g, {value} FROM t GROUP BY g", rho=0.1 + draw / 1000)
+        assert isinstance(found, Answer)
+        wrong = found.row("b").estimate * (-1 if value == "SUM(loss)" else 1) < 0
+        if wrong:
+            with pytest.raises(QuestionError, match="cannot be told from 0"):
+                found.why_ratio("a", "b", confidence=0.5)
+        refused += wrong
+    assert refused > 5
+
+
 def test_sums_of_both_signs_have_ratios_too(table: dict[str, list[Any]]) -> None:
     found = answer(table, "SUM(change)")  # a: 1800·3 − 1200·2 = 3000, b: 250·3 − 750·2 = −750
     question = found.why_ratio("a", "b", at_least=-5, population=True)

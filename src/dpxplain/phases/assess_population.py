@@ -17,10 +17,11 @@ from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.assess_question import Assessment, noisy_mean, noisy_moments
 from dpxplain.privacy.calibration import two_sided_quantile
-from dpxplain.privacy.intervals import FloatArray, Interval
+from dpxplain.privacy.intervals import FloatArray, Interval, NoisyMean
 from dpxplain.privacy.population_intervals import (
     Spread,
-    combined,
+    WeightedCounts,
+    WeightedMeans,
     count_ends,
     mean_ends,
     spread_ends,
@@ -78,46 +79,61 @@ class PopulationReading:
 
     def intervals(self, confidence: float) -> list[Interval]:
         """Every group's interval in the population."""
-        low, high = self._ends(range(self._groups), confidence, alone=True)
+        failure, cluster = 1.0 - confidence, self._cluster
+        if self.query.aggregate.kind == "avg":
+            means, failure, spread = self._means(range(self._groups), confidence)
+            low, high = mean_ends(means, failure, cluster=cluster, spread=spread)
+        else:
+            values, scale = np.array(self.estimates(range(self._groups))), self._scale
+            if self.query.aggregate.kind == "sum":
+                low, high = sum_ends(values, scale, self._largest, failure, cluster=cluster)
+            else:
+                total = self._total(confidence)
+                low, high = count_ends(values, scale, failure, cluster=cluster, total=total)
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
     def assess(self, contrast: Contrast, confidence: float) -> Assessment:
         """Estimate and interval of Σ w·value in the population, and what they say about the constant."""
         estimates = self.estimates(contrast.groups)
-        interval = self.weigh(contrast.groups, confidence)(contrast.weights)
+        low, high = self.weigh(contrast.groups, confidence)(contrast.weights)
         estimate = math.fsum(w * value for w, value in zip(contrast.weights, estimates, strict=True))
+        interval = min(low, estimate), max(high, estimate)
         return Assessment(estimate, interval, judge(interval, contrast.at_least))
 
     def weigh(self, groups: Sequence[int], confidence: float) -> Callable[[Sequence[float]], Interval]:
         """The interval of any weighted sum of these groups; what they have in common is computed once."""
-        ends = self._ends(groups, confidence, alone=len(groups) == 1)
-        estimates = self.estimates(groups)
-        return lambda weights: combined(estimates, ends, weights)
-
-    def _ends(
-        self, groups: Sequence[int], confidence: float, *, alone: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        release, failure, chosen = self.release, 1.0 - confidence, list(groups)
         if self.query.aggregate.kind == "avg":
-            means = [noisy_mean(release, self.query, self.schema, group) for group in chosen]
-            spread = self._spread(confidence)
-            if spread is None:
-                return mean_ends(means, failure, cluster=self._cluster)
-            return mean_ends(
-                means, failure - spread.failure, cluster=self._cluster, spread=spread.most[chosen]
-            )
-        if self.query.aggregate.kind == "sum":
-            assert release.noisy_sum is not None
-            assert release.sum_scale is not None
-            grid = self._grid
-            largest = (grid.high if abs(grid.high) >= abs(grid.low) else grid.low) * grid.unit
-            totals = np.array(release.noisy_sum)[chosen]
-            return sum_ends(totals, release.sum_scale, largest, failure, cluster=self._cluster)
-        assert release.noisy_count is not None
-        assert release.count_scale is not None
-        counts = np.array(release.noisy_count)[chosen]
-        total = self._total(confidence) if alone else None
-        return count_ends(counts, release.count_scale, failure, cluster=self._cluster, total=total)
+            means, failure, spread = self._means(groups, confidence)
+            return WeightedMeans(means, failure, cluster=self._cluster, spread=spread)
+        total = self._total(confidence) if len(groups) == 1 else None
+        largest = self._largest * self._cluster
+        values = self.estimates(groups)
+        return WeightedCounts(values, self._scale, 1.0 - confidence, largest=largest, total=total)
+
+    def _means(
+        self, groups: Sequence[int], confidence: float
+    ) -> tuple[list[NoisyMean], float, FloatArray | None]:
+        """The released averages, the error probability left for them, and the most that they spread."""
+        means = [noisy_mean(self.release, self.query, self.schema, group) for group in groups]
+        spread = self._spread(confidence)
+        if spread is None:
+            return means, 1.0 - confidence, None
+        return means, 1.0 - confidence - spread.failure, spread.most[list(groups)]
+
+    @property
+    def _scale(self) -> float:
+        release = self.release
+        scale = release.count_scale if self.query.aggregate.kind == "count" else release.sum_scale
+        assert scale is not None
+        return scale
+
+    @property
+    def _largest(self) -> float:
+        """What one row adds to a group at most."""
+        if self.query.aggregate.kind == "count":
+            return 1.0
+        grid = self._grid
+        return float((grid.high if abs(grid.high) >= abs(grid.low) else grid.low) * grid.unit)
 
     def estimates(self, groups: Sequence[int]) -> list[float]:
         release = self.release
@@ -138,8 +154,11 @@ class PopulationReading:
         """The most rows that all groups may have together; None where other rows were drawn as well.
 
         A filter leaves rows out, and so may a query without groups: how many were drawn is not released.
+        Where units with several rows are drawn, the number of rows is not fixed.
         """
         release = self.release
+        if self._cluster > 1:
+            return None
         if self.query.where is not None or self.query.aggregate.column is not None or self._groups < 2:
             return None
         assert release.noisy_count is not None

@@ -7,7 +7,7 @@ ratio's interval has all r for which it contains 0 (Fieller's principle, docs/pr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from dpxplain.errors import QuestionError
 from dpxplain.model.contrast import Contrast, Ratio, judge
@@ -42,10 +42,13 @@ def divisor_sign(ratio: Ratio, weigh: Weigh) -> int:
     return 1 if least > 0.0 else -1 if most < 0.0 else 0
 
 
-def known_divisor(ratio: Ratio, weigh: Weigh, name: str) -> int:
-    """The sign of the divisor, or a refusal: by what may be 0, anything is possible."""
+def known_divisor(ratio: Ratio, weigh: Weigh, name: str, possible: Collection[int] = (1, -1)) -> int:
+    """The sign of the divisor, or a refusal: by what may be 0, anything is possible.
+
+    A sign that is not among the `possible` ones, such as that of a count below 0, is noise around 0.
+    """
     sign = divisor_sign(ratio, weigh)
-    if sign == 0:
+    if sign not in possible:
         raise QuestionError(
             f"{name} cannot be told from 0, so that dividing by it says nothing.",
             remedy="Ask the query with more ρ, divide by a larger group, or ask why about the difference.",

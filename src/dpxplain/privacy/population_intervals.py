@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.privacy.aggregate_intervals import NoisyMoments, variances
-from dpxplain.privacy.intervals import FloatArray, Interval, NoisyMean, _quantile, _weighted, _weighted_reach
+from dpxplain.privacy.intervals import (
+    FloatArray,
+    Interval,
+    NoisyMean,
+    NoisyMeans,
+    _quantile,
+    _weighted,
+    _weighted_reach,
+)
 from dpxplain.privacy.normal import normal_cdfs
 
 _Ends = tuple[FloatArray, FloatArray]
@@ -42,26 +50,38 @@ def count_ends(
     """Of each group, the count that samples like this one have on average.
 
     Multinomial: the variance of a count with mean λ is λ(1 − λ/N) among N rows, which `total` says; without
-    it λ, its limit for groups that are a small part of all rows. Units of `cluster` rows multiply it.
+    it λ, its limit for groups that are a small part of all rows. Units of `cluster` rows make it cluster·λ at
+    most: how many rows were drawn is then itself a matter of chance, so that no total is known.
 
     >>> low, high = count_ends(np.array([400.0]), 0.0, 0.05)
     >>> round(float(low[0])), round(float(high[0]))
     (363, 441)
     """
-    low, high = _score_ends(counts, scale, failure, cluster, total)
-    few = counts < (_EXACT_BELOW if cluster == 1 and scale < _EXACT_NOISE else -math.inf)
+    assert cluster == 1 or total is None
+    low, high = _uncut_ends(counts / cluster, scale / cluster, failure, total)
+    return np.maximum(low, 0.0) * cluster, np.maximum(high, 0.0) * cluster
+
+
+def _uncut_ends(counts: FloatArray, scale: float, failure: float, total: float | None = None) -> _Ends:
+    """Of each Poisson mean, with ends below 0 where it could be 0: there only the noise varies.
+
+    Both kinds of ends pass 0 exactly where a count of ±zσ was released, so that they go on without a step.
+    """
+    low, high = _score_ends(counts, scale, failure, total)
+    few = counts < (_EXACT_BELOW if scale < _EXACT_NOISE else -math.inf)
     if few.any():
         low[few], high[few] = _exact_ends(counts[few], scale, failure)
-    return low, high
+    reach = _quantile(failure) * scale
+    return np.where(counts < reach, counts - reach, low), np.where(counts < -reach, counts + reach, high)
 
 
-def _score_ends(counts: FloatArray, scale: float, failure: float, cluster: int, total: float | None) -> _Ends:
-    """All λ with (count − λ)² ≤ z²(σ² + cluster·λ(1 − λ/N)), cut at 0."""
+def _score_ends(counts: FloatArray, scale: float, failure: float, total: float | None) -> _Ends:
+    """All λ with (count − λ)² ≤ z²(σ² + λ(1 − λ/N))."""
     z = _quantile(failure)
-    square = 1.0 + (0.0 if total is None else z**2 * cluster / total)
-    half = counts + z**2 * cluster / 2.0
+    square = 1.0 + (0.0 if total is None else z**2 / total)
+    half = counts + z**2 / 2.0
     root = np.sqrt(np.maximum(half**2 - square * (counts**2 - (z * scale) ** 2), 0.0))
-    return np.maximum((half - root) / square, 0.0), np.maximum((half + root) / square, 0.0)
+    return (half - root) / square, (half + root) / square
 
 
 def _exact_ends(counts: FloatArray, scale: float, failure: float) -> _Ends:
@@ -120,27 +140,30 @@ def mean_ends(
     and V(m) = h² − m², the most that the variance of values with this mean can be: exactly what it is for a
     column of two values, such as 0 and 1. With `spread`, V is at most its square.
     """
-    z = _quantile(failure)
-    total, count, sum_scale, count_scale = (
-        np.array([getattr(mean, name) for mean in means], dtype=np.float64)
-        for name in ("noisy_sum", "noisy_count", "sum_scale", "count_scale")
-    )
-    half = np.array([(mean.high - mean.low) / 2.0 for mean in means])
-    middle = np.array([(mean.high + mean.low) / 2.0 for mean in means])
+    parts = NoisyMeans.of(means)
+    low, high, _ = _uncut_means(parts, failure, cluster, spread)
+    return np.clip(parts.mid + low, parts.low, parts.high), np.clip(parts.mid + high, parts.low, parts.high)
+
+
+def _uncut_means(
+    parts: NoisyMeans, failure: float, cluster: int, spread: FloatArray | None
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Ends around the middle, beyond the bounds where noise may be; and which groups may have any mean."""
+    z, half = _quantile(failure), (parts.high - parts.low) / 2.0
+    total, count = parts.noisy_sum, parts.noisy_count
     drawn = np.maximum(count, 0.0) * cluster  # what the sampling variance is multiplied by
-    square = count**2 - (z * count_scale) ** 2
-    low, high = _between_roots(
-        square + z**2 * drawn, total * count, total**2 - z**2 * (sum_scale**2 + drawn * half**2)
-    )
+    square = count**2 - (z * parts.count_scale) ** 2
+    constant = total**2 - (z * parts.sum_scale) ** 2
+    low, high = _between_roots(square + z**2 * drawn, total * count, constant - z**2 * drawn * half**2)
+    # At the bounds V is 0, and so it is beyond them.
+    least, most = _between_roots(square, total * count, constant)
+    low, high = np.where(np.abs(low) > half, least, low), np.where(np.abs(high) > half, most, high)
     if spread is not None:
-        least, most = _between_roots(
-            square, total * count, total**2 - z**2 * (sum_scale**2 + drawn * spread**2)
-        )
+        least, most = _between_roots(square, total * count, constant - z**2 * drawn * spread**2)
         low, high = np.maximum(low, least), np.minimum(high, most)
     # A count that noise alone could have made says nothing, and neither does an empty set.
-    open_ended = (count <= 0.0) | (square <= 0.0) | (low > high)
-    low, high = np.where(open_ended, -half, low), np.where(open_ended, half, high)
-    return middle + np.clip(low, -half, half), middle + np.clip(high, -half, half)
+    is_open = (count <= 0.0) | (square <= 0.0) | (low > high)
+    return np.where(is_open, -half, low), np.where(is_open, half, high), is_open
 
 
 def _between_roots(square: FloatArray, half: FloatArray, constant: FloatArray) -> _Ends:
@@ -155,11 +178,91 @@ def _between_roots(square: FloatArray, half: FloatArray, constant: FloatArray) -
     )
 
 
-def combined(estimates: Sequence[float], ends: _Ends, weights: Sequence[float]) -> Interval:
-    """Of Σ w·value, from the ends of each: distances added as squares (MOVER), inside what the ends allow."""
-    signed, centre = np.asarray(weights), np.asarray(estimates)
-    low, high = np.minimum(ends[0], centre), np.maximum(ends[1], centre)
-    below, above = _weighted_reach(centre, low, high, signed)
-    least, most = _weighted(low, high, signed)
-    middle = float(np.sum(signed * centre))
-    return max(middle - float(below), float(least)), min(middle + float(above), float(most))
+class WeightedCounts:
+    """Intervals of Σ w·value for counts, or for sums of values between 0 and `largest`.
+
+    Groups of equal weight are one Poisson count. What differs in weight is added by MOVER.
+    """
+
+    def __init__(
+        self,
+        values: Sequence[float],
+        scale: float,
+        failure: float,
+        *,
+        largest: float = 1.0,
+        total: float | None = None,
+    ) -> None:
+        self._counts = np.asarray(values, dtype=np.float64) / largest
+        self._scale = scale / abs(largest)
+        self._largest, self._failure, self._total = largest, failure, total
+        self._known: dict[tuple[int, ...], tuple[FloatArray, FloatArray, FloatArray]] = {}
+
+    def __call__(self, weights: Sequence[float]) -> Interval:
+        signed, together = np.unique(np.asarray(weights) * self._largest, return_inverse=True)
+        centre, low, high = self._merged(tuple(together.tolist()))
+        limits = (-math.inf if (signed < 0.0).any() else 0.0), (math.inf if (signed > 0.0).any() else 0.0)
+        return _mover(centre, low, high, signed, limits)
+
+    def _merged(self, together: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The counts of groups of equal weight, and their ends: the same for all ratios of these groups."""
+        if together not in self._known:
+            centre = np.bincount(together, self._counts)
+            ends = [
+                _uncut_ends(centre[[i]], self._scale * math.sqrt(groups), self._failure, self._total)
+                for i, groups in enumerate(np.bincount(together))
+            ]
+            low, high = (np.concatenate(sides) for sides in zip(*ends, strict=True))
+            self._known[together] = centre, low, high
+        return self._known[together]
+
+
+class WeightedMeans:
+    """Intervals of Σ w·mean."""
+
+    def __init__(
+        self,
+        means: Sequence[NoisyMean],
+        failure: float,
+        *,
+        cluster: int = 1,
+        spread: FloatArray | None = None,
+    ) -> None:
+        self._parts = parts = NoisyMeans.of(means)
+        low, high, self._is_open = _uncut_means(parts, failure, cluster, spread)
+        self._low, self._high = parts.mid + low, parts.mid + high
+        raw = parts.mid + parts.noisy_sum / np.where(parts.noisy_count > 0.0, parts.noisy_count, np.inf)
+        self._centre = np.where(self._is_open, parts.estimates, raw)
+
+    def __call__(self, weights: Sequence[float]) -> Interval:
+        signed = np.asarray(weights, dtype=np.float64)
+        least, most = _weighted(self._parts.low, self._parts.high, signed)
+        limits = float(least), float(most)
+        return _mover(self._centre, self._low, self._high, signed, limits, self._is_open)
+
+
+def _mover(
+    centre: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    weights: FloatArray,
+    limits: Interval,
+    is_open: NDArray[np.bool_] | None = None,
+) -> Interval:
+    """Of Σ w·value: distances from centre to uncut ends, added as squares, and cut only at last.
+
+    Several weights of one sign would add up the shorter sides of skewed intervals, whose skew vanishes in the
+    sum: they take their longer side. What is not known at all (`is_open`) is added as it is.
+    """
+    below, above = np.maximum(centre - low, 0.0), np.maximum(high - centre, 0.0)
+    for side in (weights > 0.0, weights < 0.0):
+        if np.count_nonzero(side) > 1:
+            longer = np.maximum(below, above)
+            below, above = np.where(side, longer, below), np.where(side, longer, above)
+    unknown = np.zeros(len(weights), dtype=bool) if is_open is None else is_open
+    known = np.where(unknown, 0.0, weights)
+    down, up = _weighted_reach(centre, centre - below, centre + above, known)
+    least, most = _weighted(low, high, np.where(unknown, weights, 0.0))
+    middle = float(np.sum(known * centre))
+    ends = np.clip([middle - down + least, middle + up + most], *limits)
+    return float(ends[0]), float(ends[1])

@@ -44,7 +44,7 @@ class RatioQuestion(Question):
         def weigh(weights: Sequence[float]) -> Interval:
             return answer.assess(Contrast(ratio.groups, tuple(weights)), confidence, method).interval
 
-        sign = known_divisor(ratio, weigh, _divisor_name(ratio, answer))
+        sign = known_divisor(ratio, weigh, _divisor_name(ratio, answer), _signs(answer))
         estimates = reading.estimates(ratio.groups)
         assessment = assess_ratio(ratio, estimates, weigh, limits)
         self._ratio = ratio
@@ -130,11 +130,17 @@ def _divisor_name(ratio: Ratio, answer: AnswerLike) -> str:
     return f"{answer.expression} of {answer.groups.label(ratio.divisor[0])}"
 
 
+def _signs(answer: AnswerLike) -> list[int]:
+    """The signs that a value other than 0 can have for public reasons."""
+    aggregate = answer.statement.query.aggregate
+    if aggregate.kind == "count":
+        return [1]
+    grid = answer.schema.column(aggregate.column or "").grid
+    return [sign for sign, is_possible in ((1, grid.high > 0), (-1, grid.low < 0)) if is_possible]
+
+
 def _limits(ratio: Ratio, answer: AnswerLike) -> Interval:
     """What a ratio can be for public reasons: values of one sign have ratios of at least 0."""
-    aggregate = answer.statement.query.aggregate
-    if aggregate.kind != "count":
-        grid = answer.schema.column(aggregate.column or "").grid
-        if grid.low < 0 < grid.high:
-            return -math.inf, math.inf
+    if len(_signs(answer)) > 1:
+        return -math.inf, math.inf
     return 0.0, (1.0 if ratio.is_share else math.inf)
