@@ -65,9 +65,9 @@ def budget_figures(budget: Budget) -> BudgetFigures:
         rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
         epsilon=Amounts(limit=shown.limit, spent=shown.spent, remaining=shown.remaining),
         epsilon_text=AmountTexts(
-            limit=formats.number(shown.limit),
-            spent=formats.number(shown.spent),
-            remaining=formats.number(shown.remaining),
+            limit=formats.at_most(shown.limit),
+            spent=formats.at_most(shown.spent),
+            remaining=formats.at_most(shown.remaining),
         ),
         delta=budget.delta,
         gaussian=budget.gaussian,
