@@ -210,3 +210,14 @@ def test_epsilon_is_never_written_as_less_than_it_is(spent: float) -> None:
         assert value <= text <= 1.01 * value
     assert all(text in str(view_of(budget).grid) for text in written.values())
     assert float(protection(spent, 1e-6)["epsilon"].replace(",", "")) >= epsilon(spent, 1e-6)
+
+
+def test_epsilon_near_700_is_not_below_the_exact_one() -> None:
+    """There Φ is near the smallest floats; the exact value was computed with 60 digits."""
+    exact = 688.61345269627
+    assert exact <= epsilon(404.17219, 5.37e-24, 404.17219) <= exact + 1e-4
+
+
+def test_the_shown_epsilon_says_what_holds_if_answers_decide_when_to_stop() -> None:
+    notes = " ".join(view_of(Budget(limit=1.0, spent=0.5, delta=1e-6)).notes)
+    assert "If answers decide when to stop, what holds is the limit's ε." in notes
