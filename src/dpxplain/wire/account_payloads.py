@@ -70,6 +70,7 @@ def budget_figures(budget: Budget) -> BudgetFigures:
             remaining=formats.at_most(shown.remaining),
         ),
         delta=budget.delta,
+        total_delta=budget.total_delta,
         gaussian=budget.gaussian,
         expires=None if budget.expires is None else budget.expires.isoformat(),
         shared_remaining=budget.shared_remaining,
