@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
@@ -197,8 +196,7 @@ class Session:
     @property
     def budget(self) -> Budget:
         """Limit, spent and remaining ρ of the whole data set, at this moment."""
-        budget = self._dataset.ledger.budget(self._dataset.name)
-        return replace(budget, has_discoveries=bool(self._dataset.schema.discovered))
+        return self._dataset.ledger.budget(self._dataset.name)
 
     @property
     def history(self) -> History:

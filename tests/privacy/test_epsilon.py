@@ -10,11 +10,14 @@ from opendp import combinators, domains, measurements, metrics
 from opendp.mod import enable_features
 
 import dpxplain as dpx
+from dpxplain.model.budget import Budget
 from dpxplain.model.charge import LARGEST_FINE_SEARCH, Event, Spend
 from dpxplain.privacy import accounting
 from dpxplain.privacy.accounting import epsilon, epsilons
 from dpxplain.privacy.calibration import gaussian_scale
+from dpxplain.render.views import view_of
 from dpxplain.results import formats
+from dpxplain.server.precision import protection
 from dpxplain.wire.account_payloads import budget_payload
 
 
@@ -192,7 +195,29 @@ def test_one_query_shows_its_exact_epsilon_everywhere() -> None:
     session = dpx.example("adult")
     answer = session.query("SELECT sex, AVG(high_income) FROM adult GROUP BY sex", rho=0.1)
     assert answer.rho == session.budget.gaussian == 0.1
-    shown = formats.number(epsilon(0.1, session.budget.delta, 0.1))
+    shown = formats.at_most(epsilon(0.1, session.budget.delta, 0.1))
     assert shown in str(session.budget)
     assert budget_payload(session.budget)["epsilon_text"]["spent"] == shown
     assert epsilons(session.budget).spent == epsilon(0.1, session.budget.delta, 0.1)
+
+
+@pytest.mark.parametrize("spent", [0.0031, 0.077, 0.4, 1.7, 250.0])
+def test_epsilon_is_never_written_as_less_than_it_is(spent: float) -> None:
+    budget = Budget(limit=2 * spent, spent=spent, delta=1e-6, gaussian=spent)
+    exact, written = epsilons(budget), budget_payload(budget)["epsilon_text"]
+    for name, value in exact._asdict().items():
+        text = float(written[name].replace(",", ""))  # type: ignore[literal-required]
+        assert value <= text <= 1.01 * value
+    assert all(text in str(view_of(budget).grid) for text in written.values())
+    assert float(protection(spent, 1e-6)["epsilon"].replace(",", "")) >= epsilon(spent, 1e-6)
+
+
+def test_epsilon_near_700_is_not_below_the_exact_one() -> None:
+    """There Φ is near the smallest floats; the exact value was computed with 60 digits."""
+    exact = 688.61345269627
+    assert exact <= epsilon(404.17219, 5.37e-24, 404.17219) <= exact + 1e-4
+
+
+def test_the_shown_epsilon_says_what_holds_if_answers_decide_when_to_stop() -> None:
+    notes = " ".join(view_of(Budget(limit=1.0, spent=0.5, delta=1e-6)).notes)
+    assert "If answers decide when to stop, what holds is the limit's ε." in notes

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
+from dpxplain.errors import BadRequest
 from dpxplain.ledger.ledger import open_ledger
 from server_fixture import COUNT, SQL, WEIGHTS, config_of, running_server
 
@@ -67,3 +69,26 @@ def test_odd_texts_reach_the_database_as_texts_or_not_at_all(
 
 def _ascii(text: str) -> bytes:
     return json.dumps(text).encode()
+
+
+def test_a_number_or_identity_with_a_nul_is_refused_and_is_no_outage(
+    tmp_path: Path, postgres_address: str
+) -> None:
+    book = open_ledger(postgres_address)
+    with running_server(config_of(tmp_path), book) as server:
+        bob = server.client("bob")
+        tries = [
+            bob.get(f"{AT}/answers/1@%2500"),
+            bob.post(f"{AT}/why", json={"answer": "1@%00", "weights": WEIGHTS}),
+            bob.get(f"{AT}/history", params={"before": "1@%00"}),
+            bob.get(f"{AT}/releases", params={"key": "\x00"}),
+            bob.get(f"{AT}/preparations", params={"subject": "\x00"}),
+        ]
+        assert [response.status_code for response in tries] == [404, 404, 400, 400, 400]
+        assert server.anonymous().get("/ready").status_code == 200
+    book.close()
+
+
+def test_a_text_that_the_database_does_not_take_is_no_outage(postgres_address: str) -> None:
+    with closing(open_ledger(postgres_address)) as book, pytest.raises(BadRequest, match="cannot take"):
+        book.budget("\x00")

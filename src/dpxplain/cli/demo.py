@@ -145,13 +145,14 @@ class _Tour:
 
     def close(self, budget: Budget, report: Path) -> None:
         from dpxplain.privacy.accounting import epsilons
+        from dpxplain.results.formats import at_most
 
         if self._silent:
             return
         self._rule("What it cost")
         self.say(
             f"ρ = {amount(budget.spent)} of {amount(budget.limit)}, which is ε = "
-            f"{epsilons(budget).spent:.3g} at δ = {budget.delta:g}. Every further why on this "
+            f"{at_most(epsilons(budget).spent)} at δ = {budget.delta:g}. Every further why on this "
             "answer is free."
         )
         OUT.print(Text.assemble(("Report  ", "bold"), str(report), ("   open it in a browser", "dim")))

@@ -6,7 +6,7 @@ Opens no data, so it is quick however large they are, and it measures nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,7 @@ class WorkspaceLedger:
 
     @property
     def budget(self) -> Budget:
-        is_discovered = any(entry.kind == "discover" for entry in self.ledger.delta_charges(self.name))
-        return replace(self.ledger.budget(self.name), has_discoveries=is_discovered)
+        return self.ledger.budget(self.name)
 
     def history_pages(self, limit: int) -> Iterator[HistoryPage]:
         return history_pages(lambda before: self.ledger.history_page(self.name, before, limit))

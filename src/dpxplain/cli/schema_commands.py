@@ -211,6 +211,7 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
 def privacy_in_words(privacy: Privacy) -> str:
     """The guarantee of the schema's privacy section, in sentences."""
     from dpxplain.privacy.accounting import epsilon
+    from dpxplain.results.formats import at_most
 
     unit = (
         "one row: whoever has one row is hidden, whoever has several is hidden less"
@@ -224,7 +225,7 @@ def privacy_in_words(privacy: Privacy) -> str:
     )
     return (
         f"Privacy: all answers together may cost ρ = {amount(privacy.rho)} (zero-concentrated differential "
-        f"privacy), which is ε = {epsilon(privacy.rho, privacy.delta):.3g} at δ = {privacy.delta:g}. "
+        f"privacy), which is ε = {at_most(epsilon(privacy.rho, privacy.delta))} at δ = {privacy.delta:g}. "
         f"Protected is {unit}. {hidden}"
     )
 

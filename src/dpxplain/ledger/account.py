@@ -14,6 +14,7 @@ from dpxplain.ledger.account_totals import count_entry
 from dpxplain.ledger.data_versions import check_or_open
 from dpxplain.ledger.single_flight import Flights, may_follow
 from dpxplain.ledger.standing import (
+    DELTA_KINDS,
     add_notice,
     charge_units,
     latest_limit,
@@ -230,7 +231,7 @@ class Account:
     def delta_charges(self, dataset: str) -> list[Entry]:
         everybody = VisibleEntries(self._store, self._analyst, sees_all=True)
         entries = whole_history(lambda before: everybody.page(dataset, before, LARGEST_PAGE))
-        return [entry for entry in entries if entry.kind in ("discover", "loss")]
+        return [entry for entry in entries if entry.kind in DELTA_KINDS]
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         stored = self._visible.by_id(dataset, id)

@@ -60,6 +60,8 @@ def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
     return sa.select(names.c.name).where(names.c.name.is_not(None))
 
 
+DELTA_KINDS = ("discover", "loss")
+"""Kinds of entries that spend δ too: of what was lost, nobody knows whether it did."""
 _ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
 
 
@@ -70,6 +72,11 @@ def _gaussian(analyst: sa.ColumnElement[str] | str) -> sa.ScalarSelect[int]:
     return of_account.scalar_subquery()
 
 
+def _spends_delta() -> sa.ColumnElement[bool]:
+    charges = sa.select(ENTRIES.c.id).where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_(DELTA_KINDS))
+    return charges.exists()
+
+
 def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
     return sa.select(
@@ -78,6 +85,7 @@ def _standing_statement() -> sa.Select[Any]:
         _LAST_OWN_ENTRY.scalar_subquery().label("own_spent"),
         _gaussian(EVERYONE).label("gaussian"),
         _gaussian(_ANALYST).label("own_gaussian"),
+        _spends_delta().label("has_discoveries"),
     ).select_from(limit.outerjoin(grant, sa.true()))
 
 
@@ -98,6 +106,8 @@ class Standing:
     gaussian: int = 0
     """Of what was spent, what paid for Gaussian noise."""
     own_gaussian: int = 0
+    has_discoveries: bool = False
+    """Of anybody: δ is spent of the data set."""
 
     @property
     def left(self) -> int:
@@ -114,6 +124,7 @@ class Standing:
                 spent=rho_of_units(self.spent),
                 delta=self.delta,
                 gaussian=rho_of_units(self.gaussian),
+                has_discoveries=self.has_discoveries,
             )
         return Budget(
             limit=rho_of_units(self.own_limit),
@@ -122,6 +133,7 @@ class Standing:
             expires=self.expires,
             shared_remaining=rho_of_units(self.left),
             gaussian=rho_of_units(self.own_gaussian),
+            has_discoveries=self.has_discoveries,
         )
 
     def refusal(self, dataset: str, analyst: str, charge: int) -> BudgetExhausted | None:
@@ -156,6 +168,7 @@ def standing(
         expires=moment(row.expires),
         gaussian=row.gaussian or 0,
         own_gaussian=row.own_gaussian or 0,
+        has_discoveries=bool(row.has_discoveries),
     )
 
 

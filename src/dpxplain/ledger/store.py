@@ -16,7 +16,7 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
-from dpxplain.errors import InternalError, LedgerUnavailable
+from dpxplain.errors import BadRequest, InternalError, LedgerUnavailable
 from dpxplain.ledger.anchor_file import Mark
 from dpxplain.ledger.anchor_guard import AnchorGuard
 
@@ -135,6 +135,12 @@ class Store(ABC):
     def errors_explained(self) -> Iterator[None]:
         try:
             yield
+        except sa.exc.DataError:
+            # The database works; what it was given is at fault, and is not quoted.
+            raise BadRequest(
+                "The ledger's database cannot take a text or number of this request.",
+                remedy="Leave out characters that are not printable.",
+            ) from None
         except sa.exc.DBAPIError as error:
             # Not chained: a driver's message may quote what was sent, or how it connected.
             raise self.explained(error.orig) from None

@@ -98,7 +98,16 @@ class Budget(Displayed):
     gaussian: float = 0.0
     """Of what was spent, the part that paid for Gaussian noise, whose ε is known exactly."""
     has_discoveries: bool = False
-    """Whether values were discovered, which spends up to δ a second time."""
+    """Whether values were, or may have been, discovered, which spends up to δ a second time."""
+
+    @property
+    def total_delta(self) -> float:
+        """The δ of everything that was asked: the one that ε is shown at, and that of discoveries.
+
+        >>> Budget(limit=5.0, spent=0.5, delta=1e-6, has_discoveries=True).total_delta
+        2e-06
+        """
+        return 2.0 * self.delta if self.has_discoveries else self.delta
 
     @property
     def remaining(self) -> float:

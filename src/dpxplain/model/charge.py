@@ -223,15 +223,20 @@ def written_id(number: int, owner: str) -> str:
 def read_id(id: EntryId) -> tuple[int, str | None] | None:
     """The number, and whose it is where that is written; None if it is no number of an entry.
 
-    >>> read_id(3), read_id("3"), read_id("3@ann"), read_id("3@"), read_id("ann")
-    ((3, None), (3, None), (3, 'ann'), (3, ''), None)
+    >>> read_id(3), read_id("3"), read_id("3@ann"), read_id("3@"), read_id("ann"), read_id("3@%00")
+    ((3, None), (3, None), (3, 'ann'), (3, ''), None, None)
     """
     if isinstance(id, int):
         return (id, None) if 0 < id <= LARGEST_NUMBER else None
     digits, at, owner = id.partition("@")
     if not (digits.isascii() and digits.isdigit() and 0 < int(digits[:20]) <= LARGEST_NUMBER):
         return None
-    return int(digits), unquote(owner) if at else None
+    if not at:
+        return int(digits), None
+    name = unquote(owner)
+    return (
+        (int(digits), name) if name.isprintable() else None
+    )  # nobody has such a name, no database takes NUL
 
 
 @dataclass(frozen=True)

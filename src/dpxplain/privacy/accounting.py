@@ -23,6 +23,7 @@ _FLOATS = 2.0**-49  # of each term of a difference: what erfc and the products m
 _CELLS = 64  # that the rest's curve is bounded in; more would lower ε by less than 1e-4 of it
 _NEGLIGIBLE = 1e-8  # of δ: beyond, one cell holds all
 _UNDERFLOW = 1e-290
+_LOSES_DIGITS = 1e-300  # Φ below, near the smallest floats
 
 
 class Epsilons(NamedTuple):
@@ -172,9 +173,10 @@ def _cdf(x: float) -> float:
 
 
 def _exp_times_cdf(exponent: float, x: float) -> float:
-    """e^exponent · Φ(x), also where the first would overflow: then Φ's bound from below."""
-    if exponent < 700.0:
-        return math.exp(exponent) * _cdf(x)
+    """e^exponent · Φ(x); bounded from below where the first overflows or the second loses its digits."""
+    chance = _cdf(x)
+    if exponent < 700.0 and chance > _LOSES_DIGITS:
+        return math.exp(exponent) * chance
     # Φ(x) ≥ φ(x)·|x|/(1 + x²) for x < 0 (Gordon 1941)
     return math.exp(exponent - x * x / 2.0) * -x / (1.0 + x * x) / math.sqrt(2.0 * math.pi)
 

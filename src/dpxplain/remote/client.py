@@ -50,6 +50,7 @@ class RemoteLedger:
             expires=None if expires is None else datetime.fromisoformat(expires),
             shared_remaining=body["shared_remaining"],
             gaussian=body["gaussian"],
+            has_discoveries=body.get("total_delta", body["delta"]) > body["delta"],
         )
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:

@@ -261,7 +261,7 @@ def _cost(explanation: Explanation) -> Markup:
     total = answer.rho + explanation.rho
     gaussian = gaussian_part(answer.rho, answer.spends)
     gaussian += gaussian_part(explanation.rho, explanation.entry.spends)
-    shown_epsilon = formats.number(epsilon(total, privacy.delta, gaussian))
+    shown_epsilon = formats.at_most(epsilon(total, privacy.delta, gaussian))
     rows.append(("together", "", f"{total:.6g}"))
     grid = Grid((Column("step"), Column("mechanism"), Column("ρ", "right")), tuple(rows))
     return _section(

@@ -35,7 +35,7 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
         ("left", budget.remaining, shown.remaining),
         ("limit", budget.limit, shown.limit),
     )
-    rows = tuple((name, f"{rho:.6g}", formats.number(of_rho)) for name, rho, of_rho in amounts)
+    rows = tuple((name, f"{rho:.6g}", formats.at_most(of_rho)) for name, rho, of_rho in amounts)
     share = budget.spent / budget.limit if budget.limit else 1.0
     return View(
         title="Privacy budget",
@@ -114,8 +114,9 @@ def of_schema(schema: Schema, most: int = 1_000) -> View:
         lead=("What the curator declared; all of it is public.",),
         grid=Grid(columns, rows, more=words.more(len(declared) - most, "further column")),
         notes=(
-            f"Budget: {formats.rho(privacy.rho)}, which is ε = {epsilon(privacy.rho, privacy.delta):.3g} at "
-            f"δ = {privacy.delta:g}. Protected: {protected} ({privacy.neighbours} neighbours).",
+            f"Budget: {formats.rho(privacy.rho)}, which is ε = "
+            f"{formats.at_most(epsilon(privacy.rho, privacy.delta))} at δ = {privacy.delta:g}. "
+            f"Protected: {protected} ({privacy.neighbours} neighbours).",
             *((words.DISCOVERY_DELTA.format(privacy.delta),) if schema.unknown else ()),
         ),
     )

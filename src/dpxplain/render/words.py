@@ -150,7 +150,8 @@ def expected_count(margin: float, confidence: float) -> str:
 
 EPSILON = (
     "ρ adds up over requests; ε does not, and each is converted by itself: what was spent by how it was "
-    "spent, the rest for whatever it will be spent on."
+    "spent, the rest for whatever it will be spent on. If answers decide when to stop, what holds is the "
+    "limit's ε."
 )
 DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 
@@ -158,7 +159,7 @@ DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 def discovered_delta(delta: float) -> str:
     """Said beside an ε at δ where values were discovered."""
     return (
-        f"Values were discovered, which spends δ too, at most {delta:g} in all: with everything asked it is "
+        f"Values were, or may have been, discovered, which spends δ too, at most {delta:g} in all: with everything asked it is "
         f"(ε, {2 * delta:g})-differential privacy."
     )
 

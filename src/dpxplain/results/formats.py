@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 
 
 def number(value: float, spread: float | None = None) -> str:
@@ -20,6 +21,19 @@ def number(value: float, spread: float | None = None) -> str:
     if value == 0:
         return "0"
     text = _rounded(value, 0 if abs(value) >= 100 else _decimals(value, digits=3))
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def at_most(value: float) -> str:
+    """As `number`, but rounded up: for what must not be shown as less than it is, such as ε.
+
+    >>> at_most(1.8001), number(1.8001), at_most(2.0), at_most(99.91), at_most(1234.2), at_most(math.inf)
+    ('1.81', '1.8', '2', '100', '1,235', '∞')
+    """
+    if not math.isfinite(value) or value == 0:
+        return number(value)
+    decimals = 0 if abs(value) >= 100 else _decimals(value, digits=3)
+    text = f"{Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_CEILING):,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -84,11 +84,12 @@ ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="Of the interva
 PopulationQuery = Annotated[
     bool, Query(description="Also what holds in the population that the rows were drawn from.")
 ]
-KeyQuery = Annotated[str | None, Query(max_length=64, description="Identity of the request.")]
+_Identity = Annotated[str, AfterValidator(_plain)]
+KeyQuery = Annotated[_Identity | None, Query(max_length=64, description="Identity of the request.")]
 KindQuery = Annotated[
     Literal["query", "prepare", "explain", "quality"] | None, Query(description="The latest of a kind.")
 ]
-SubjectQuery = Annotated[str, Query(max_length=64, description="Identity of the query.")]
+SubjectQuery = Annotated[_Identity, Query(max_length=64, description="Identity of the query.")]
 Form = Annotated[
     Literal["shown", "release"],
     Query(description="The result as a page shows it, or the bare release as a remote client reads it."),

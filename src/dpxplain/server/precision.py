@@ -71,9 +71,9 @@ def protection(rho: float, delta: float) -> Protection:
     spent = epsilon(rho, delta)
     step = next(place for place, (most, _) in enumerate(_SCALE) if spent <= most)
     guess = min(100 / (1 + math.exp(-min(spent, 50.0))), 99.9)
-    odds = f"{guess:.0f}:{100 - guess:.0f}" if guess < 99 else "99:1 or more"
+    odds = f"{math.ceil(guess)}:{100 - math.ceil(guess)}" if guess < 99 else "99:1 or more"
     return Protection(
-        epsilon=formats.number(spent),
+        epsilon=formats.at_most(spent),
         step=len(_SCALE) - step,
         word=_SCALE[step][1],
         odds=f"50:50 becomes {odds}{' at most' if guess < 99 else ''}",

@@ -33,6 +33,7 @@ class BudgetFigures(TypedDict):
     epsilon: Amounts
     epsilon_text: AmountTexts
     delta: float
+    total_delta: float  # with that of discoveries of values
     expires: str | None
     shared_remaining: float | None
     gaussian: float  # of what was spent, the part that paid for Gaussian noise

@@ -1257,6 +1257,8 @@ export interface components {
             epsilon_text: components["schemas"]["AmountTexts"];
             /** Delta */
             delta: number;
+            /** Total Delta */
+            total_delta: number;
             /** Expires */
             expires: string | null;
             /** Shared Remaining */
@@ -1271,6 +1273,8 @@ export interface components {
             epsilon_text: components["schemas"]["AmountTexts"];
             /** Delta */
             delta: number;
+            /** Total Delta */
+            total_delta: number;
             /** Expires */
             expires: string | null;
             /** Shared Remaining */
