@@ -207,7 +207,7 @@ class WeightedCounts:
     def _merged(self, together: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The counts of groups of equal weight, and their ends: the same for all ratios of these groups."""
         if together not in self._known:
-            centre = np.bincount(together, self._counts)
+            centre = np.bincount(together, self._counts).astype(np.float64)
             ends = [
                 _uncut_ends(centre[[i]], self._scale * math.sqrt(groups), self._failure, self._total)
                 for i, groups in enumerate(np.bincount(together))
