@@ -6,6 +6,7 @@ Every simulation has a fixed seed and draws its own rows, so that no test can fa
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ REPEATS = 600
 WANTED = 0.93  # of 0.95: standard errors of a simulation this size are 0.009
 
 
+@cache
 def schema(**privacy: object) -> Schema:
     return Schema.load(
         {

@@ -75,7 +75,7 @@ def _uncut_ends(counts: FloatArray, scale: float, failure: float, total: float |
     return np.where(counts < reach, counts - reach, low), np.where(counts < -reach, counts + reach, high)
 
 
-def _score_ends(counts: FloatArray, scale: float, failure: float, total: float | None) -> _Ends:
+def _score_ends(counts: FloatArray, scale: float | FloatArray, failure: float, total: float | None) -> _Ends:
     """All λ with (count − λ)² ≤ z²(σ² + λ(1 − λ/N))."""
     z = _quantile(failure)
     square = 1.0 + (0.0 if total is None else z**2 / total)
@@ -213,6 +213,9 @@ class WeightedCounts:
                 for i, groups in enumerate(np.bincount(together))
             ]
             low, high = (np.concatenate(sides) for sides in zip(*ends, strict=True))
+            if len(centre) > 1:  # exact ends fall steeply where noise is below 0; a distance must not
+                scales = self._scale * np.sqrt(np.bincount(together))
+                high = np.maximum(high, _score_ends(centre, scales, self._failure, self._total)[1])
             self._known[together] = centre, low, high
         return self._known[together]
 
