@@ -91,7 +91,14 @@ def _header(file: str) -> tuple[str, tuple[str, ...]]:
         readings = []
         for delimiter in _DELIMITERS:
             text.seek(0)
-            readings.append((delimiter, tuple(next(csv.reader(text, delimiter=delimiter), ()))))
+            try:
+                names = next(csv.reader(text, delimiter=delimiter), [])
+            except csv.Error:  # not its text, which may quote the file
+                raise SourceError(
+                    "The header line of the CSV file cannot be read.",
+                    remedy=f"Its names may have at most {csv.field_size_limit():,} characters each.",
+                ) from None
+            readings.append((delimiter, tuple(names)))
     return max(readings, key=lambda reading: len(reading[1]))
 
 

@@ -76,12 +76,13 @@ class People:
         """Record that an analyst asks for more; refused while several requests of theirs wait."""
         check_rho(rho)
         check_reason(reason)
-        if sum(request.analyst == analyst for request in self.requests(dataset)) >= MOST_OPEN:
-            raise BadRequest(
-                f"{MOST_OPEN} requests of yours wait already.", remedy="Wait until the curator has answered."
-            )
         with self._store.recording() as connection:
             known_limit(connection, dataset)
+            if sum(request.analyst == analyst for request in _waiting(connection, dataset)) >= MOST_OPEN:
+                raise BadRequest(
+                    f"{MOST_OPEN} requests of yours wait already.",
+                    remedy="Wait until the curator has answered.",
+                )
             audit.append(connection, analyst, ASKED, dataset, {"rho": rho, "reason": reason})
 
     def decline(self, dataset: str, request: int, reason: str, by: str) -> None:
@@ -92,23 +93,24 @@ class People:
         with self._store.recording() as connection:
             audit.append(connection, by, DECLINED, dataset, {"request": request, "reason": reason})
 
-    @damage_explained()
     def requests(self, dataset: str) -> list[BudgetRequest]:
         """Those that wait, the newest first: a later grant to the analyst answers them."""
         with self._store.reading() as connection:
             known_limit(connection, dataset)
-            asked, declined = (_notes(connection, dataset, action) for action in (ASKED, DECLINED))
-            grants = {name: latest_grant(connection, dataset, name) for name in {r.actor for r in asked}}
-        refused = {record.details.get("request") for record in declined}
-        return [
-            BudgetRequest(
-                record.id, record.actor, record.details["rho"], record.details["reason"], record.time
-            )
-            for record in asked
-            for grant in [grants[record.actor]]
-            if record.id not in refused
-            and (grant is None or datetime.fromisoformat(grant.time) < record.time)
-        ]
+            return _waiting(connection, dataset)
+
+
+@damage_explained()
+def _waiting(connection: sa.Connection, dataset: str) -> list[BudgetRequest]:
+    asked, declined = (_notes(connection, dataset, action) for action in (ASKED, DECLINED))
+    grants = {name: latest_grant(connection, dataset, name) for name in {r.actor for r in asked}}
+    refused = {record.details.get("request") for record in declined}
+    return [
+        BudgetRequest(record.id, record.actor, record.details["rho"], record.details["reason"], record.time)
+        for record in asked
+        for grant in [grants[record.actor]]
+        if record.id not in refused and (grant is None or datetime.fromisoformat(grant.time) < record.time)
+    ]
 
 
 def _notes(connection: sa.Connection, dataset: str, action: str) -> list[AuditRecord]:

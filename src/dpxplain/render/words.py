@@ -159,9 +159,8 @@ DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 def discovered_delta(delta: float) -> str:
     """Said beside an ε at δ where values were discovered."""
     return (
-        f"Values were, or may have been, discovered, which spends δ too, at most {delta:g} in all: "
-        "with everything asked it is "
-        f"(ε, {2 * delta:g})-differential privacy."
+        f"Values were, or may have been, discovered, which spends δ too, at most {delta:g} in all: with "
+        f"everything asked it is (ε, {2 * delta:g})-differential privacy."
     )
 
 

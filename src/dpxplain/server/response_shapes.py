@@ -188,7 +188,7 @@ class Analysts(TypedDict):
 
 
 class BudgetRequestLine(TypedDict):
-    id: int
+    id: NotRequired[int]  # for a curator only
     analyst: str
     rho: float
     reason: str

@@ -1290,7 +1290,7 @@ export interface components {
         /** BudgetRequestLine */
         BudgetRequestLine: {
             /** Id */
-            id: number;
+            id?: number;
             /** Analyst */
             analyst: string;
             /** Rho */

@@ -204,9 +204,12 @@ def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
 
 
 def _requests(access: DatasetAccess, analyst: str | None) -> dict[str, Any]:
-    """Of one analyst, or of all."""
+    """Of one analyst, or of all. Numbers are the curator's: they count what everybody does."""
     waiting = access.server.ledger.people.requests(access.name)
     shown = [asdict(request) for request in waiting if analyst in (None, request.analyst)]
+    if analyst is not None:
+        for record in shown:
+            del record["id"]
     return {"requests": [plain_times(record, "time") for record in shown]}
 
 
