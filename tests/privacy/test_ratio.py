@@ -256,7 +256,7 @@ def test_a_divisor_of_an_impossible_sign_is_noise_around_0(table: dict[str, list
     for draw in range(24):
         found = opened.query(f"SELECT g, {value} FROM t GROUP BY g", rho=0.1 + draw / 1000)
         assert isinstance(found, Answer)
-        wrong = found.row("b").estimate * (-1 if value == "SUM(loss)" else 1) < 0
+        wrong = found["b"].estimate * (-1 if value == "SUM(loss)" else 1) < 0
         if wrong:
             with pytest.raises(QuestionError, match="cannot be told from 0"):
                 found.why_ratio("a", "b", confidence=0.5)

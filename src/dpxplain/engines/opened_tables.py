@@ -10,7 +10,6 @@ from types import MappingProxyType
 from dpxplain.engines.engine import Engine, Recognised, Source
 from dpxplain.engines.opening import check_joinable, guarded_source, lasting, open_engine, private_sources
 from dpxplain.engines.private_sources import PrivateSources
-from dpxplain.model.confidential import Confidential
 from dpxplain.model.schema import Schema
 
 
@@ -31,10 +30,13 @@ class OpenedTables:
     ) -> None:
         """`tables` are given in place of declared sources; for the other arguments see `open_engine`."""
         others = private_sources(source, schema, tables)
-        own = lasting(source) if others else source
-        # Rows, when they were given as data frames: kept only if joins will read them again.
-        self._sources = Confidential((own, others)) if others else None
-        self._memory, self._time_limit = memory, time_limit
+        own = lasting(source) if others else source  # it will be read again
+
+        def open_joined(joined: Schema) -> Engine:
+            return open_engine(own, joined, others=others, memory=memory, time_limit=time_limit)
+
+        # A function, as rows may have been given as data frames: no attribute of a result leads to them.
+        self._open_joined = open_joined if others else None
         self._joined: Engine | None = None
         self._lock = threading.Lock()
         self.engine = open_engine(
@@ -73,9 +75,8 @@ class OpenedTables:
             engine.close()
 
     def _open(self, schema: Schema) -> Engine:
-        assert self._sources is not None, "joins are planned of declared private tables only"
-        own, others = self._sources.reveal()
-        engine = open_engine(own, schema, others=others, memory=self._memory, time_limit=self._time_limit)
+        assert self._open_joined is not None, "joins are planned of declared private tables only"
+        engine = self._open_joined(schema)
         try:
             if isinstance(self.source, PrivateSources):
                 self.source.check_same(engine, schema.table.name)
