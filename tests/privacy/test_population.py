@@ -184,6 +184,7 @@ def test_a_difference_of_counts_is_covered_under_multinomial_draws(shares: tuple
     assert covered >= 273  # of 300: four standard errors below 95% is 270
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "share", "many"), [(10, 0.02, 0.3), (20, 0.02, 0.3), (10, 0.001, 0.1)])
 def test_the_rows_of_persons_are_covered_though_their_number_is_drawn_too(
     rows: int, share: float, many: float
@@ -215,6 +216,7 @@ SUMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("name", SUMS)
 def test_weighted_sums_of_tiny_groups_are_covered(name: str, scale: float) -> None:
@@ -236,6 +238,7 @@ def test_a_sum_of_many_groups_is_as_wide_as_its_total_and_no_wider() -> None:
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(1000 + 25 + 1), rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "share", "scale"), [(50, 0.995, 1.0), (2000, 0.999, 5.0), (20, 0.02, 0.5)])
 def test_a_share_of_a_total_is_covered_near_0_and_1(rows: int, share: float, scale: float) -> None:
     random, ratio, covered = np.random.default_rng(18), Ratio(0, (0, 1, 2), 0.5), 0
@@ -248,6 +251,7 @@ def test_a_share_of_a_total_is_covered_near_0_and_1(rows: int, share: float, sca
     assert covered >= WANTED * 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "weights", [(1.0, 1.0, 1.0, 1.0), (1.0, -1 / 3, -1 / 3, -1 / 3), (1.0, -1.0, 0.0, 0.0)]
 )
