@@ -87,7 +87,7 @@ class _Ledger:
         )
         requests = {
             **_answering(ann, self.answer, self.fresh),
-            **_looking(ann, ben, carol, self.answer, middle=max(60, self.lines // 2)),
+            **_looking(ann, ben, carol, self.answer, middle=min(self.lines, max(60, self.lines // 2))),
         }
         return _Served(self, server, requests, (ann, ben), (seconds, cpu_seconds))
 

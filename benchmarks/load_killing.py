@@ -19,6 +19,7 @@ import httpx
 from benchmarks.load_servers import ServerProcess, Setting, write_people
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.budget import UNITS_PER_RHO, limit_units, spend_units
+from dpxplain.model.charge import written_id
 
 AT = "api/v1/datasets/people"
 ANALYSTS = 6
@@ -186,11 +187,11 @@ def read_ledger(ledger: str, found: Rounds) -> None:
         if found.spent_units > found.limit_units:
             over = (found.spent_units - found.limit_units) / UNITS_PER_RHO
             found.broken.append(f"{over} more was spent than the limit allows.")
-        asked = {line.id: line for line in charged}
+        asked = {line.identity: line for line in charged}
         for one in found.delivered:
-            line = asked.get(one.id)
-            if line is None or line.state != "released" or line.analyst != one.analyst:
-                found.broken.append(f"The ledger does not know the delivered entry {one.id}.")
+            line = asked.get(written_id(one.id, one.analyst))
+            if line is None or line.state != "released":
+                found.broken.append(f"The ledger does not know {one.analyst}'s delivered entry {one.id}.")
     finally:
         book.close()
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from dpxplain.errors import BudgetExhausted
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.protocol import Ledger
-from dpxplain.model.charge import Charge, Request, Spend
+from dpxplain.model.charge import Charge, Entry, Request, Spend
 
 ALLOWED = 40
 RHO = 0.1
@@ -26,10 +26,8 @@ def say(*words: object) -> None:
     os.write(sys.stdout.fileno(), (" ".join(map(str, words)) + "\n").encode())
 
 
-def charge(ledger: Ledger, rho: float) -> int:
-    return ledger.reserve(
-        "adult", Charge("query", "k", Request("SELECT"), rho, (Spend("gaussian", rho),))
-    ).row
+def charge(ledger: Ledger, rho: float) -> Entry:
+    return ledger.reserve("adult", Charge("query", "k", Request("SELECT"), rho, (Spend("gaussian", rho),)))
 
 
 def attempt(ledger: SQLLedger) -> None:
@@ -41,8 +39,8 @@ def attempt(ledger: SQLLedger) -> None:
             entry = charge(account, RHO)
         except BudgetExhausted:
             continue
-        account.release(entry, "{}")
-        say(entry)
+        account.release(entry.row, "{}")
+        say(entry.row)
 
 
 def loop(ledger: Ledger) -> None:
@@ -54,9 +52,9 @@ def loop(ledger: Ledger) -> None:
         except BudgetExhausted:
             say("exhausted")
             continue
-        say("reserved", entry)
-        ledger.release(entry, f'"answer {entry}"')
-        say("released", entry)
+        say("reserved", entry.id)
+        ledger.release(entry.row, f'"answer {entry.id}"')
+        say("released", entry.id)
 
 
 def nurse() -> None:
