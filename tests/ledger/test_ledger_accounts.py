@@ -11,6 +11,9 @@ import pytest
 from ledger_contract import reserve, store
 
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
+from dpxplain.ledger import account as accounts
+from dpxplain.ledger import visible_entries
+from dpxplain.ledger.people import MOST_OPEN
 from dpxplain.model.budget import spend_units
 from dpxplain.model.charge import Charge, Event, Request, history_pages, spends
 
@@ -475,3 +478,37 @@ def test_a_column_is_discovered_by_one_analyst_whoever_is_late(ledger):
         ann.release(first.row, "{}")
     assert ann.discovered("adult", "city")[1] == "{}"
     assert ann.find("adult", "city") is None
+
+
+def test_the_number_of_a_row_is_nobody_elses(ledger, monkeypatch):
+    """An entry from before numbers were each analyst's own has that of its row, and one owner."""
+    ann, bob = (ledger.account(name, sees_all=True, default_limit=0.5) for name in ("ann", "bob"))
+    monkeypatch.setattr(accounts, "count_entry", lambda *_: None)
+    row = reserve(ann, 0.1)
+    for reader in (ann, bob):
+        assert reader.entry("adult", f"{row}@bob") is None
+        assert reader.entry("adult", f"{row}@ann").row == row
+
+
+def test_a_release_is_read_only_by_who_may_see_it(ledger, monkeypatch):
+    ann, bob = (ledger.account(name, sees_all=False, default_limit=0.5) for name in ("ann", "bob"))
+    store(ann, "query", "k")
+    read = []
+    stored = visible_entries._payload
+    monkeypatch.setattr(visible_entries, "_payload", lambda c, row: read.append(row) or stored(c, row))
+    assert bob.get("adult", "1@ann") is None
+    assert read == [None]
+    assert "payload" not in str(visible_entries._BY_NUMBER)
+    assert ann.get("adult", 1)[1] == "{}"
+
+
+def test_requests_at_once_are_as_many_as_may_wait(ledger):
+    def ask(number):
+        try:
+            ledger.people.ask("adult", "ann", 0.1, f"Study {number}.")
+        except BadRequest:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(ask, range(16))) == MOST_OPEN

@@ -69,27 +69,18 @@ class _Reads(NamedTuple):
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _ENTRIES = sa.select(ENTRIES, _IS_RELEASED)
-_AT_ROW = (
-    _ENTRIES.add_columns(RELEASES.c.payload)
-    .outerjoin(RELEASES)
-    .where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("number"))
-)
+_AT_ROW = _ENTRIES.outerjoin(RELEASES).where(_OF_DATASET, ENTRIES.c.id == sa.bindparam("number"))
 _WITHOUT_NUMBER = _AT_ROW.where(ENTRIES.c.number.is_(None))
-_BY_NUMBER = (
-    _ENTRIES.add_columns(RELEASES.c.payload)
-    .outerjoin(RELEASES)
-    .where(
-        _OF_DATASET,
-        ENTRIES.c.analyst == sa.bindparam("owner"),
-        ENTRIES.c.number == sa.bindparam("number"),
-        sa.not_(_IS_NOTICE),
-    )
+_BY_NUMBER = _ENTRIES.outerjoin(RELEASES).where(
+    _OF_DATASET,
+    ENTRIES.c.analyst == sa.bindparam("owner"),
+    ENTRIES.c.number == sa.bindparam("number"),
+    sa.not_(_IS_NOTICE),
 )
-_NOTICE_BY_NUMBER = (
-    _ENTRIES.add_columns(RELEASES.c.payload)
-    .outerjoin(RELEASES)
-    .where(_OF_DATASET, _IS_NOTICE, ENTRIES.c.number == sa.bindparam("number"))
+_NOTICE_BY_NUMBER = _ENTRIES.outerjoin(RELEASES).where(
+    _OF_DATASET, _IS_NOTICE, ENTRIES.c.number == sa.bindparam("number")
 )
+_PAYLOAD = sa.select(RELEASES.c.payload).where(RELEASES.c.entry == sa.bindparam("of_entry"))
 _VERSIONS = sa.select(VERSIONS.c.version).where(VERSIONS.c.dataset == sa.bindparam("dataset"))
 
 
@@ -161,14 +152,16 @@ class VisibleEntries:
         """The entry with this number, and its release, if there is one."""
         with self._store.reading() as connection:
             row = self._numbered(connection, dataset, entry)
-        return None if row is None else (self._entry(row), row.payload)
+            payload = _payload(connection, row)
+        return None if row is None else (self._entry(row), payload)
 
     def at_row(self, dataset: str, row: int) -> tuple[Entry, str | None] | None:
         """The entry in this row, and its release, if there is one."""
         with self._store.reading() as connection:
             stored = connection.execute(_AT_ROW, {"dataset": dataset, "number": row}).one_or_none()
             stored = self._if_visible(connection, dataset, stored)
-        return None if stored is None else (self._entry(stored), stored.payload)
+            payload = _payload(connection, stored)
+        return None if stored is None else (self._entry(stored), payload)
 
     def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
         """The row of a number: the analyst's own, that of the owner it names, or one that is its row's."""
@@ -177,7 +170,7 @@ class VisibleEntries:
         by_number = _NOTICE_BY_NUMBER if owner == NOTICE_OWNER else _BY_NUMBER
         for statement in (by_number, _WITHOUT_NUMBER):
             row = connection.execute(statement, wanted).one_or_none()
-            if row is not None:
+            if row is not None and (owner is None or by_number is _NOTICE_BY_NUMBER or row.analyst == owner):
                 return self._if_visible(connection, dataset, row)
         known_limit(connection, dataset)
         return None
@@ -305,6 +298,13 @@ def _with_owner(request: Any, owner: str) -> Any:
     if isinstance(request, dict) and isinstance(number := request.get("answer"), int):
         return request | {"answer": written_id(number, owner)}
     return request
+
+
+def _payload(connection: sa.Connection, visible: sa.Row[Any] | None) -> str | None:
+    """Read only once the row is known to be visible: how long it takes tells nothing of hidden ones."""
+    if visible is None:
+        return None
+    return connection.execute(_PAYLOAD, {"of_entry": visible.id}).scalar_one_or_none()
 
 
 def _is_notice(row: sa.Row[Any]) -> bool:
