@@ -113,7 +113,7 @@ READS: dict[str, tuple[int, Callable[[SQLLedger], object]]] = {
     "find nothing": (3, lambda ledger: ledger.account("ann").find("adult", "nothing")),
     "find, owner": (1, lambda ledger: ledger.find("adult", "of ann")),
     "find nothing, owner": (2, lambda ledger: ledger.find("adult", "nothing")),
-    "get": (1, lambda ledger: ledger.account("ann").get("adult", 30)),
+    "get": (2, lambda ledger: ledger.account("ann").get("adult", 30)),
     "get another's": (2, lambda ledger: ledger.account("ben").get("adult", "30@ann")),
     "get nothing": (3, lambda ledger: ledger.account("ben").get("adult", 30)),
     "newest page": (3, lambda ledger: ledger.account("ann").history_page("adult", limit=20)),
