@@ -1076,6 +1076,68 @@ export interface components {
             analysts: components["schemas"]["AllowancePayload"][];
         };
         /**
+         * AnswerColumns
+         * @description The same answer for thousands of groups: a list for each field, and each declared value once.
+         *
+         *     A group is a number: the place of its values among all combinations, the last column changing fastest.
+         */
+        AnswerColumns: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "answer" | "answers";
+            /** Id */
+            id: number | string;
+            /** Address */
+            address: number | string;
+            /** Title */
+            title: string;
+            /** Caption */
+            caption: string;
+            /** Sql */
+            sql: string;
+            /** Rho */
+            rho: number;
+            /** Free */
+            free: boolean;
+            /** Private */
+            private: boolean;
+            /** Confidence */
+            confidence: number;
+            /** Columns */
+            columns: string[];
+            /** Headings */
+            headings: string[];
+            /** Ordered */
+            ordered: boolean;
+            /** Value */
+            value?: string;
+            /** Values */
+            values?: string[];
+            /** Shaped By */
+            shaped_by: string[];
+            /** Notes */
+            notes: string[];
+            /** General Notes */
+            general_notes?: string[];
+            /** Spends */
+            spends: components["schemas"]["SpendPayload"][];
+            budget: components["schemas"]["BudgetFigures"];
+            code: components["schemas"]["Code"];
+            /** Chart */
+            chart?: {
+                [key: string]: unknown;
+            };
+            truth?: components["schemas"]["TruthPayload"];
+            /** Domains */
+            domains: components["schemas"]["DomainColumns"][];
+            /** Groups */
+            groups: number[];
+            /** Parts */
+            parts: components["schemas"]["PartColumns"][];
+        };
+        /**
          * AnswerPart
          * @description One aggregate's values, in the order shown.
          */
@@ -1099,12 +1161,14 @@ export interface components {
             subject: string;
             /** Rows Counted */
             rows_counted: string;
+            /** Percent */
+            percent: boolean;
             /** Rows */
             rows: components["schemas"]["GroupPayload"][];
         };
         /**
          * AnswerPayload
-         * @description Of one aggregate, "value" names its column; of several, "values" names theirs.
+         * @description An answer whose groups are rows, each with its fields.
          */
         AnswerPayload: {
             /**
@@ -1140,12 +1204,6 @@ export interface components {
             value?: string;
             /** Values */
             values?: string[];
-            /** Rows */
-            rows: {
-                [key: string]: string | number | boolean | null;
-            }[];
-            /** Parts */
-            parts: components["schemas"]["AnswerPart"][];
             /** Shaped By */
             shaped_by: string[];
             /** Notes */
@@ -1161,6 +1219,12 @@ export interface components {
                 [key: string]: unknown;
             };
             truth?: components["schemas"]["TruthPayload"];
+            /** Rows */
+            rows: {
+                [key: string]: string | number | boolean | null;
+            }[];
+            /** Parts */
+            parts: components["schemas"]["AnswerPart"][];
         };
         /** Ask */
         Ask: {
@@ -1498,6 +1562,18 @@ export interface components {
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
         };
+        /**
+         * DomainColumns
+         * @description The declared values of a column: as requests name them, as labels of groups, as people read them.
+         */
+        DomainColumns: {
+            /** Values */
+            values: (string | number | boolean | null)[];
+            /** Labels */
+            labels: string[];
+            /** Texts */
+            texts: string[];
+        };
         /** Example */
         Example: {
             /** Title */
@@ -1813,6 +1889,18 @@ export interface components {
             column: string | null;
         };
         /**
+         * GeneralColumns
+         * @description `in_general` of all groups: one list for each of its fields.
+         */
+        GeneralColumns: {
+            /** Low */
+            low: (number | null)[];
+            /** High */
+            high: (number | null)[];
+            /** Interval Text */
+            interval_text: string[];
+        };
+        /**
          * GeneralPayload
          * @description What holds in the population that the rows were drawn from; of a question with its verdict.
          */
@@ -2023,6 +2111,44 @@ export interface components {
              * @example 2030-01-31T12:00:00Z
              */
             expires: string;
+        };
+        /**
+         * PartColumns
+         * @description One aggregate's values, in the order shown: one list for each field of a row.
+         */
+        PartColumns: {
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** Heading */
+            heading: string;
+            /** Expression */
+            expression: string;
+            /**
+             * Aggregate
+             * @enum {string}
+             */
+            aggregate: "count" | "sum" | "avg" | "var_samp" | "var_pop" | "stddev_samp" | "stddev_pop" | "persons" | "quantile" | "formula";
+            /** Column */
+            column: string | null;
+            /** Subject */
+            subject: string;
+            /** Rows Counted */
+            rows_counted: string;
+            /** Percent */
+            percent: boolean;
+            /** Estimate */
+            estimate: number[];
+            /** Low */
+            low: (number | null)[];
+            /** High */
+            high: (number | null)[];
+            /** Estimate Text */
+            estimate_text: string[];
+            /** Interval Text */
+            interval_text: string[];
+            in_general: components["schemas"]["GeneralColumns"] | null;
         };
         /** Position */
         Position: {
@@ -3700,8 +3826,8 @@ export interface operations {
     query_api_v1_datasets__dataset__query_post: {
         parameters: {
             query?: {
-                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
-                form?: "shown" | "release";
+                /** @description The answer by groups, by columns, or its bare release as a remote client reads it. */
+                form?: "shown" | "columns" | "release";
             };
             header?: never;
             path: {
@@ -3722,7 +3848,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["ClientRelease"];
+                    "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["AnswerColumns"] | components["schemas"]["ClientRelease"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
@@ -3818,6 +3944,8 @@ export interface operations {
                 /** @description If given, a Vega-Lite chart of this width comes along. */
                 chart_width?: number | null;
                 chart_order?: "given" | "high" | "low" | "name";
+                /** @description Each group with its fields, or a list for each field: smaller for many groups. */
+                form?: "shown" | "columns";
             };
             header?: never;
             path: {
@@ -3836,7 +3964,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AnswerPayload"];
+                    "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["AnswerColumns"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
