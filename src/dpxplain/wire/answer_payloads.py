@@ -168,7 +168,7 @@ def _part_words(answer: Answer, whole: Statement) -> PartWords:
         column=None if is_computed else aggregate.column,
         subject="" if is_computed else subject(answer.statement.query, answer.schema),
         rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
-        percent=not is_computed and titles.is_share(aggregate, answer.schema),
+        percent=not is_computed and titles.in_percent(aggregate, answer.schema),
     )
 
 
