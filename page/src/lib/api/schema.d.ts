@@ -933,7 +933,11 @@ export interface paths {
          */
         put: operations["upload_api_v1_admin_files__file__put"];
         post?: never;
-        delete?: never;
+        /**
+         * Remove File
+         * @description Remove an uploaded file for good; refused while a data set is declared on it.
+         */
+        delete: operations["remove_file_api_v1_admin_files__file__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1443,13 +1447,15 @@ export interface components {
         };
         /**
          * DataFileLine
-         * @description `source` is how a schema names the file.
+         * @description `source` is how a schema names the file; an `uploaded` one can be removed.
          */
         DataFileLine: {
             /** Name */
             name: string;
             /** Source */
             source: string;
+            /** Uploaded */
+            uploaded: boolean;
         };
         /**
          * DataFileList
@@ -7899,6 +7905,99 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["DataFileLine"];
                 };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    remove_file_api_v1_admin_files__file__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A plain name that ends in .csv or .parquet. */
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
             400: {
