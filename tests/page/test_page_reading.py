@@ -34,7 +34,7 @@ def test_the_groups_show_which_reading_their_intervals_have(adult: RunningServer
     page = visit(adult, f"#/adult?answer={asked(owner(adult))}")
     row = group(page, PAIR[0])
     says = page.get_by_test_id("what-intervals-say")
-    expect(says).to_contain_text("In these data: each interval holds the true value")
+    expect(says).to_contain_text("Privacy noise only, not sampling")
     here = row.inner_text()
     page.get_by_label("Intervals").select_option("In general")
     expect(says).to_contain_text("privacy noise and sampling together")
