@@ -24,7 +24,7 @@ from dpxplain.results.sentences import footnotes
 
 MOST_GROUPS = 40
 _PERCENT = ".3~%"  # 12.5%, as d3 writes it
-WIDE, PHONE = 500, 320  # plot widths; on a phone the labels stand above their rows
+WIDE, PHONE, NARROW = 500, 320, 420  # plot widths; up to a narrow one the labels stand above their rows
 
 # Mid-tones with a contrast of at least 3 to both white and near-black (blue and orange, as Okabe and Ito).
 ABOVE, BELOW, QUIET, INK, PAPER = "#2b7bba", "#c9641c", "#7d8590", "#24292f", "#ffffff"
@@ -128,7 +128,7 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 
     On a phone's width the ranks are texts at the end of each label.
     """
-    if width <= PHONE:
+    if width <= NARROW:
         return _styled(_forest(table, width))
     forest, ranks = round(width * 0.58), round(width * 0.3)  # the rest is for the rank texts
     parts = [_forest(table, forest, width), _ranks(table, ranks, width)]
@@ -196,7 +196,7 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
     name = "relative influence" if table.relative else "influence"
     axis = _x_axis(_PERCENT if table.relative else ",.4~r", ticks=5)
     title = [name, f"leaving out:  ← {widens} · {narrows} →"]
-    if width <= PHONE and not whole:
+    if width <= NARROW and not whole:
         title.append(f"ranks are out of {table.family_size:,}")
     x = _x(_with_footnotes(title, table.question.answer, width), (low, high), axis)
     rows = _Rows([row.predicate.label for row in table.rows], values, whole or width)
@@ -236,7 +236,7 @@ class _Rows:
     """Labelled rows of one chart: their data, their height, and the marks that every chart shares."""
 
     def __init__(self, labels: Sequence[str], values: Sequence[dict[str, Any]], width: int) -> None:
-        self.phone = width <= PHONE
+        self.phone = width <= NARROW
         # Zero-width spaces keep rows apart that people would read the same.
         lines = [label_lines(formats.clean(text), 34 if self.phone else 32) for text in labels]
         self.data = [
