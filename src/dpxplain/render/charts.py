@@ -161,7 +161,7 @@ def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> l
     """The axis title, and below it what the numbers are of: a chart is passed on without its text."""
     limit = width // 7  # letters that have room below the plot
     titles = [title] if isinstance(title, str) else title
-    lines = [line for text in titles for line in text_lines(text, limit)]
+    lines = [line for text in titles for line in text_lines(text, width // 6)]
     first = True
     for note in dict.fromkeys(n for q in answer.statement.queries for n in footnotes(q, answer.schema)):
         joined = f"{lines[-1]} · {note}"
