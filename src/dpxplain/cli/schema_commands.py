@@ -197,8 +197,8 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
     attributes = list(declared.discrete())
     OUT.print(f"{len(attributes)} columns can be grouped by and used to explain.", style="bold")
     for conjuncts, size in family_sizes(declared).items():
-        conditions = "one condition" if conjuncts == 1 else f"{conjuncts} conditions"
-        OUT.print(f"  {size:>12,} predicates of {conditions}")
+        columns = "one column" if conjuncts == 1 else f"{conjuncts} columns"
+        OUT.print(f"  {size:>12,} conditions on {columns}")
     OUT.print(privacy_in_words(declared.privacy))
     if review is None:
         note("Checked by itself: neither --data nor table.source names data to check it against.")

@@ -73,7 +73,7 @@ def true_influences(
     query: Query, contrast: Contrast, family: Family, dataset: OpenDataset
 ) -> Confidential[ActiveInfluences]:
     """Influence of every predicate of the family; those not listed have influence 0."""
-    dataset.progress(f"Counting {family.size:,} predicates in one pass")
+    dataset.progress(f"Counting {family.size:,} conditions in one pass")
     cells = dataset.question_cells(query, family, contrast.groups)
     kind, weights, middle = query.aggregate.explained, contrast.weights, 0
     if kind == "avg":
@@ -204,7 +204,7 @@ def plan_one_shot(terms: ExplanationTerms, split: Split = DEFAULT_SPLIT) -> OneS
 
 def too_small(terms: ExplanationTerms) -> ExplanationError:
     return ExplanationError(
-        f"rho={terms.rho!r} is too small to be shared by k={terms.k} predicates.",
+        f"rho={terms.rho!r} is too small to be shared by k={terms.k} conditions.",
         remedy="Use a larger rho or a smaller k.",
     )
 
@@ -253,7 +253,7 @@ def plan_vector(terms: ExplanationTerms) -> VectorExplanation:
         )
     if terms.family.size > LARGEST_VECTOR:
         raise ExplanationError(
-            f"{terms.family.size:,} predicates are too many to release each of them.",
+            f"{terms.family.size:,} conditions are too many to release each of them.",
             remedy="Use mechanism='one-shot', or fewer attributes or conjuncts.",
         )
     scoring = Scoring.of(terms)

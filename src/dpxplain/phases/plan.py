@@ -111,7 +111,7 @@ def plain_k(k: int, family: Family) -> int:
     k = plain(k)
     if type(k) is not int or not 1 <= k <= family.size:
         raise ExplanationError(
-            f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
+            f"k must be a whole number from 1 to the number of conditions ({family.size:,}), not {k!r}.",
             remedy=f"Use k={min(5, family.size)}, or allow more attributes or conjuncts.",
         )
     return k
@@ -129,7 +129,7 @@ def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
         )
     if len(groups) * family.size > LARGEST_LAYOUT:
         raise ExplanationError(
-            f"{len(groups):,} groups with {family.size:,} predicates each do not fit in memory.",
+            f"{len(groups):,} groups with {family.size:,} conditions each do not fit in memory.",
             remedy="Ask about fewer groups, or choose fewer attributes or conjuncts.",
         )
     return Contrast(groups, weights, at_least)

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpxplain.model.contrast import Verdict
 from dpxplain.render import words
-from dpxplain.render.layout import span
+from dpxplain.render.layout import label_lines, span, text_lines
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
@@ -23,7 +23,8 @@ from dpxplain.results.question import Question
 from dpxplain.results.sentences import footnotes
 
 MOST_GROUPS = 40
-WIDE, PHONE = 500, 320  # plot widths; on a phone the labels stand above their rows
+_PERCENT = ".3~%"  # 12.5%, as d3 writes it
+WIDE, PHONE, NARROW = 500, 320, 420  # plot widths; up to a narrow one the labels stand above their rows
 
 # Mid-tones with a contrast of at least 3 to both white and near-black (blue and orange, as Okabe and Ito).
 ABOVE, BELOW, QUIET, INK, PAPER = "#2b7bba", "#c9641c", "#7d8590", "#24292f", "#ffffff"
@@ -69,8 +70,10 @@ def _dots(
     most: int = MOST_GROUPS,
 ) -> Spec:
     visible_rows = list(rows)[:most]
+    figures = words.answer_figures(answer)
+    write = figures.interval if figures else formats.interval
     values = [
-        _mark(row.interval, row.estimate)
+        _mark(row.interval, row.estimate, write=write)
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}
         for row in visible_rows
     ]
@@ -78,7 +81,8 @@ def _dots(
     if left_out := len({row.group for row in answer.rows} - {row.group for row in visible_rows}):
         title += f" (… and {left_out:,} more groups)"
     low, high = span([row.interval for row in visible_rows])
-    x = _x(_with_footnotes(title, answer, width), _padded(low, high), _x_axis())
+    axis = _x_axis(_PERCENT if figures and figures.percent else None)
+    x = _x(_with_footnotes(title, answer, width), _padded(low, high), axis)
     labels = [_group_text(answer, row) for row in visible_rows]
     rows_data = _Rows(labels, values, width)
     zero = [rows_data.line(0.0, x)] if low < 0 < high else []
@@ -124,7 +128,7 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 
     On a phone's width the ranks are texts at the end of each label.
     """
-    if width <= PHONE:
+    if width <= NARROW:
         return _styled(_forest(table, width))
     forest, ranks = round(width * 0.58), round(width * 0.3)  # the rest is for the rank texts
     parts = [_forest(table, forest, width), _ranks(table, ranks, width)]
@@ -155,12 +159,14 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 
 def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> list[str]:
     """The axis title, and below it what the numbers are of: a chart is passed on without its text."""
-    lines, first = ([title] if isinstance(title, str) else list(title)), True
     limit = width // 7  # letters that have room below the plot
+    titles = [title] if isinstance(title, str) else title
+    lines = [line for text in titles for line in text_lines(text, width // 6)]
+    first = True
     for note in dict.fromkeys(n for q in answer.statement.queries for n in footnotes(q, answer.schema)):
         joined = f"{lines[-1]} · {note}"
         if first or len(joined) > limit:
-            lines.append(note if len(note) <= limit else note[: limit - 1] + "…")
+            lines.extend(text_lines(note, limit))
         else:
             lines[-1] = joined
         first = False
@@ -188,9 +194,9 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
         high += (high - low) * 60 / width  # room for the word "unclear" at the end of an interval
     narrows, widens = words.short_effects(table.question)
     name = "relative influence" if table.relative else "influence"
-    axis = _x_axis(".3~%" if table.relative else ",.4~r", ticks=5)
+    axis = _x_axis(_PERCENT if table.relative else ",.4~r", ticks=5)
     title = [name, f"leaving out:  ← {widens} · {narrows} →"]
-    if width <= PHONE and not whole:
+    if width <= NARROW and not whole:
         title.append(f"ranks are out of {table.family_size:,}")
     x = _x(_with_footnotes(title, table.question.answer, width), (low, high), axis)
     rows = _Rows([row.predicate.label for row in table.rows], values, whole or width)
@@ -230,9 +236,9 @@ class _Rows:
     """Labelled rows of one chart: their data, their height, and the marks that every chart shares."""
 
     def __init__(self, labels: Sequence[str], values: Sequence[dict[str, Any]], width: int) -> None:
-        self.phone = width <= PHONE
+        self.phone = width <= NARROW
         # Zero-width spaces keep rows apart that people would read the same.
-        lines = [_broken(formats.clean(text), 34 if self.phone else 32) for text in labels]
+        lines = [label_lines(formats.clean(text), 34 if self.phone else 32) for text in labels]
         self.data = [
             value | {"row": "\u200b" * i, "label": "\n".join(text), "lines": len(text)}
             for i, (text, value) in enumerate(zip(lines, values, strict=True))
@@ -308,7 +314,12 @@ def _verdict_mark(interval: tuple[float, float], estimate: float, verdict: Verdi
     return _mark(interval, estimate, unclear) | {"color": color, "text": text}
 
 
-def _mark(interval: tuple[float, float], estimate: float, unclear: bool = False) -> dict[str, Any]:
+def _mark(
+    interval: tuple[float, float],
+    estimate: float,
+    unclear: bool = False,
+    write: Callable[[float, float], str] = formats.interval,
+) -> dict[str, Any]:
     """JSON has no infinity: an unbounded end is drawn at the estimate."""
     low, high = (end if math.isfinite(end) else estimate for end in interval)
     return {
@@ -317,18 +328,8 @@ def _mark(interval: tuple[float, float], estimate: float, unclear: bool = False)
         "high": high,
         "unclear": unclear,
         "color": ABOVE,
-        "interval": formats.interval(*interval),
+        "interval": write(*interval),
     }
-
-
-def _broken(text: str, limit: int) -> list[str]:
-    """A long label in at most three lines, one condition each if it has several."""
-    if len(text) <= limit:
-        return [text]
-    lines = text.replace(" and ", " and\n").split("\n")
-    if len(lines) > 3:
-        lines = [*lines[:2], " ".join(lines[2:])]
-    return [line if len(line) <= limit else line[: limit - 1] + "…" for line in lines]
 
 
 def _nominal(field: str, **options: Any) -> Spec:

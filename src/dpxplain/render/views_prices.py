@@ -62,13 +62,13 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
         title="Preview of an explanation: nothing is spent",
         lead=(
             formats.clean(preview.question),
-            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'predicate')}, "
+            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'condition')}, "
             f"by the {preview.mechanism} mechanism ({preview.reason}).",
             *words.price(preview.price),
             *(("It prepares the answer: every further why on it will be free.",) if prepares else ()),
         ),
         grid=Grid(
-            (Column("of each predicate"), Column(f"expected {formats.level(preview.confidence)} interval")),
+            (Column("of each condition"), Column(f"expected {formats.level(preview.confidence)} interval")),
             tuple(margins),
         ),
     )
@@ -85,11 +85,11 @@ def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
         title="Preview of an explanation: nothing is spent",
         lead=(
             formats.clean(preview.question),
-            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'predicate')}, "
+            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'condition')}, "
             f"by the influence “{formats.clean(preview.influence)}”.",
             *words.price(preview.price),
         ),
-        grid=Grid((Column("of each predicate"), widths), rows),
+        grid=Grid((Column("of each condition"), widths), rows),
     )
 
 
