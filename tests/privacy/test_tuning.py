@@ -85,11 +85,11 @@ def test_the_counts_are_those_of_plain_python() -> None:
 
 
 def test_adding_or_replacing_a_person_moves_the_counts_by_no_more_than_is_proved() -> None:
-    """Every person of up to three rows out of seven kinds of rows, beside others, at max_rows = 2."""
+    """Every person of up to three rows out of three kinds of rows, beside others, at max_rows = 2."""
     schema = declared(BOTH, unit="id", max_rows=2)
     others = [("p", 0.0, 1.0), ("p", 3.0, 9.0), ("p", 3.0, 9.0), ("q", None, 0.5)]
     base = true_counts(others, schema)
-    kinds = [(0.0, 0.0), (-1.0, 3.0), (3.0, 1.5), (99.0, None), (None, None), (3.0, 9.0), (math.nan, -5.0)]
+    kinds = [(0.0, 0.0), (-1.0, 3.0), (math.nan, None)]
     persons = [p for n in (1, 2, 3) for p in itertools.combinations_with_replacement(kinds, n)]
     after = [true_counts([*others, *(("new", *row) for row in person)], schema) for person in persons]
     moved = [(counts.rows - base.rows, counts.units - base.units) for counts in after]
@@ -126,7 +126,7 @@ def test_the_best_attack_tells_neighbours_apart_no_better_than_is_paid_for(
     """Neyman and Pearson's test on all numbers together; with half the sensitivity it would be noticed."""
     rights = fit_sensitivity
     monkeypatch.setattr(tune_bounds, "fit_sensitivity", lambda *given: smaller * rights(*given))
-    schema, rho, runs = declared(BOTH, unit="id", max_rows=2), 0.5, 1_500
+    schema, rho, runs = declared(BOTH, unit="id", max_rows=2), 0.5, 600
     others = [("p", 0.0, 1.0), ("q", None, 0.5)]
     without, present = (
         true_counts(rows, schema) for rows in (others, [*others, ("new", 3.0, 1.5), ("new", 3.0, 1.5)])
@@ -147,7 +147,8 @@ def test_the_best_attack_tells_neighbours_apart_no_better_than_is_paid_for(
     if smaller == 1.0:
         assert plausible_count(right, 2 * runs, paid)
     else:
-        assert right > 2 * runs * paid and not plausible_count(right, 2 * runs, paid)
+        assert right > 2 * runs * paid
+        assert not plausible_count(right, 2 * runs, paid)  # ten standard errors away
 
 
 # -- What is promised ----------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ def noisy(plan: TuningPlan, values: dict[str, Any], sizes: Any, generator: Any) 
 def test_with_little_noise_the_narrowest_round_bounds_are_proposed() -> None:
     schema = declared({"pay": {"bounds": [0, 1_000_000]}}, unit="id", max_rows=20)
     values = np.concatenate([np.full(45, 150_000.0), np.full(9_950, 40_000.0), np.full(5, 2_000_000.0)])
-    sizes = np.concatenate([np.full(950, 2), np.full(45, 9), np.full(5, 30)])
+    sizes = np.concatenate([np.full(960, 2), np.full(35, 9), np.full(5, 30)])
     plan = plan_tuning(schema, 1e6)
     tuning = tuned(plan, noisy(plan, {"pay": values}, sizes, np.random.default_rng(1)))
     by_keep = {row.keep: row for row in tuning}
@@ -190,7 +191,7 @@ def test_with_little_noise_the_narrowest_round_bounds_are_proposed() -> None:
     assert by_keep[0.99].average_noise == pytest.approx(0.03)
     assert by_keep[0.99].sum_noise == pytest.approx(0.05)
     assert {row.keep: row.max_rows for row in tuning.max_rows} == {0.9: 2, 0.95: 2, 0.99: 10, 0.999: 20}
-    assert [row.rows_lost[0] for row in tuning.max_rows] == [45 * 6 + 5 * 19, 45 * 6 + 5 * 19, 5 * 11, 5]
+    assert [row.rows_lost[0] for row in tuning.max_rows] == [35 * 6 + 5 * 19, 35 * 6 + 5 * 19, 5 * 11, 5]
     assert tuning.toml() == "[columns.pay]\nbounds = [20000, 50000]\n\n[privacy]\nmax_rows = 10"
 
 

@@ -1,4 +1,4 @@
-"""Designs of phase 1, of quality, tuning and prepared answers: the rows that move each of their numbers most."""
+"""Designs of phase 1, of quality, tuning and preparations: the rows that move each of their numbers most."""
 
 from __future__ import annotations
 
