@@ -73,6 +73,7 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
             (Column("of each predicate"), Column(f"expected {formats.level(preview.confidence)} interval")),
             tuple(margins),
         ),
+        notes=preview.promises,
     )
 
 

@@ -308,7 +308,9 @@ def _expected(preview: Preview) -> list[str]:
         return [words.expected_margin(preview)]
     if isinstance(preview, QueriesPreview):
         return [*(words.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
-    return [words.expected_influence(preview)] if isinstance(preview, ExplanationPreview) else []
+    if isinstance(preview, ExplanationPreview):
+        return [words.expected_influence(preview), *preview.promises]
+    return []
 
 
 def truth_payload(truth: Truth) -> TruthPayload:
