@@ -350,3 +350,15 @@ def test_a_tuning_prints_and_exports(tmp_path: Path) -> None:
     assert "Nothing was written." in text
     assert "max_rows" in tuning._repr_html_()
     assert set(tuning.to_pandas()["of"]) == {"pay", "sex"}
+
+
+def test_as_many_columns_as_people_have_are_counted() -> None:
+    """More counts than one statement of PostgreSQL could return, in several; the same for every column."""
+    names = tuple(f"x{number}" for number in range(60))
+    schema = declared({name: {"bounds": [0, 1000]} for name in names})
+    engine = DuckDBEngine(pa.table({name: [5.0, 700.0, None] for name in names}), schema)
+    counts = engine.fit(FitQuestion.of_tuning(schema, names)).reveal().rows.reshape(60, -1)
+    engine.close()
+    assert (counts == counts[0]).all()
+    assert counts.size > 1_000
+    assert counts[0].sum() == 2

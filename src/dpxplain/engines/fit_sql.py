@@ -13,6 +13,7 @@ from dpxplain.model.fit import FitCounts, FitQuestion, Partition
 from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 
+_MOST_COUNTS = 1_000  # of one statement; PostgreSQL returns 1,664 columns at most
 Execute = Callable[[str, list[Any]], Sequence[int]]
 """Runs a statement that has one row, and returns it."""
 Fetch = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
@@ -21,7 +22,9 @@ Fetch = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
 
 def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitCounts:
     """Counts the rows of each category, and the units by the number of all their rows."""
-    encoded, parts, sizes = encoding.columns(), asked.partitions, asked.sizes
+    parts, sizes = asked.partitions, asked.sizes
+    # Only where it is needed: PostgreSQL refuses parameters that a statement does not use.
+    encoded = encoding.columns() if any(part.domain == "values" for part in parts) else {}
     # Repeated, not named: a column of the source may have the name of any encoded column.
     categories = {f"fit_{number}": _category(encoding, part, encoded) for number, part in enumerate(parts)}
     counted = [
@@ -29,10 +32,13 @@ def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitC
         for number, part in enumerate(parts)
         for category in range(len(part.categories))
     ]
-    rows: Sequence[int] = ()
+    rows: list[int] = []
     if counted:
         kept = encoding.rows(categories)
-        rows = execute(f"SELECT {', '.join(counted)} FROM ({kept.sql}) AS kept", encoding.parameters.values)
+        for start in range(0, len(counted), _MOST_COUNTS):
+            some = ", ".join(counted[start : start + _MOST_COUNTS])
+            sql = f"SELECT {some} FROM ({kept.sql}) AS kept"
+            rows += execute(sql, encoding.parameters.values)
     units: Sequence[int] = execute(_units(encoding, sizes), []) if sizes else ()
     return FitCounts(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int64))
 
