@@ -120,6 +120,13 @@ def test_a_traceback_from_inside_a_mechanism_shows_no_value() -> None:
         assert caught.value.__context__ is None
 
 
+def test_a_traceback_of_a_computation_on_a_value_does_not_show_it() -> None:
+    with pytest.raises(InternalError) as caught:
+        Confidential([31337]).map(lambda values: values[1])
+    shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    assert "31337" not in "".join(shown.format()).replace("[31337]).map", "")
+
+
 def test_confidential_gives_no_state_away() -> None:
     with pytest.raises(InternalError):
         Confidential(31337).__getstate__()

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "ratio": ("Male", "Female"),
     "quality": ("--rho", "0.1"),
     "discover": ("sex", "--rho", "0.1"),
+    "schema tune": ("--rho", "0.1"),
     "budget": (),
     "history": (),
     "serve": ("--schema", "dpxplain.toml", "--port", "0"),

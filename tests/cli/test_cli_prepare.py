@@ -92,6 +92,9 @@ def test_preview_of_a_prepared_explanation_is_free(asked: Any) -> None:
     preview = asked("preview", "Male", "Female", "--json").json
     assert (preview["free"], preview["rho"], preview["rows"][0]["mechanism"]) == (True, 0.0, "marginals")
     assert preview["rows"][0]["gap_margin"] > 0
+    assert preview["expected"][1].startswith("Expected, not proved: with 95% confidence each of the 5 shown")
+    scored = asked("preview", "Male", "Female", "--mechanism", "vector", "--json").json
+    assert scored["expected"][1].endswith("below the true fifth highest.")
 
 
 def test_prepare_is_refused_with_the_right_exit_code(asked: Any, dpxplain: Any) -> None:

@@ -85,7 +85,9 @@ def test_the_whole_story_from_query_to_report(server: RunningServer) -> None:
     job = client.post(f"{AT}/prepare", params={"wait": 60}, json=prepare).json()
     assert (job["state"], job["rho"], job["result"]["kind"]) == ("done", 0.05, "prepared")
 
-    assert client.post(f"{AT}/explain/preview", json=why).json()["free"]
+    preview = client.post(f"{AT}/explain/preview", json=why).json()
+    assert preview["free"]
+    assert "shown" in preview["expected"][1]  # how good the choice is
     done = client.post(f"{AT}/explain", params={"wait": 60}, json=why | {"k": 2, "chart_width": 400})
     table = done.json()
     assert (done.status_code, table["state"], table["rho"]) == (200, "done", 0)

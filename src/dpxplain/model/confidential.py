@@ -45,6 +45,7 @@ def sealed(function: Callable[P, T]) -> Callable[P, T]:
                 "A computation on confidential values failed.",
                 remedy="Please report it; what was reserved stays spent.",
             )
+        del args, kwargs  # this frame is in the new exception's traceback
         raise failure
 
     return run

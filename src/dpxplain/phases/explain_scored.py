@@ -112,6 +112,10 @@ class ScoredPlan(ExplanationPlan):
         reach = two_sided_quantile(self.confidence) * self.score_scale + SCORE_SLACK
         return reach * self.scoring.per_score
 
+    def _influence_of(self, difference: float) -> float:
+        """A difference of two scores, each of which is rounded."""
+        return (difference + 2 * SCORE_SLACK) * self.scoring.per_score if difference else 0.0
+
     def measure(self, dataset: OpenDataset) -> ExplanationRelease:
         scores = true_scores(self.terms, self.scoring, dataset)
         dataset.progress("Choosing and measuring explanations under privacy")
@@ -167,16 +171,24 @@ class OneShotExplanation(ScoredPlan):
         return self.one_shot.rank_resolution(self.confidence) * self.scoring.per_score
 
     def key(self, dataset: OpenDataset) -> str:
-        selection = ["distinct"] if self._selects_distinct else []
+        selection = ["distinct"] if self.selects_distinct else []
         return self.terms.key(dataset, self.mechanism, self.one_shot, *selection)
 
     @property
-    def _selects_distinct(self) -> bool:
-        """Whether the choice itself is another; elsewhere folding only changes how a table is read."""
+    def shortfall(self) -> float:
+        return self._influence_of(self.one_shot.shortfall(self.confidence, distinct=self.selects_distinct))
+
+    @property
+    def rank_reach(self) -> tuple[float, float]:
+        below, above = map(self._influence_of, self.one_shot.rank_reach(self.confidence))
+        return below, above
+
+    @property
+    def selects_distinct(self) -> bool:
         return self.terms.distinct and can_nest(self.family)
 
     def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
-        repeated_by = partial(nested_with, self.family) if self._selects_distinct else None
+        repeated_by = partial(nested_with, self.family) if self.selects_distinct else None
         return select_and_measure(scores, self.one_shot, self.confidence, noise, repeated_by)
 
 
@@ -237,6 +249,16 @@ class VectorExplanation(ScoredPlan):
     @property
     def rank_resolution(self) -> float:
         return self.vector.rank_resolution(self.confidence) * self.scoring.per_score
+
+    @property
+    def shortfall(self) -> float:
+        return self._influence_of(self.vector.shortfall(self.confidence))
+
+    @property
+    def rank_reach(self) -> tuple[float, float]:
+        """Noisy scores in an interval are as close as two noises can differ, which they do once more."""
+        reach = self._influence_of(2 * self.vector.rank_resolution(self.confidence))
+        return reach, reach
 
     def key(self, dataset: OpenDataset) -> str:
         return self.terms.key(dataset, self.mechanism, self.vector)

@@ -180,6 +180,27 @@ class ExplanationPlan(ABC):
         """Predicates whose influences are closer than this may get overlapping ranks."""
 
     @property
+    @abstractmethod
+    def shortfall(self) -> float:
+        """How far below the true k-th highest influence a predicate that is shown can be.
+
+        Of all that are shown, with the plan's confidence (docs/proofs/utility.md).
+        """
+
+    @property
+    def rank_reach(self) -> tuple[float, float] | None:
+        """How far below and above its influence those are at most that a rank interval holds inside.
+
+        None where that is not proved.
+        """
+        return None
+
+    @property
+    def selects_distinct(self) -> bool:
+        """Whether the choice itself leaves out repetitions; then the shortfall is below the best one left."""
+        return False
+
+    @property
     def gap_margin(self) -> float | None:
         """Half the expected width of the gap without a predicate's rows, where the mechanism tells it."""
         return None

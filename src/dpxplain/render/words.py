@@ -190,7 +190,10 @@ def units_misfit(max_rows: int) -> str:
 
 def rows_lost(quality: Quality) -> str:
     """The rows that max_rows leaves out."""
-    low, high = quality.rows_lost
+    return lost(*quality.rows_lost)
+
+
+def lost(low: float, high: float) -> str:
     return f"{interval(low, high)} lost" if math.isfinite(high) else f"at least {number(low)} lost"
 
 

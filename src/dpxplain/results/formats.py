@@ -83,6 +83,18 @@ def ranks(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
+def ordinal(place: int) -> str:
+    """
+    >>> ordinal(1), ordinal(5), ordinal(12), ordinal(23), ordinal(1000)
+    ('first', 'fifth', '12th', '23rd', '1,000th')
+    """
+    words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+    if 1 <= place <= len(words):
+        return words[place - 1]
+    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place:,}{ending}"
+
+
 def level(confidence: float) -> str:
     """
     >>> level(0.95), level(0.999)

@@ -15,6 +15,7 @@ _KINDS = {
     "explain": "had explained",
     "quality": "measured",
     "discover": "had discovered",
+    "tune": "had tuned",
 }
 _BY_OWNER = (
     "reserved",

@@ -24,7 +24,8 @@ from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.quality import Quality, QualityPreview
+from dpxplain.results.quality import QualityPreview
+from dpxplain.results.tuning import TuningPreview
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowing
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads
@@ -35,13 +36,10 @@ from dpxplain.wire.shapes import (
     GeneralPayload,
     PreparedPayload,
     PreviewPayload,
-    QualityLine,
-    QualityPayload,
     QuestionPayload,
     Record,
     TrueValue,
     TruthPayload,
-    UnitsPayload,
     WeightPayload,
 )
 
@@ -54,6 +52,7 @@ Preview = (
     | PreparationPreview
     | QualityPreview
     | DiscoveryPreview
+    | TuningPreview
 )
 
 
@@ -213,13 +212,17 @@ def preview_payload(
 def _expected(preview: Preview) -> list[str]:
     if isinstance(preview, DiscoveryPreview):
         return [words.threshold(preview.threshold, preview.delta)]
+    if isinstance(preview, TuningPreview):
+        return list(preview.expected)
     if isinstance(preview, QualityPreview):
         return [words.expected_count(preview.margin, preview.confidence)]
     if isinstance(preview, QueryPreview):
         return [words.expected_margin(preview)]
     if isinstance(preview, QueriesPreview):
         return [*(words.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
-    return [words.expected_influence(preview)] if isinstance(preview, ExplanationPreview) else []
+    if isinstance(preview, ExplanationPreview):
+        return [words.expected_influence(preview), *preview.promises]
+    return []
 
 
 def truth_payload(truth: Truth) -> TruthPayload:
@@ -263,50 +266,3 @@ def finite_record(record: dict[str, Any]) -> Record:
     return {
         name: number_or_null(value) if isinstance(value, float) else value for name, value in record.items()
     }
-
-
-def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
-    return QualityPayload(
-        kind="quality",
-        id=quality.id,
-        rho=quality.rho,
-        free=quality.free,
-        private=quality.private,
-        confidence=quality.confidence,
-        rows=[
-            QualityLine(
-                column=row.column,
-                misfit=row.misfit,
-                share=row.estimate,
-                low=row.interval[0],
-                high=row.interval[1],
-                interval_text=formats.percent(*row.interval),
-                rows_low=row.rows[0],
-                rows_high=row.rows[1],
-                rows_text=formats.interval(*row.rows),
-            )
-            for row in quality
-        ],
-        units=_units(quality),
-        notes=[words.QUALITY_USE, *words.quality_limits(quality)],
-        spends=spend_payloads(quality.spends),
-        budget=budget_figures(budget),
-    )
-
-
-def _units(quality: Quality) -> UnitsPayload | None:
-    privacy = quality.schema.privacy
-    if privacy.unit == "row":
-        return None
-    (low, high), (least, most) = quality.units_above, quality.rows_lost
-    return UnitsPayload(
-        unit=privacy.unit,
-        max_rows=privacy.max_rows,
-        low=low,
-        high=high,
-        rows_lost_low=least,
-        rows_lost_high=most if math.isfinite(most) else None,
-        misfit=words.units_misfit(privacy.max_rows),
-        interval_text=formats.percent(low, high),
-        rows_text=words.rows_lost(quality),
-    )

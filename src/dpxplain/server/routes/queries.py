@@ -59,7 +59,8 @@ from dpxplain.server.response_shapes import (
 )
 from dpxplain.wire.account_payloads import budget_payload, discovery_payload, history_payload, history_records
 from dpxplain.wire.answer_payloads import AnswerColumns
-from dpxplain.wire.payloads import preview_payload, quality_payload
+from dpxplain.wire.fit_payloads import quality_payload
+from dpxplain.wire.payloads import preview_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
     AnswerPayload,
