@@ -124,7 +124,7 @@ def test_a_preview_promises_in_words(question: dpx.Question, mechanism: str) -> 
     assert preview.proved
     assert choice.startswith("With 95% confidence each of the 5 shown has an influence at most ")
     assert choice.endswith("% of the gap) below the true fifth highest.")
-    assert ranks.startswith("Between the ends of its rank interval are only predicates at most ")
+    assert ranks.startswith("Between the ends of its rank interval are only conditions at most ")
     assert choice[:40] in str(preview)
     finer = question.preview(rho=2.0, mechanism=mechanism)
     assert finer.shortfall == pytest.approx(preview.shortfall / 2, rel=1e-3)
@@ -142,7 +142,7 @@ def test_sentences_fit_what_is_asked(question: dpx.Question) -> None:
     def first(**options: Any) -> str:
         return question.preview(rho=0.5, mechanism="one-shot", **options).promises[0]
 
-    assert first(k=103) == "All predicates are shown, so none is missed."
+    assert first(k=103) == "All conditions are shown, so none is missed."
     assert "the one shown has an influence at most" in first(k=1)
     assert first(k=1).endswith("below the highest.")
     nested = first(predicates=dpx.thresholds("age"), distinct=True)

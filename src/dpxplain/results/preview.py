@@ -227,7 +227,7 @@ class ExplanationPreview(Displayed, Tabular):
 
     def _choice_promise(self) -> str:
         if self.k == self.family_size:
-            return "All predicates are shown, so none is missed."
+            return "All conditions are shown, so none is missed."
         begin = f"With {formats.level(self.confidence)} confidence"
         begin = begin if self.proved else f"Expected, not proved: {begin[0].lower()}{begin[1:]}"
         shown = f"each of the {self.k:,} shown has" if self.k > 1 else "the one shown has"
@@ -245,7 +245,7 @@ class ExplanationPreview(Displayed, Tabular):
             return ""
         below, above = map(formats.number, self.rank_reach)
         return (
-            f"Between the ends of its rank interval are only predicates at most {below} below and {above} "
+            f"Between the ends of its rank interval are only conditions at most {below} below and {above} "
             "above it."
         )
 
