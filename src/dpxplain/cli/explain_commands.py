@@ -27,8 +27,7 @@ def explain(
     k: o.K = 5,
     *,
     family: o.FamilyOptions,
-    mechanism: o.Mechanism = "auto",
-    sensitivity: o.Sensitivity = "tight",
+    drawn: o.MechanismOptions,
     distinct: o.Distinct = None,
     choice: AnswerChoice,
     weight: o.Weights = None,
@@ -52,10 +51,10 @@ def explain(
       [cyan]dpxplain explain Married-civ-spouse Never-married --k 5[/cyan]
       [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
       [cyan]dpxplain explain Male Female --ratio --rho 0.5[/cyan]
+      [cyan]dpxplain explain Male Female --rho 2 --mechanism one-shot --split 1,1,2 --lower-share 0.1[/cyan]
       [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
     """
-    chosen = {"k": k, "mechanism": mechanism, "sensitivity": sensitivity, "distinct": distinct}
-    arguments = family.arguments(place.declared) | chosen
+    arguments = family.arguments(place.declared) | drawn.arguments() | {"k": k, "distinct": distinct}
     typed = TypedQuestion(
         groups or (), choice, confidence, weight or (), at_least, method, population, ratio, share
     )

@@ -212,6 +212,10 @@ class Explain(Why):
     explain_confidence: Confidence | None = None
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
     split: Annotated[list[float], Field(min_length=3, max_length=3)] | Literal["best"] | None = None
+    lower_share: float | None = Field(
+        default=None,
+        description="Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.",
+    )
     sensitivity: Literal["tight", "paper"] = "tight"
     distinct: bool | None = Field(
         default=None,

@@ -10,6 +10,7 @@ from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.charge import EntryId
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.render.charts import answer_chart, chart, gap_chart
 from dpxplain.render.snippets import Place
 from dpxplain.render.words import tells_gaps
@@ -118,6 +119,7 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         split,
         body.sensitivity,
         body.distinct,
+        LOWER_SHARE if body.lower_share is None else body.lower_share,
     )
 
 

@@ -1579,6 +1579,11 @@ export interface components {
             /** Split */
             split?: number[] | "best" | null;
             /**
+             * Lower Share
+             * @description Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.
+             */
+            lower_share?: number | null;
+            /**
              * Sensitivity
              * @default tight
              * @enum {string}
@@ -2164,6 +2169,11 @@ export interface components {
             mechanism?: string;
             /** Split */
             split?: number[] | "best" | null;
+            /**
+             * Lower Share
+             * @description Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.
+             */
+            lower_share?: number | null;
             /**
              * Sensitivity
              * @default tight
