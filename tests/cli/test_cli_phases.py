@@ -156,6 +156,23 @@ def test_explain_shows_k_predicates_and_charges_once(asked: Any) -> None:
     assert spent(asked) == 2.0
 
 
+def test_a_story_is_priced_told_and_told_again_for_nothing(asked: Any, folder: Path) -> None:
+    words = ("story", "Male", "Female")
+    assert asked(*words, "--json").code == 2, "nothing is prepared"
+    priced = asked(*words, "--rho", "2", "--dry-run", "--json").json
+    assert (priced["kind"], priced["rho"], priced["rows"][0]["levels"]) == ("preview", 2.0, 2)
+    assert spent(asked) == 0.5
+    first = asked(*words, "--rho", "2", "--json").json
+    assert (first["kind"], first["free"]) == ("story", False)
+    again = asked(*words, "--report", "story.html", "--json").json
+    assert again["free"]
+    assert again["rows"] == first["rows"]
+    assert "step by step" in (folder / "story.html").read_text(encoding="utf-8")
+    assert "The gap is" in asked(*words).out
+    assert asked(*words, "--format", "csv").out.startswith("level,condition,predicate")
+    assert spent(asked) == 2.5
+
+
 def test_the_papers_shares_of_rho_can_be_given(asked: Any) -> None:
     words = ("explain", "Male", "Female", "--k", "2", "--rho", "1")
     for split, shares in (("1,2,5", [0.125, 0.25, 0.625]), ("best", None)):

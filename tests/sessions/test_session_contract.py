@@ -142,6 +142,16 @@ def test_weights_and_constants_can_be_asked_about(session: Session) -> None:
     assert (len(table), table.request["lower_share"]) == (2, 0.3)
 
 
+def test_a_story_is_paid_for_once_and_told_again_for_nothing(session: Session) -> None:
+    question = asked(session).why(*PAIR)
+    assert question.preview_story(rho=0.5).price.rho == 0.5
+    story = question.story(rho=0.5)
+    assert (story.free, len(story.steps) >= 1) == (False, True)
+    assert question.story().records() == story.records()
+    assert asked(session).why("Divorced", "Never-married").story().free
+    assert session.budget.spent == pytest.approx(0.6)
+
+
 def test_several_aggregates_come_as_answers(session: Session) -> None:
     answers = session.query("SELECT sex, COUNT(*) AS n, AVG(high_income) FROM adult GROUP BY sex", rho=0.2)
     assert isinstance(answers, dpx.Answers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, overload
 
 from dpxplain.errors import ExplanationError
@@ -13,6 +14,7 @@ from dpxplain.phases.explain_answer import best_split, plan_explanation, rho_for
 from dpxplain.phases.explain_scored import Split
 from dpxplain.phases.plan import ExplanationTerms, SensitivityChoice, check_terms
 from dpxplain.phases.prepare_answer import find_prepared
+from dpxplain.phases.tell_story import plan_story
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.results.arguments import checked_arguments
@@ -21,7 +23,8 @@ from dpxplain.results.base import Truth, require_curator
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by, plan_by
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
-from dpxplain.results.requests import explain_request
+from dpxplain.results.requests import explain_request, prepare_request
+from dpxplain.results.story import PlannedStory, Story, StoryPreview
 
 
 class Question(AskedQuestion):
@@ -169,6 +172,57 @@ class Question(AskedQuestion):
         return self.plan_explain(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share
         ).preview()
+
+    @checked_arguments
+    def story(
+        self,
+        rho: float | None = None,
+        *,
+        levels: int | None = None,
+        attributes: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        confidence: float | None = None,
+    ) -> Story:
+        """The condition that explains most, within it the next, and what remains: at most three `levels`.
+
+        `rho` pays once for all conjunctions of up to two (or `levels`) conditions; then every story and
+        every such explanation of the answer is free. Leave `rho` out to tell what is prepared already.
+        """
+        return self.plan_story(FamilyChoice(attributes, None, exclude), rho, levels, confidence).run()
+
+    @checked_arguments
+    def preview_story(
+        self,
+        rho: float | None = None,
+        *,
+        levels: int | None = None,
+        attributes: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        confidence: float | None = None,
+    ) -> StoryPreview:
+        """What `story` would cost as a whole, and how precise it would be. Spends nothing."""
+        return self.plan_story(FamilyChoice(attributes, None, exclude), rho, levels, confidence).preview()
+
+    def plan_story(
+        self,
+        choice: FamilyChoice,
+        rho: float | None = None,
+        levels: int | None = None,
+        confidence: float | None = None,
+    ) -> PlannedStory:
+        """What `story` will do, to be priced and carried out later. Spends nothing."""
+        if self.ratio is not None:
+            raise ExplanationError(
+                "A story is told of a difference, not of a ratio or a share.",
+                remedy="Ask answer.why(...).story(), or explain() the ratio.",
+            )
+        terms = self._terms(self._family(choice), 1, 1.0 if rho is None else rho, confidence, "tight", False)
+        plan = plan_story(terms, self._dataset, choice, levels, rho)
+        request = None
+        if plan.preparation is not None:
+            nested = replace(choice, conjuncts=len(plan.families), nested=True)
+            request = prepare_request(self.answer, plan.preparation.rho, nested)
+        return PlannedStory(self, plan, request, self._dataset)
 
     @checked_arguments
     def rho_for(

@@ -15,7 +15,7 @@ from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
-from dpxplain.render import words
+from dpxplain.render import story, words
 from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code, query_code
 from dpxplain.render.views_results import true_texts
@@ -32,6 +32,7 @@ from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesP
 from dpxplain.results.quality import Quality, QualityPreview
 from dpxplain.results.requests import group_request
 from dpxplain.results.sentences import rows_counted, subject
+from dpxplain.results.story import StoryPreview
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowing
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads
@@ -64,6 +65,7 @@ Preview = (
     | PreparationPreview
     | QualityPreview
     | DiscoveryPreview
+    | StoryPreview
 )
 
 
@@ -276,9 +278,7 @@ def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> 
     )
 
 
-def preview_payload(
-    preview: Preview,
-) -> PreviewPayload:
+def preview_payload(preview: Preview) -> PreviewPayload:
     price = preview.price
     once = isinstance(preview, ExplanationPreview) and preview.mechanism == "marginals"
     return PreviewPayload(
@@ -307,6 +307,8 @@ def _expected(preview: Preview) -> list[str]:
         return [words.expected_margin(preview)]
     if isinstance(preview, QueriesPreview):
         return [*(words.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
+    if isinstance(preview, StoryPreview):
+        return [story.expected_story(preview)]
     return [words.expected_influence(preview)] if isinstance(preview, ExplanationPreview) else []
 
 
