@@ -13,7 +13,7 @@ import altair as alt
 import pytest
 
 from dpxplain.errors import BadRequest
-from dpxplain.render import charts
+from dpxplain.render import chart_rows, charts
 from dpxplain.render.notebook import inline_svg
 from dpxplain.render.svg import to_svg
 
@@ -115,13 +115,13 @@ def test_intervals_across_zero_are_hollow_and_labelled(table):
     )
     svg = to_svg(charts.explanation_chart(odd))
     assert texts(svg).count("unclear") == 1
-    assert svg.count(f'fill="{charts.PAPER}"') == 1
+    assert svg.count(f'fill="{chart_rows.PAPER}"') == 1
 
 
 def test_an_unclear_question_is_hollow_and_labelled(blurred):
     svg = to_svg(charts.chart(blurred.question))
     assert "unclear" in texts(svg)
-    assert f'fill="{charts.PAPER}"' in svg
+    assert f'fill="{chart_rows.PAPER}"' in svg
 
 
 def test_absolute_influence_is_drawn_where_relative_means_nothing(blurred):

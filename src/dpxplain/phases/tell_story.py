@@ -30,7 +30,7 @@ from dpxplain.phases.prepare_answer import (
     plan_preparation,
 )
 from dpxplain.privacy.marginals.estimates import IntArray, estimate
-from dpxplain.privacy.marginals.story import (
+from dpxplain.privacy.marginals.story_gaps import (
     Gap,
     all_rows,
     gap_among,

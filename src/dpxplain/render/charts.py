@@ -32,7 +32,7 @@ from dpxplain.render.chart_rows import (
     x_position,
 )
 from dpxplain.render.layout import span
-from dpxplain.render.story import tree
+from dpxplain.render.story_tree import tree
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers

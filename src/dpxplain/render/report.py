@@ -11,7 +11,7 @@ from typing import Any
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import gaussian_part
 from dpxplain.privacy.accounting import epsilon
-from dpxplain.render import chart_rows, charts, story, words
+from dpxplain.render import chart_rows, charts, story_tree, words
 from dpxplain.render.layout import Column, Grid
 from dpxplain.render.notebook import Markup, badge, el, inline_svg, joined, table
 from dpxplain.render.ranking import doubt_of
@@ -211,7 +211,7 @@ def _question(question: QuestionLike) -> Markup:
 
 def _story(told: Story) -> Markup:
     """The story in words, as a chart and as a table."""
-    sentences = story.sentences(told)
+    sentences = story_tree.sentences(told)
     return joined(
         el("h3", "The same, step by step"),
         el("ol", *(el("li", sentence) for sentence in sentences), class_="sentences"),
@@ -220,8 +220,8 @@ def _story(told: Story) -> Markup:
             " ".join(sentences),
             f"The {told.question.measured} among parts of the rows; the bold line is that among all of them.",
         ),
-        table(story.story_grid(told), "Story table"),
-        *(el("p", note, class_="quiet") for note in story.notes(told)[:2]),
+        table(story_tree.story_grid(told), "Story table"),
+        *(el("p", note, class_="quiet") for note in story_tree.notes(told)[:2]),
     )
 
 

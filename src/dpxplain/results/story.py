@@ -11,7 +11,7 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import plan_marginals
 from dpxplain.phases.tell_story import StoryLine, StoryPlan, ToldStory
-from dpxplain.privacy.marginals.story import Gap
+from dpxplain.privacy.marginals.story_gaps import Gap
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import Price

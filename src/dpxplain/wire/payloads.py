@@ -15,7 +15,7 @@ from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
-from dpxplain.render import story, words
+from dpxplain.render import story_tree, words
 from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code, query_code
 from dpxplain.render.views_results import true_texts
@@ -308,7 +308,7 @@ def _expected(preview: Preview) -> list[str]:
     if isinstance(preview, QueriesPreview):
         return [*(words.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
     if isinstance(preview, StoryPreview):
-        return [story.expected_story(preview)]
+        return [story_tree.expected_story(preview)]
     return [words.expected_influence(preview)] if isinstance(preview, ExplanationPreview) else []
 
 

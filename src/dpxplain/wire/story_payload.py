@@ -9,7 +9,7 @@ from typing_extensions import TypedDict  # pydantic reads the standard one from 
 
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import EntryId
-from dpxplain.render.story import notes, sentences, tree
+from dpxplain.render.story_tree import notes, sentences, tree
 from dpxplain.results.story import Story
 from dpxplain.results.titles import question_title
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpxplain.phases.tell_story import StoryLine
-from dpxplain.privacy.marginals.story import Gap
+from dpxplain.privacy.marginals.story_gaps import Gap
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, span, view
 from dpxplain.results import formats
