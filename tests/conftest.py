@@ -22,6 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("database")
         if {"spark_session", "spark_cluster"} & set(names):
             item.add_marker("spark")
+            item.add_marker("slow")  # a JVM starts, and every statement takes it a tenth of a second or more
             item.add_marker(pytest.mark.xdist_group("spark"))  # one JVM, not one per worker
         if "browser" in names:
             item.add_marker("browser")

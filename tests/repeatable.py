@@ -16,6 +16,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 from opendp.mod import Measurement
 
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, SeededNoise, VectorisedNoise
@@ -26,6 +27,17 @@ _DRAWING = {"gaussian", "top_k"}
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, database=None, print_blob=True)
 hypothesis.settings.load_profile("repeatable")
+
+_constants_of_imported_modules = providers._get_local_constants
+
+
+def _no_constants_if_repeatable() -> providers.Constants:
+    """Hypothesis tries constants of the modules that happen to be imported, which differ between workers."""
+    repeatable = hypothesis.settings.default.derandomize
+    return providers._local_constants if repeatable else _constants_of_imported_modules()
+
+
+providers._get_local_constants = _no_constants_if_repeatable
 
 
 class _Noise:

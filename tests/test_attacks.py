@@ -236,6 +236,7 @@ def test_code_of_an_analyst_does_not_run_on_true_counts_unless_the_curator_trust
     session.close()
 
 
+@pytest.mark.slow
 def test_a_wider_range_never_gives_a_narrower_result() -> None:
     from dpxplain.explanation.custom import Range
 

@@ -118,6 +118,7 @@ def test_no_command_loads_a_package_that_it_does_not_need(tmp_path):
     assert not packages & NEVER
 
 
+@pytest.mark.slow
 def test_the_library_prints_and_draws_without_a_charting_package(tmp_path):
     code = (
         "import dpxplain as dpx\n"
@@ -143,7 +144,10 @@ def workspace(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("words", NEEDED)
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(w, marks=() if w in ("--version", "token list") else pytest.mark.slow) for w in NEEDED],
+)
 def test_each_command_loads_only_what_it_needs(workspace, tmp_path, words):
     folder = shutil.copytree(workspace, tmp_path / "own")  # some write into it
     modules = loaded(command(*shlex.split(words)), folder)
@@ -168,12 +172,12 @@ def test_a_command_imports_no_other_commands(workspace):
 
 @pytest.mark.parametrize(
     ("words", "times"),
-    {
-        "--version": 1,
-        "schema check people.toml": 1.6,
-        "budget -e adult": 2,
-        f"why -e adult {shlex.join(PAIR)}": 3.5,
-    }.items(),
+    [
+        pytest.param("--version", 1, marks=pytest.mark.slow),
+        pytest.param("schema check people.toml", 1.6, marks=pytest.mark.slow),
+        pytest.param("budget -e adult", 2, marks=pytest.mark.slow),
+        (f"why -e adult {shlex.join(PAIR)}", 3.5),
+    ],
 )
 def test_a_command_takes_little_more_than_importing_what_it_stands_on(workspace, words, times):
     """In calls of Python functions, which are as many on every machine, busy or not."""

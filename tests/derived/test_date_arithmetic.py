@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import dpxplain as dpx
@@ -81,6 +81,7 @@ def test_a_difference_lies_in_the_inferred_domain_and_a_row_changes_only_itself(
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@example("left", "+ INTERVAL '0' YEAR", [(None, "1970-01-01", None, None)], (None,) * 4)
 @given(st.sampled_from([*COLUMNS]), SPANS, ROWS, st.tuples(*[MOMENTS] * len(COLUMNS)))
 def test_a_shifted_moment_lies_in_the_inferred_domain_and_a_row_changes_only_itself(
     column: str, span: str, rows: list[tuple[Any, ...]], row: tuple[Any, ...]

@@ -82,6 +82,11 @@ ANSWERED = [
     "SELECT SUM(-price + 2 * (quantity - 1)) FROM flights",
     "SELECT SUM(price / quantity) FROM flights WHERE quantity > 0",
     "SELECT SUM(CASE WHEN price >= 1 THEN dep_delay / price END) FROM flights",
+    "SELECT SUM(CASE WHEN price >= 1 THEN CAST(dep_delay / price AS INTEGER) END) FROM flights",
+    "SELECT COUNT(*) FROM flights "
+    "WHERE CASE WHEN price >= 10 THEN 0 ELSE CAST(quantity / (20 - price) AS INTEGER) END = 0",
+    "SELECT COUNT(*) FROM flights WHERE CASE WHEN dep_delay >= 0 AND dep_delay <= 3 "
+    "THEN UPPER(CAST(CAST(dep_delay AS BIGINT) AS VARCHAR)) END LIKE '2%'",
     "SELECT SUM(quantity % 3) FROM flights",
     "SELECT FLOOR(dep_delay / 60) AS hours, COUNT(*) FROM flights GROUP BY hours",
     "SELECT ROUND(price, -1), COUNT(*) FROM flights GROUP BY ROUND(price, -1)",

@@ -71,6 +71,7 @@ def _numbers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         wrap("CASE WHEN {} THEN {} ELSE {} END", test, inner, inner),
         wrap("CASE WHEN {} THEN {} END", test, inner),
         wrap("CASE WHEN a >= 1 THEN {} / a END", inner),
+        wrap("CASE WHEN a >= 1 THEN CAST({} / a AS BIGINT) ELSE 0 END", inner),
         wrap("COALESCE({}, {})", inner, inner),
         wrap("NULLIF({}, {})", inner, inner),
         wrap("GREATEST({}, {})", inner, inner),

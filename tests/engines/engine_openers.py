@@ -119,7 +119,13 @@ OPENERS: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Open
 }
 
 
-@pytest.fixture(scope="module", params=list(OPENERS))
+_ALWAYS = {"duckdb", "postgresql"}  # the others store or read the same encoded rows in another way
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=() if name in _ALWAYS else pytest.mark.slow) for name in OPENERS],
+)
 def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens one of the engines on the rows of a test."""
     with OPENERS[request.param](request) as opened:

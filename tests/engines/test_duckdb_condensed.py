@@ -55,6 +55,7 @@ def _sorted(
     return sorted(row for row in zip(*(column.tolist() for column in columns), strict=True) if row[-2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", FILTERS)
 @pytest.mark.parametrize(
     "aggregate",

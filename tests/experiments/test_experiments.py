@@ -30,7 +30,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.draws  # run times are taken with private noise
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "adult" else pytest.mark.slow) for name in EXPERIMENTS]
+)
 def test_the_short_form_has_rows_a_chart_and_claims(name: str, tmp_path: Path) -> None:
     experiment = EXPERIMENTS[name]
     cells = experiment.cells(SHORT)

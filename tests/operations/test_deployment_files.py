@@ -48,6 +48,7 @@ def test_systemd_finds_no_fault_in_the_units(tmp_path: Path) -> None:
     assert len(units) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_the_unit_s_command_serves_ends_in_time_at_its_signal_and_serves_again(tmp_path: Path) -> None:
     write_people(tmp_path / "schemas")

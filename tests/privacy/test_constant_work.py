@@ -88,7 +88,13 @@ def _differences(tmp_path: Path, sql: str, asked: dict[str, Any]) -> Counter[obj
     return (present - absent) + (absent - present)
 
 
-@pytest.mark.parametrize("asked", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(asked, id=name, marks=() if name in ("disjunctions", "pairs") else pytest.mark.slow)
+        for name, asked in REQUESTS.items()
+    ],
+)
 def test_one_person_changes_no_size_of_any_array_after_the_scan(
     tmp_path: Path, asked: dict[str, Any]
 ) -> None:
@@ -99,6 +105,7 @@ def test_nor_of_an_average(tmp_path: Path) -> None:
     assert not _differences(tmp_path, AVERAGE, REQUESTS["pairs"])
 
 
+@pytest.mark.slow
 def test_nor_with_the_influence_on_a_ratio(tmp_path: Path) -> None:
     asked = {"influence": dpx.RatioInfluence(), "k": 5, "conjuncts": 2, "rho": 5.0, "distinct": False}
     assert not _differences(tmp_path, SQL, asked)

@@ -82,6 +82,7 @@ def _exactly(family: FamilyScores, k: int, scale: float, words: Words) -> list[i
         gumbel_race.key_bounds = original
 
 
+@pytest.mark.slow
 @pytest.mark.draws
 @pytest.mark.parametrize("race", [gumbel_top_k, _exactly], ids=["floats first", "decimals only"])
 def test_whole_sequences_have_the_law_of_peeled_exponential_mechanisms(

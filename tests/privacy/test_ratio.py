@@ -123,6 +123,7 @@ def test_a_ratio_of_noisy_values_is_covered(true: tuple[float, ...], share: bool
     assert 180 <= covered <= 199  # 95% of 200 is 190, three standard errors are 9
 
 
+@pytest.mark.slow
 def test_a_ratio_of_averages_is_covered() -> None:
     random, ratio, covered = np.random.default_rng(18), Ratio(0, (1,), 1.0), 0
     counts, means = np.array([400.0, 150.0, 9.0]), np.array([7.0, 2.0, 5.0])

@@ -331,6 +331,7 @@ running.run(config, announce=lambda text: print(text, flush=True))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_the_process_ends_even_if_a_worker_does_not(tmp_path: Path) -> None:
     here = Path(__file__).parent

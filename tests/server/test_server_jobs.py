@@ -243,6 +243,7 @@ def other_process(tmp_path: Path) -> Iterator[Any]:
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_any_process_tells_of_a_job_cancels_it_and_knows_when_it_is_lost(
     tmp_path: Path, other_process: Any

@@ -21,6 +21,12 @@ def begun(client: httpx.Client, rho: float) -> dict[str, Any]:
     return job
 
 
+def measured(client: httpx.Client) -> None:
+    """A job that has ended before anything is slow, with its answer."""
+    job = begun(client, 0.1)
+    assert client.get(f"/jobs/{job['id']}", params={"wait": 60}).json()["state"] == "done"
+
+
 def stopped(server: RunningServer, client: httpx.Client, rho: float) -> tuple[str, dict[str, Any]]:
     """What was said before it was stopped, and how it ended."""
     engine = slow_down(server)
@@ -41,7 +47,7 @@ def server(tmp_path: Path):
 
 def test_stopping_says_before_that_the_charge_stays_and_how_many_count(server: RunningServer) -> None:
     client = server.client()
-    begun(client, 0.1)  # while nothing is slow: the answer is measured
+    measured(client)
     for number in range(1, 4):
         before, ended = stopped(server, client, 0.2 + number / 100)
         assert before == (
@@ -59,7 +65,7 @@ def test_stopping_says_before_that_the_charge_stays_and_how_many_count(server: R
 
 def test_a_curator_sees_who_is_blocked_and_forgives(server: RunningServer) -> None:
     client, curator = server.client(), server.curator()
-    begun(client, 0.1)
+    measured(client)
     for number in range(3):
         stopped(server, client, 0.2 + number / 100)
     server.client("bob").post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).raise_for_status()
@@ -76,7 +82,7 @@ def test_a_curator_sees_who_is_blocked_and_forgives(server: RunningServer) -> No
 
 def test_the_history_calls_a_stopped_job_stopped(server: RunningServer) -> None:
     client = server.client()
-    begun(client, 0.1)
+    measured(client)
     stopped(server, client, 0.2)
     lines = client.get(f"{AT}/history").json()["entries"]
     assert [line["stopped"] for line in lines][-1] is True
@@ -96,4 +102,23 @@ def test_own_jobs_are_listed_with_what_was_asked(server: RunningServer) -> None:
     assert jobs[0]["request"]["rho"] == 0.3
     assert [weight["group"] for weight in jobs[0]["weights"]] == ["North", "South"]
     assert server.client("bob").get(f"{AT}/jobs").json() == {"jobs": []}
+    engine.go.set()
+
+
+def test_a_job_stopped_before_its_turn_ends_at_once_and_costs_nothing(server: RunningServer) -> None:
+    client = server.client()
+    measured(client)
+    engine = slow_down(server)
+    begun(client, 0.3)
+    assert engine.entered.acquire(timeout=60)
+    before = client.get(f"{AT}/budget").json()["rho"]["spent"]
+    waiting = [begun(client, 0.4 + number / 10) for number in range(2)]
+    for job in waiting:
+        ended = client.delete(f"/jobs/{job['id']}", params={"wait": 60}).json()
+        assert (ended["state"], ended["error"]["message"]) == (
+            "cancelled",
+            "The request was cancelled. Nothing was charged.",
+        )
+    assert server.state.pool.admitted == 1
+    assert client.get(f"{AT}/budget").json()["rho"]["spent"] == before
     engine.go.set()

@@ -31,7 +31,7 @@ from dpxplain.model.query import (
 )
 from dpxplain.sql.parse import parse
 
-RELAXED = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+RELAXED = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DISCRETE = list(SCHEMA.discrete())
 
 numbers = st.integers(-(2**40), 2**40) | st.floats(-1e6, 1e6).filter(lambda x: not x.is_integer())
@@ -190,7 +190,7 @@ def rows(engine: duckdb.DuckDBPyConnection, text: str) -> list[str] | None:
     )
 
 
-@settings(RELAXED, max_examples=400)
+@RELAXED
 @given(st.lists(st.sampled_from(WORDS), max_size=25), st.booleans())
 def test_word_soup_is_refused_or_understood(words: list[str], select: bool) -> None:
     statement = admitted(("SELECT " if select else "") + " ".join(words))
@@ -198,14 +198,14 @@ def test_word_soup_is_refused_or_understood(words: list[str], select: bool) -> N
         assert all(SCHEMA.column(name) for name in filter_columns(statement.query.where))
 
 
-@settings(RELAXED, max_examples=200)
+@RELAXED
 @given(st.text(max_size=60))
 def test_any_text_is_refused_or_understood(text: str) -> None:
     admitted(text)
     admitted("SELECT COUNT(*) FROM people WHERE " + text)
 
 
-@settings(RELAXED, max_examples=700)
+@settings(RELAXED, max_examples=200)
 @given(st.data())
 def test_a_mutated_query_is_refused_or_means_what_it_says(
     engine: duckdb.DuckDBPyConnection, data: st.DataObject

@@ -178,18 +178,16 @@ class Encoding:
         if column.is_summable:
             columns[units_column(self.schema, name)] = self._units(column, number)
         else:
-            # Of zeros there are two, equal but not alike; dates have one.
-            clamped = f"CASE WHEN {number} = 0 THEN {self.dialect.number_literal(0)} ELSE {number} END"
-            if column.is_temporal:
-                clamped = number
+            literal = self.dialect.number_literal
             if column.bounds is not None:
-                low, high = (self.dialect.number_literal(position(bound)) for bound in column.bounds)
-                clamped = f"least(greatest({number}, {low}), {high})"
-            zero = self.dialect.number_literal(0)  # of which there are two, equal but told apart by texts
-            value = (
-                f"CASE WHEN {self.missing(number)} THEN NULL WHEN {number} = 0 THEN {zero} ELSE {clamped} END"
-            )
-            columns[value_column(self.schema, name)] = value
+                low, high = (literal(position(bound)) for bound in column.bounds)
+                value = f"least(greatest({number}, {low}), {high})"
+            elif column.is_temporal:
+                value = number
+            else:  # of zeros there are two, equal but told apart by texts
+                value = f"CASE WHEN {number} = 0 THEN {literal(0)} ELSE {number} END"
+            known = f"CASE WHEN {self.missing(number)} THEN NULL ELSE {value} END"
+            columns[value_column(self.schema, name)] = known
         return columns
 
     def missing(self, number: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from dpxplain.engines.dialect import Dialect
 from dpxplain.model.column import Column
 from dpxplain.model.dates import position
-from dpxplain.model.derivation import UnknownDomain, infer
+from dpxplain.model.derivation import Inference
 from dpxplain.model.expression import (
     Among,
     Arithmetic,
@@ -53,9 +53,14 @@ class ExpressionSQL:
     schema: Schema
     dialect: Dialect
     parameters: Parameters = field(default_factory=Parameters)
+    inference: Inference = field(init=False)
+    """What the columns can be: within a CASE, where its condition holds."""
+
+    def __post_init__(self) -> None:
+        self.inference = Inference.of(self.schema.columns)
 
     def render(self, node: Expression) -> str:
-        if self.dialect.tabulates_text and (table := tabulated(node, self.schema.columns)) is not None:
+        if self.dialect.tabulates_text and (table := tabulated(node, self.inference)) is not None:
             return self._looked_up(*table)
         match node:
             case Reference(column):
@@ -79,9 +84,7 @@ class ExpressionSQL:
             case Some(parts):
                 return f"({' OR '.join(map(self.render, parts))})"
             case Case(branches, otherwise):
-                steps = " ".join(f"WHEN {self.render(a)} THEN {self.render(b)}" for a, b in branches)
-                end = "" if otherwise is None else f" ELSE {self.render(otherwise)}"
-                return f"CASE {steps}{end} END"
+                return self._case(branches, otherwise)
             case Call():
                 return self._call(node)
             case Cast():
@@ -97,6 +100,17 @@ class ExpressionSQL:
                 last, first = self._beginning(unit, end), self._beginning(unit, start)
                 return f"CAST({last} - {first} AS {self.dialect.double})"
 
+    def _case(self, branches: Sequence[tuple[Expression, Expression]], otherwise: Expression | None) -> str:
+        before, steps = self.inference, []
+        for condition, result in branches:
+            unmet, asked = self.inference.unless(condition), self.render(condition)
+            self.inference = self.inference.where(condition)
+            steps.append(f"WHEN {asked} THEN {self.render(result)}")
+            self.inference = unmet
+        end = "" if otherwise is None else f" ELSE {self.render(otherwise)}"
+        self.inference = before
+        return f"CASE {' '.join(steps)}{end} END"
+
     def _arithmetic(self, node: Arithmetic) -> str:
         left, right = self.render(node.left), self.render(node.right)
         match node.operator:
@@ -111,17 +125,11 @@ class ExpressionSQL:
 
     def _is_whole(self, node: Arithmetic) -> bool:
         """Whether both sides are whole numbers that 64 bits hold."""
-        try:
-            sides = [infer(side, self.schema.columns) for side in (node.left, node.right)]
-        except UnknownDomain:  # of a part that is bounded only where some condition holds
-            return False
+        sides = [self.inference.domain(side) for side in (node.left, node.right)]
         return all(side.is_whole and max(map(abs, side.ends)) < LARGEST_WHOLE for side in sides)
 
     def _shifted(self, node: Shifted) -> str:
-        try:
-            is_date = shifted_kind(infer(node.part, self.schema.columns), node.unit) == "date"
-        except UnknownDomain:  # of a part that is bounded only where some condition holds
-            is_date = False
+        is_date = shifted_kind(self.inference.domain(node.part), node.unit) == "date"
         moment = self.dialect.moment
         shifted = f"CAST({self.render(node.part)} AS {moment}) + INTERVAL '{node.amount} {node.unit}'"
         return f"CAST({shifted} AS {'DATE' if is_date else moment})"
@@ -192,7 +200,7 @@ class ExpressionSQL:
         return f"(CAST({nearest} AS {self.dialect.double}) {back} {scale})"
 
     def _cast(self, node: Cast) -> str:
-        domain = infer(node.part, self.schema.columns)
+        domain = self.inference.domain(node.part)
         inner = self.render(node.part)
         match node.target:
             case "VARCHAR":
@@ -214,9 +222,7 @@ class ExpressionSQL:
         return self.dialect.element(self.dialect.array(values, self.parameters), code)
 
 
-def tabulated(
-    node: Expression, columns: Mapping[str, Column]
-) -> tuple[Expression, dict[str, Value | None]] | None:
+def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[str, Value | None]] | None:
     """The text that a function is of, and its images; None if it is no function of a text."""
     match node:
         case Call("lower" | "upper" | "trim" | "length", (part,)):
@@ -230,7 +236,7 @@ def tabulated(
                 return None if images is None or not images.values else images.values[0]
         case _:
             return None
-    domain = infer(part, columns)
+    domain = inference.domain(part)
     if domain.kind != "text" or domain.values is None:
         return None
     return part, {str(text): function(str(text)) for text in domain.values}

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from operator import add, mul, sub
+from typing import Self
 
 from dpxplain.model.column import LARGEST_BOUND, Column
 from dpxplain.model.dates import midnight
@@ -75,7 +76,7 @@ def infer(node: Expression, columns: Mapping[str, Column]) -> ValueDomain:
     >>> infer(Arithmetic("*", Reference("price"), Constant(2)), {"price": Column(bounds=(0, 50))})
     ValueDomain(kind='number', values=None, low=0.0, high=100.0, step=None)
     """
-    return _Inference({name: declared_domain(column) for name, column in columns.items()}).domain(node)
+    return Inference.of(columns).domain(node)
 
 
 def declared_domain(column: Column) -> ValueDomain:
@@ -98,12 +99,16 @@ def declared_domain(column: Column) -> ValueDomain:
     return ValueDomain("number", None, float(column.edges[0]), float(column.edges[-1]))
 
 
-class _Inference:
+class Inference:
     """Domains of expressions where the columns have the given domains."""
 
     def __init__(self, columns: Mapping[str, ValueDomain]) -> None:
         self.columns = columns
         self._known: dict[int, tuple[Expression, ValueDomain]] = {}  # by identity: parts are looked at often
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Column]) -> Self:
+        return cls({name: declared_domain(column) for name, column in columns.items()})
 
     def domain(self, node: Expression) -> ValueDomain:
         if id(node) not in self._known:
@@ -251,8 +256,8 @@ class _Inference:
         inference, domains = self, []
         for condition, result in node.branches:
             inference._check_boolean(condition)
-            domains.append(inference._where(condition).domain(result))
-            inference = inference._unless(condition)
+            domains.append(inference.where(condition).domain(result))
+            inference = inference.unless(condition)
         if node.otherwise is not None:
             domains.append(inference.domain(node.otherwise))
         return self._union(node, domains)
@@ -267,37 +272,37 @@ class _Inference:
             raise UnknownDomain(node, f"{sql_of(node)} mixes {kinds}.", "Give all results one type.")
         return everything
 
-    def _where(self, condition: Expression) -> _Inference:
+    def where(self, condition: Expression) -> Inference:
         """What the columns can be where a condition holds."""
         match condition:
             case Every(parts):
                 inference = self
                 for part in parts:
-                    inference = inference._where(part)
+                    inference = inference.where(part)
                 return inference
             case Opposite(part):
-                return self._unless(part)
+                return self.unless(part)
             case Compared(operator, Reference(column), Constant(value)):
                 return self._narrowed(column, operator, value)
             case Compared(operator, Constant(value), Reference(column)):
                 return self._narrowed(column, _FLIPPED[operator], value)
         return self
 
-    def _unless(self, condition: Expression) -> _Inference:
+    def unless(self, condition: Expression) -> Inference:
         """What the columns can be where a condition does not hold; NULL is no value."""
         match condition:
             case Some(parts):
                 inference = self
                 for part in parts:
-                    inference = inference._unless(part)
+                    inference = inference.unless(part)
                 return inference
             case Opposite(part):
-                return self._where(part)
+                return self.where(part)
             case Compared(operator, left, right):
-                return self._where(Compared(_OPPOSITES[operator], left, right))  # type: ignore[arg-type]
+                return self.where(Compared(_OPPOSITES[operator], left, right))  # type: ignore[arg-type]
         return self
 
-    def _narrowed(self, column: str, operator: str, value: object) -> _Inference:
+    def _narrowed(self, column: str, operator: str, value: object) -> Inference:
         domain = self.columns[column]
         if domain.kind != "number" or not isinstance(value, int | float) or domain.values is not None:
             return self
@@ -307,7 +312,7 @@ class _Inference:
         if operator in ("<", "<=", "="):
             high = min(high, float(value))
         narrow = ValueDomain("number", ()) if low > high else replace(domain, low=low, high=high)
-        return _Inference({**self.columns, column: narrow})
+        return Inference({**self.columns, column: narrow})
 
     # -- Conditions ----------------------------------------------------------------------------------------
 

@@ -42,12 +42,19 @@ class LocalJob:
 
     id: str
     task: Task
+    work: Future[Payload] | None = None
     ended: Future[None] = field(default_factory=Future)
     result: Payload | None = None
     problem: Problem | None = None
     stored_state: str = ""
     unstored: dict[str, Any] | None = None
     """Its last state, where the ledger could not be reached to store it."""
+
+    def cancel(self) -> None:
+        """Ends it at once if it waits for its turn, otherwise as soon as it can stop."""
+        self.task.cancel()
+        if self.work is not None:
+            self.work.cancel()
 
 
 class JobRunner:
@@ -71,8 +78,8 @@ class JobRunner:
             with self._lock:
                 self._local[job.id] = job
                 self._drop_old_results()
-            future = submit(job.task, lambda: self._work(job, work))
-        future.add_done_callback(lambda ended: self._finish(job, ended))
+            job.work = submit(job.task, lambda: self._work(job, work))
+        job.work.add_done_callback(lambda ended: self._finish(job, ended))
         return job.id
 
     def get(self, id: str) -> Job:
@@ -105,7 +112,7 @@ class JobRunner:
         if entry is not None:
             self._failures.record_cancellation(job.dataset, job.owner, entry)
         if local is not None:
-            local.task.cancel()
+            local.cancel()
 
     async def wait(self, id: str, seconds: float) -> None:
         """Until the job ends, or as long as that."""
@@ -190,7 +197,7 @@ class JobRunner:
                     if heartbeat:
                         self._jobs.heartbeat(job.id)
                     if self._jobs.get(job.id).cancel_asked:
-                        job.task.cancel()
+                        job.cancel()
 
     def _drop_old_results(self) -> None:
         """Those results can still be read from the ledger."""

@@ -311,8 +311,10 @@ class Workers:
         with self._changed:
             if self._closed:
                 raise RuntimeError("closed")
-            self._waiting.append(_Call(caller, function, future))
+            call = _Call(caller, function, future)
+            self._waiting.append(call)
             self._changed.notify()
+        future.add_done_callback(lambda _future: self._forget(call))
         return future
 
     def close(self) -> None:
@@ -343,6 +345,12 @@ class Workers:
             call.future.set_exception(error)
         else:
             call.future.set_result(result)
+
+    def _forget(self, call: _Call) -> None:
+        """A call that was cancelled while it waited takes no place in the queue."""
+        with self._changed:
+            if call in self._waiting:
+                self._waiting.remove(call)
 
     def _next(self) -> _Call | None:
         with self._changed:
