@@ -175,7 +175,7 @@ def story_chart(told: Story, *, width: int = WIDE) -> Spec:
     ends = padded(*span([branch.gap.interval for branch in branches], told.gap.estimate))
     title = f"{name} among these rows; bold line: among all rows"
     x = x_position(_with_footnotes(title, told.question.answer, width), ends, x_axis(ticks=5))
-    rows = Rows([branch.text for branch in branches], values, width)
+    rows = Rows([branch.short for branch in branches], values, width)
     return styled(rows.plot([rows.line(told.gap.estimate, x), *rows.whiskers(x), *rows.labels()], width))
 
 

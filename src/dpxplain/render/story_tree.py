@@ -31,6 +31,13 @@ class Branch:
         return f"{stem}{self.label}"
 
     @property
+    def short(self) -> str:
+        """Where the lines of a tree would not meet, as beside a chart."""
+        if self.level < 2:
+            return self.label
+        return f"{'… ' * (self.level - 1)}{'' if self.is_rest else 'and '}{self.label}"
+
+    @property
     def gap_text(self) -> str:
         return formats.interval(*self.gap.interval)
 
