@@ -38,7 +38,7 @@ export type Sensitivity = 'tight' | 'paper';
 export const CURATOR = '#/curator';
 export const DEFAULT_CONFIDENCE = 0.95;
 export const FIRST_K = 5;
-export const ALL: Family = { attributes: null, conjuncts: null, exclude: [], predicates: null };
+export const ALL: Family = { attributes: null, conjuncts: null, exclude: [], predicates: null, nested: false };
 
 export const isCurator = (hash: string): boolean => hash === CURATOR || hash.startsWith(`${CURATOR}/`);
 

@@ -78,6 +78,7 @@ class Explaining {
       conjuncts: this.conjuncts,
       exclude: [],
       predicates: lines.length ? lines : null,
+      nested: false,
     };
   }
 
