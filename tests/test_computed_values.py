@@ -25,7 +25,8 @@ from dpxplain.results.answers import Answers
 from dpxplain.results.computed_values import judge_having
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.session import Session
-from dpxplain.wire.payloads import answer_payload, question_payload
+from dpxplain.wire.answer_payloads import answer_payload
+from dpxplain.wire.payloads import question_payload
 
 SCHEMA: dict[str, Any] = {
     "table": {"name": "t"},

@@ -9,7 +9,6 @@ const row = (label: string, estimate: number): AnswerRow => ({
   estimate,
   low: estimate - 1,
   high: estimate + 1,
-  noise_scale: 1,
   estimate_text: '',
   interval_text: '',
 });

@@ -41,4 +41,8 @@ describe('the ends of an axis', () => {
     const rows = Array.from({ length: 200_000 }, (_, i) => row(i, i, i + 1));
     expect(scaleOf(rows).at(200_000)).toBeLessThanOrEqual(100);
   });
+
+  it('of shares are in percent', () => {
+    expect(scaleOf([row(0.05, 0.1, 0.44)], true).ticks.map(({ text }) => text)).toContain('10%');
+  });
 });

@@ -131,7 +131,7 @@ class CuratorDataset(OpenDataset):
             }
             for i in order
         ]
-        return Truth(f"True influence of {family.size:,} predicates", rows, question.shaped_by)
+        return Truth(f"True influence of {family.size:,} conditions", rows, question.shaped_by)
 
     def table_truth(self, table: Explanation) -> Truth:
         """True influence and rank of the predicates in the table, and what the intervals cover.

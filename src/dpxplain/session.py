@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.datasets import path as bundled
+from dpxplain.engines.declared_source import SchemaSource, declared_source, folder_of, refuse_swapped
 from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
@@ -39,6 +40,7 @@ from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDisco
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import QueriesPreview, QueryPreview
 from dpxplain.results.quality import PlannedQuality, Quality, QualityPreview
+from dpxplain.results.tuning import KEEP, PlannedTuning, Tuning, TuningPreview
 from dpxplain.sql.join import private_tables
 from dpxplain.sql.parse import parse
 
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
     from dpxplain.results.schema_check import SchemaCheck
 
 LOG = logging.getLogger("dpxplain.session")
-
-SchemaSource = Schema | Mapping[str, Any] | str | Path
 
 
 @checked_arguments
@@ -85,7 +85,7 @@ def connect(
     that are not the library's run on true counts. `insecure_seed` replaces the noise by a repeatable one for
     experiments; everything it touches is marked as not private.
     """
-    _refuse_swapped(source, schema)
+    refuse_swapped(source, schema)
     if is_address(source):
         local = (schema, tables, workspace, anchor, memory, insecure_seed)
         if trusted_code or any(argument is not None for argument in local):
@@ -106,17 +106,17 @@ def connect(
             "A data set needs a declared schema.",
             remedy='Pass schema="data.toml"; draft one with: dpxplain schema init DATA_FILE',
         )
-    declared = with_public_tables(Schema.load(schema), _folder_of(schema), tables)
+    declared = with_public_tables(Schema.load(schema), folder_of(schema), tables)
     limit = memory_limit(memory)
     if source is None:
-        source = _declared_source(declared, schema)
+        source = declared_source(declared, schema)
     folder = Path(workspace or WORKSPACE)
     address = find_ledger(workspace=workspace)
     ledger = open_ledger(address.place, anchor=anchor or address.anchor, create=address.is_workspace)
     if ledger.is_new:
         LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
     opening = (source, declared, ledger, curator, trusted_code, insecure_seed, progress)
-    return _open(*opening, cache=folder / "cache", memory=limit, tables=tables, folder=_folder_of(schema))
+    return _open(*opening, cache=folder / "cache", memory=limit, tables=tables, folder=folder_of(schema))
 
 
 @checked_arguments
@@ -128,11 +128,11 @@ def check_schema(source: object = None, schema: SchemaSource | None = None) -> S
     from dpxplain.engines.opening import source_figures
     from dpxplain.results.schema_check import SchemaCheck
 
-    _refuse_swapped(source, schema)
+    refuse_swapped(source, schema)
     if schema is None:
         raise SchemaError("There is no schema to check.", remedy='Pass schema="data.toml".')
-    declared = with_public_tables(Schema.load(schema), _folder_of(schema))
-    data = _declared_source(declared, schema) if source is None else source
+    declared = with_public_tables(Schema.load(schema), folder_of(schema))
+    data = declared_source(declared, schema) if source is None else source
     return SchemaCheck.of(declared, data, source_figures(data, declared))
 
 
@@ -273,6 +273,28 @@ class Session:
         """What `discover` will do, to be priced and carried out later. Spends nothing."""
         return PlannedDiscovery(plain(column), plain(rho), delta, self._dataset)
 
+    def tune(
+        self, rho: float, *, columns: Sequence[str] = (), keep: float = KEEP, confidence: float = 0.95
+    ) -> Tuning:
+        """Proposes narrower bounds and a max_rows for `rho`, and says what they would clamp or leave out.
+
+        Each keeps at least the share `keep` of the values, or leaves that of the units whole. `columns`: all
+        with bounds. Stored, so that asking again is free, for another `keep` too; changes no declaration.
+        """
+        return self.plan_tuning(rho, columns=columns, keep=keep, confidence=confidence).run()
+
+    def preview_tune(
+        self, rho: float, *, columns: Sequence[str] = (), confidence: float = 0.95
+    ) -> TuningPreview:
+        """What `tune` would cost and how noisy its counts would be. Spends nothing."""
+        return self.plan_tuning(rho, columns=columns, confidence=confidence).preview()
+
+    def plan_tuning(
+        self, rho: float, *, columns: Sequence[str] = (), keep: float = KEEP, confidence: float = 0.95
+    ) -> PlannedTuning:
+        """What `tune` will do, to be priced and carried out later. Spends nothing."""
+        return PlannedTuning(plain(rho), columns, keep, confidence, self._dataset)
+
     def answer(
         self, entry: EntryId | None = None, *, confidence: float = 0.95, population: bool = False
     ) -> Answer | Answers:
@@ -325,19 +347,6 @@ class Session:
             )
 
 
-def _refuse_swapped(source: object, schema: object) -> None:
-    """Refuses a schema in the place of the data."""
-    is_file = isinstance(source, str | Path) and Path(source).suffix.lower() == ".toml"
-    if is_file or isinstance(source, Schema | Mapping):
-        named = repr(str(source)) if is_file else "..."
-        data = repr(str(schema)) if isinstance(schema, str | Path) else "DATA"
-        raise BadRequest(
-            "A schema stands where the data belong: the data come first.",
-            remedy=f"Write dpx.connect({data}, schema={named}); without data, the schema's own table.source "
-            "is opened.",
-        )
-
-
 def _open(
     source: object,
     schema: Schema,
@@ -379,18 +388,3 @@ def _open(
     except BaseException:
         ledger.close()
         raise
-
-
-def _declared_source(schema: Schema, given: SchemaSource) -> str | Path | list[Path]:
-    """table.source, relative to the schema file."""
-    source = schema.table.paths(_folder_of(given))
-    if source is None:
-        raise SchemaError(
-            "No data were given.", remedy="Pass a path or DataFrame, or set table.source in the schema."
-        )
-    return source
-
-
-def _folder_of(given: SchemaSource) -> Path:
-    """What paths in a schema are relative to."""
-    return Path(given).parent if isinstance(given, str | Path) else Path()

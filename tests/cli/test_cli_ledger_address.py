@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "story": ("Male", "Female", "--rho", "0.1"),
     "quality": ("--rho", "0.1"),
     "discover": ("sex", "--rho", "0.1"),
+    "schema tune": ("--rho", "0.1"),
     "budget": (),
     "history": (),
     "serve": ("--schema", "dpxplain.toml", "--port", "0"),

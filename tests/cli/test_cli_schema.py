@@ -1,4 +1,4 @@
-"""`dpxplain schema init` and `schema check`."""
+"""`dpxplain schema init`, `schema check` and `schema tune`."""
 
 from __future__ import annotations
 
@@ -101,3 +101,28 @@ def test_check_names_a_wrong_key(dpxplain: Any, folder: Path) -> None:
     assert "columns.a.value" in outcome.err
     (folder / "bad.toml").write_text("not toml")
     assert dpxplain("schema", "check", "bad.toml").code == 2
+
+
+def test_bounds_are_tuned_for_a_price_and_nothing_is_written(dpxplain: Any, folder: Path) -> None:
+    written = (folder / "dpxplain.toml").read_text()
+    dry = dpxplain("schema", "tune", "--rho", "0.5", "--dry-run", "--json").json
+    assert (dry["kind"], dry["rho"], dry["free"]) == ("preview", 0.5, False)
+    assert dry["expected"][0].startswith("Of a column's values, expected ±")
+    bought = dpxplain("schema", "tune", "--rho", "0.5", "--json").json
+    assert (bought["kind"], bought["free"], bought["budget"]["rho"]["spent"]) == ("tuning", False, 0.5)
+    assert {row["column"] for row in bought["bounds"]} == {"pay"}
+    assert bought["max_rows"] == []
+    assert all(0 <= row["low"] < row["high"] <= 100 for row in bought["bounds"])
+    (folder / "people.csv").unlink()
+    again = dpxplain("schema", "tune", "--rho", "0.5", "--keep", "0.6")
+    assert "Price: nothing" in again.err
+    lines = [line.strip() for line in again.out.splitlines()]
+    assert lines[lines.index("[columns.pay]") + 1].startswith("bounds = [")
+    assert (folder / "dpxplain.toml").read_text() == written
+    assert [entry["kind"] for entry in dpxplain("history", "--json").json["entries"]] == ["tune"]
+
+
+def test_what_cannot_be_tuned_is_refused_before_it_is_priced(dpxplain: Any) -> None:
+    refused = dpxplain("schema", "tune", "--rho", "0.5", "--column", "sex", "--json")
+    assert refused.code != 0
+    assert "sex has no numeric bounds or edges" in refused.error["message"]

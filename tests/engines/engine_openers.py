@@ -19,6 +19,7 @@ from psycopg import sql
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.engine import Engine
 from dpxplain.engines.postgres_engine import PostgresEngine
+from dpxplain.model.fit import FitQuestion
 from dpxplain.model.schema import Schema
 from postgres_server import USER, PostgresServer
 
@@ -130,3 +131,11 @@ def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens one of the engines on the rows of a test."""
     with OPENERS[request.param](request) as opened:
         yield opened
+
+
+def fits(engine: Engine) -> list[list[int]]:
+    """What only a mechanism may see: how the rows fit, by what quality counts and by what tuning counts."""
+    columns = [name for name, column in engine.schema.columns.items() if column.is_summable]
+    plain = tuple(name for name in columns if engine.schema.column(name).expression is None)
+    asked = (FitQuestion.of_quality(engine.schema), FitQuestion.of_tuning(engine.schema, plain))
+    return [part.tolist() for one in asked for part in vars(engine.fit(one).reveal()).values()]

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_openers import versioned
+from engine_openers import fits, versioned
 from engine_oracle import answered, expected
 from sqlglot import parse_one
 from test_engine_contract import ODD_ROWS, SCHEMA, declare, table_of
@@ -161,7 +161,7 @@ def test_hard_values_are_counted_as_by_duckdb_whatever_the_session_is_set_to(
     ):
         for query, subsets in queries():
             assert cells(spark, query, subsets) == cells(duckdb, query, subsets), query
-        assert spark.fit().reveal().rows.tolist() == duckdb.fit().reveal().rows.tolist()
+        assert fits(spark) == fits(duckdb)
 
 
 def test_random_rows_and_filters_follow_the_oracle(spark_session: Any) -> None:
@@ -203,7 +203,7 @@ def test_the_same_rows_of_a_person_are_chosen_as_by_duckdb(spark_session: Any, s
         for aggregate in (Aggregate("sum", "x"), Persons("persons", None, "person")):
             query = Query("t", ("g",), aggregate)
             assert cells(spark, query, (("y",), ())) == cells(duckdb, query, (("y",), ()))
-        assert spark.fit().reveal().units.tolist() == duckdb.fit().reveal().units.tolist()
+        assert fits(spark) == fits(duckdb)
     assert spark_session.catalog.listTables() == before, "a view or table was left behind"
 
 

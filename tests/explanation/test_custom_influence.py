@@ -456,7 +456,7 @@ def _of(function: Any) -> FormulaInfluence:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"k": 0}, "k must be a whole number from 1 to the number of predicates"),
+        ({"k": 0}, "k must be a whole number from 1 to the number of conditions"),
         ({"influence": RatioInfluence}, "influence must be an influence function"),
         ({"influence": "ratio"}, "influence must be an influence function"),
         ({"sql": "AVG(x)"}, "the query is not a COUNT"),

@@ -57,6 +57,7 @@ def test_the_whole_way_to_an_explanation_is_accessible(
     assert_accessible(page)
 
 
+@pytest.mark.slow
 def test_doubt_totals_and_refusals_are_accessible(
     adult: RunningServer, visit: Visit, look: dict[str, Any]
 ) -> None:

@@ -6,6 +6,7 @@ import re
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from page_axe import assert_accessible
 from page_servers import GENEROUS, explained_place
 from page_steps import Visit, ask, sign_in, spent, table
@@ -19,6 +20,7 @@ LABELLED = (
 LABEL = 'label = "age above 40"\n'
 
 
+@pytest.mark.slow
 def test_figures_stand_in_line_and_values_side_by_side(
     tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:

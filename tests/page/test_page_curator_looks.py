@@ -90,6 +90,7 @@ def test_every_section_of_the_curator(server: RunningServer, visit: Visit, look:
     _is_good(page)
 
 
+@pytest.mark.slow
 @each_look
 def test_the_truth_beside_the_answer(server: RunningServer, visit: Visit, look: dict[str, Any]) -> None:
     page = visit(server, "#/people?answer=1@alice&group=1*North&group=-1*South&explain=5", **look)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from page_axe import assert_accessible
 from page_figures import LINES, big_server
 from page_steps import Visit, cost
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from server_fixture import RunningServer
 
@@ -19,9 +20,11 @@ MOST_NODES = 2_000  # of the whole page; 20,000 lines took 321,190 when all were
 _NODES = "document.querySelectorAll('*').length"
 
 
-@pytest.fixture
-def long_history(tmp_path: Path, servers: ExitStack) -> RunningServer:
-    return servers.enter_context(big_server(tmp_path))
+@pytest.fixture(scope="module")
+def long_history(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Only looked at, so that tests share it."""
+    with big_server(tmp_path_factory.mktemp("history")) as server:
+        yield server
 
 
 def _open(page: Page) -> Locator:
@@ -117,6 +120,7 @@ def test_a_long_history_works_by_keyboard_and_for_screen_readers(
     expect(dialog).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_the_first_rows_of_a_long_history_need_no_more_than_those_of_a_short_one(
     tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:

@@ -16,6 +16,7 @@ from postgres_server import running_server as running_postgres
 from server_fixture import SQL, config_of, running_server
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_ledger_that_is_away_is_told_as_an_outage_and_the_page_goes_on_by_itself(
     tmp_path: Path, servers: ExitStack, visit: Visit, shoot: Shoot

@@ -75,6 +75,14 @@ def test_a_file_becomes_a_data_set_with_an_invited_analyst(
     file.write_text(ROWS, encoding="utf-8")
     desk = visit(empty, "#/curator/datasets/new", expecting=("status of 400",))
     sign_in(desk, empty.token("carol", "curator"))
+    desk.get_by_label("Upload a CSV or Parquet file").set_input_files(
+        {"name": "wrong.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}
+    )
+    expect(desk.get_by_role("radio", name="wrong.csv")).to_be_checked()
+    desk.get_by_role("button", name="Remove wrong.csv").click()
+    desk.get_by_role("button", name="Remove for good").click()
+    expect(desk.get_by_test_id("toast")).to_have_text("wrong.csv is removed.")
+    expect(desk.get_by_role("radio", name="wrong.csv")).to_be_hidden()
     declare_towns(desk, file)
 
     desk.get_by_role("link", name="Invite an analyst").click()

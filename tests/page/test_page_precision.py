@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from page_axe import assert_accessible
 from page_servers import PLACE, asked, owner
 from page_steps import Visit, cost, run_button, set_price, write_sql
@@ -62,6 +63,7 @@ def test_noise_above_the_likely_gap_is_said_before_spending(adult: RunningServer
     expect(explain.get_by_test_id("doubt")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_short_tour_comes_once_and_can_be_left(adult: RunningServer, visit: Visit) -> None:
     page = visit(adult, "#/adult", tour=True, viewport={"width": 390, "height": 844})
     tour = page.get_by_test_id("tour")

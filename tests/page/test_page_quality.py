@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from page_axe import assert_accessible
 from page_flights import flights_server
 from page_looks import assert_fits
 from page_steps import Shoot, Visit, ask, cost, download, finding, group, set_price, spent, write_again
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from server_fixture import RunningServer
 
@@ -20,6 +21,13 @@ AVERAGE = "SELECT origin, AVG(delay) FROM flights GROUP BY origin"
 @pytest.fixture
 def flights(tmp_path: Path, servers: ExitStack) -> RunningServer:
     return servers.enter_context(flights_server(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def questions(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """The same for tests that ask without measuring the quality, so that they can share it."""
+    with flights_server(tmp_path_factory.mktemp("flights")) as server:
+        yield server
 
 
 def _panel(page: Page) -> Locator:
@@ -69,6 +77,7 @@ def test_quality_has_a_price_before_it_is_bought_and_none_afterwards(
     assert round(spent(page) - before, 6) == 0.5
 
 
+@pytest.mark.slow
 def test_the_quality_of_data_fits_a_phone(flights: RunningServer, visit: Visit) -> None:
     page = visit(flights, viewport={"width": 390, "height": 844}, has_touch=True)
     expect(cost(page)).not_to_be_empty()
@@ -81,9 +90,9 @@ def test_the_quality_of_data_fits_a_phone(flights: RunningServer, visit: Visit) 
 
 
 def test_a_formula_between_aggregates_is_answered_and_says_why_it_is_not_explained(
-    flights: RunningServer, visit: Visit
+    questions: RunningServer, visit: Visit
 ) -> None:
-    page = visit(flights)
+    page = visit(questions)
     sql = "SELECT origin, SUM(delay) / SUM(distance) AS per_mile, COUNT(*) AS n FROM flights GROUP BY origin"
     ask(page, sql, 1)
     expect(page.get_by_role("heading", name="per_mile by origin")).to_be_visible()
@@ -96,9 +105,9 @@ def test_a_formula_between_aggregates_is_answered_and_says_why_it_is_not_explain
 
 
 def test_having_case_and_a_derived_column_are_asked_as_people_write_them(
-    flights: RunningServer, visit: Visit
+    questions: RunningServer, visit: Visit
 ) -> None:
-    page = visit(flights)
+    page = visit(questions)
     sql = (
         "SELECT region, AVG(CASE WHEN delay > 15 THEN 1 ELSE 0 END) AS late_share FROM flights "
         "GROUP BY region HAVING COUNT(*) > 10000"
@@ -112,8 +121,8 @@ def test_having_case_and_a_derived_column_are_asked_as_people_write_them(
     expect(page.get_by_role("button", name="Prepare and explain for")).to_be_enabled()
 
 
-def test_a_verdict_needs_no_attribute_that_could_explain_it(flights: RunningServer, visit: Visit) -> None:
-    page = visit(flights)
+def test_a_verdict_needs_no_attribute_that_could_explain_it(questions: RunningServer, visit: Visit) -> None:
+    page = visit(questions)
     ask(page, "SELECT origin, carrier, late, COUNT(*) FROM flights GROUP BY origin, carrier, late", 1)
     group(page, "LGA, one, 1").click()
     group(page, "EWR, one, 1").click()
@@ -121,8 +130,8 @@ def test_a_verdict_needs_no_attribute_that_could_explain_it(flights: RunningServ
     expect(page.get_by_test_id("no-influence")).to_have_text("There is no attribute left to explain with.")
 
 
-def test_groups_are_named_with_what_their_values_stand_for(flights: RunningServer, visit: Visit) -> None:
-    page = visit(flights)
+def test_groups_are_named_with_what_their_values_stand_for(questions: RunningServer, visit: Visit) -> None:
+    page = visit(questions)
     ask(page, "SELECT carrier, COUNT(*) FROM flights GROUP BY carrier", 1)
     expect(group(page, "two")).to_contain_text("two (The other airline, which flies at night)")
     group(page, "two").click()

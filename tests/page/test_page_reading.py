@@ -1,11 +1,12 @@
-"""In a real browser: a ratio instead of a difference, and what holds in general beside what holds here."""
+"""How results are read: as a ratio, in general beside these data, and with each term explained."""
 
 from __future__ import annotations
 
 import re
 
 from page_axe import assert_accessible
-from page_steps import Visit, choose, example, finding, run_button, spent
+from page_servers import PAIR, asked, explained_place, owner
+from page_steps import Visit, choose, example, finding, group, run_button, spent, table
 from playwright.sync_api import expect
 
 from server_fixture import RunningServer
@@ -27,3 +28,36 @@ def test_a_ratio_and_the_population_are_asked_on_the_page(fresh_adult: RunningSe
     assert_accessible(page)
     page.reload()
     expect(finding(page)).to_contain_text("The true ratio")
+
+
+def test_the_groups_show_which_reading_their_intervals_have(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, f"#/adult?answer={asked(owner(adult))}")
+    row = group(page, PAIR[0])
+    says = page.get_by_test_id("what-intervals-say")
+    expect(says).to_contain_text("Privacy noise only, not sampling")
+    here = row.inner_text()
+    page.get_by_label("Intervals").select_option("In general")
+    expect(says).to_contain_text("privacy noise and sampling together")
+    expect(says).to_contain_text("census of everybody")
+    expect(row).not_to_have_text(here, use_inner_text=True)
+    page.get_by_label("Intervals").select_option("In these data")
+    expect(row).to_have_text(here, use_inner_text=True)
+
+
+def test_each_term_is_explained_where_it_stands(adult: RunningServer, visit: Visit) -> None:
+    page = visit(adult, explained_place(adult))
+    expect(table(page)).to_be_visible()
+    page.get_by_role("switch", name="Show influence and rank").check()
+    terms = page.locator("[data-term]:visible")
+    found = set(terms.evaluate_all("(all) => all.map((one) => one.dataset.term)"))
+    wanted = {"interval", "confidence", "reading", "verdict", "prepared", "condition"}
+    assert found >= wanted | {"gap", "influence", "rank"}
+    for name in sorted(found):
+        button = page.locator(f"[data-term={name}]:visible").first
+        button.focus()
+        page.keyboard.press("Enter")
+        note = page.locator("[role=note]:popover-open")
+        expect(note).to_be_in_viewport(ratio=1)
+        page.keyboard.press("Escape")
+        expect(note).to_have_count(0)
+        expect(button).to_be_focused()

@@ -18,7 +18,11 @@ from dpxplain.server.config import Config
 from server_fixture import SCHEMA, SQL, RunningServer, config_of, running_server, write_people
 
 FILTERED = "SELECT sex, COUNT(*) FROM adult WHERE race = 'Black' GROUP BY sex"
-WIDTHS = ((1440, 900), (1024, 768), (390, 844))
+WIDTHS = (
+    pytest.param((1440, 900), id="1440", marks=pytest.mark.slow),
+    pytest.param((1024, 768), id="1024", marks=pytest.mark.slow),
+    pytest.param((390, 844), id="390"),
+)
 PEOPLE = ("North", "South")
 
 
@@ -44,7 +48,7 @@ def test_a_filtered_answer_says_its_filter_in_title_and_files(adult: RunningServ
     expect(page.get_by_test_id("toast")).to_have_text("Saved as SVG.")
 
 
-@pytest.mark.parametrize("size", WIDTHS, ids=lambda size: str(size[0]))
+@pytest.mark.parametrize("size", WIDTHS)
 def test_what_was_bought_is_in_view(
     size: tuple[int, int], tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:
@@ -90,6 +94,7 @@ def test_more_than_can_be_shown_is_said(tmp_path: Path, servers: ExitStack, visi
     expect(field).not_to_have_value("300")
 
 
+@pytest.mark.slow
 def test_a_stop_is_warned_of_counted_and_forgiven(tmp_path: Path, servers: ExitStack, visit: Visit) -> None:
     server = people(tmp_path, servers)
     page = signed_in(visit, server)
@@ -124,6 +129,7 @@ def test_a_stop_is_warned_of_counted_and_forgiven(tmp_path: Path, servers: ExitS
     expect(row).not_to_contain_text("Blocked")
 
 
+@pytest.mark.slow
 def test_a_reload_finds_the_job_again(tmp_path: Path, servers: ExitStack, visit: Visit) -> None:
     server = people(tmp_path, servers)
     page = signed_in(visit, server)
@@ -145,6 +151,7 @@ def test_a_reload_finds_the_job_again(tmp_path: Path, servers: ExitStack, visit:
     assert spent(page) == 0.12
 
 
+@pytest.mark.slow
 def test_no_budget_yet_is_not_used_up_and_a_second_tab_follows(
     tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:

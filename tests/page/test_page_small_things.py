@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from page_axe import assert_accessible
 from page_looks import assert_fits
 from page_servers import EXAMPLE, GENEROUS, PLACE, asked, owner
@@ -73,6 +74,7 @@ def test_few_predicates_are_not_refused_for_being_few(
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 
 
+@pytest.mark.slow
 def test_the_answer_as_a_table_can_be_scrolled_by_keyboard_on_a_phone(
     adult: RunningServer, visit: Visit
 ) -> None:
@@ -82,6 +84,7 @@ def test_the_answer_as_a_table_can_be_scrolled_by_keyboard_on_a_phone(
     assert_accessible(page)
 
 
+@pytest.mark.slow
 def test_a_curator_of_several_data_sets_has_a_bar_that_fits_a_phone(
     tmp_path: Path, servers: ExitStack, visit: Visit
 ) -> None:

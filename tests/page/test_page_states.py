@@ -6,6 +6,7 @@ import re
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from fastapi import FastAPI
 from page_servers import GENEROUS, PLACE, adult_config, asked, explained_place, owner
 from page_steps import (
@@ -91,6 +92,7 @@ def test_the_data_may_point_the_other_way(adult: RunningServer, visit: Visit) ->
     expect(finding(page)).to_contain_text("Married-civ-spouse is higher than Never-married")
 
 
+@pytest.mark.slow
 def test_an_exhausted_budget_leaves_the_past_readable(
     tmp_path: Path, servers: ExitStack, visit: Visit, shoot: Shoot
 ) -> None:
@@ -114,6 +116,7 @@ def test_an_exhausted_budget_leaves_the_past_readable(
     expect(run_button(page)).to_have_text("Show again for free")
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_and_comes_back_loses_nothing(tmp_path: Path, visit: Visit, shoot: Shoot) -> None:
     ledger = open_ledger(tmp_path / "ledger.sqlite")
     with running_server(adult_config(), ledger) as server:

@@ -14,7 +14,7 @@ import pytest
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BudgetExhausted
-from dpxplain.model.fit import QualityRelease, partitions
+from dpxplain.model.fit import FitQuestion, QualityRelease, partitions
 from dpxplain.model.schema import Schema
 from dpxplain.phases.measure_quality import plan_quality
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
@@ -44,7 +44,7 @@ def true_counts(rows: list[tuple[str, str | None, float | None]], schema: Schema
     }
     engine = DuckDBEngine(pa.table(columns), schema)
     try:
-        return engine.fit().reveal()
+        return engine.fit(FitQuestion.of_quality(engine.schema)).reveal()
     finally:
         engine.close()
 
@@ -55,7 +55,7 @@ def test_a_column_of_the_source_with_the_name_of_an_encoded_one_changes_no_count
     )
     rows = {"a": ["x", "z", None, "y"], "code_0": [0, 1, 1, 0], "fit_0": [9, 9, 9, 9]}
     engine = DuckDBEngine(pa.table(rows), schema)
-    assert engine.fit().reveal().rows.tolist() == [2, 1, 1]
+    assert engine.fit(FitQuestion.of_quality(engine.schema)).reveal().rows.tolist() == [2, 1, 1]
     engine.close()
 
 
@@ -121,7 +121,7 @@ def test_beyond_the_budget_it_is_refused_and_reads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = open_flights(tmp_path)
-    monkeypatch.setattr(DuckDBEngine, "fit", lambda _: pytest.fail("The data were read."))
+    monkeypatch.setattr(DuckDBEngine, "fit", lambda *_: pytest.fail("The data were read."))
     with pytest.raises(BudgetExhausted):
         session.quality(rho=101.0)
     assert session.budget.spent == 0
@@ -151,7 +151,7 @@ def test_intervals_hold_the_true_shares_at_least_as_often_as_they_say() -> None:
         | {"columns": {"origin": {"values": ["EWR", "JFK", "LGA"]}, "dep_delay": {"bounds": [-90, 300]}}}
     )
     engine = DuckDBEngine(flights(), schema)
-    true = engine.fit().reveal()
+    true = engine.fit(FitQuestion.of_quality(engine.schema)).reveal()
     engine.close()
     plan = plan_quality(schema, 20.0)
     generator = np.random.default_rng(7)

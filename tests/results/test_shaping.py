@@ -16,8 +16,8 @@ from dpxplain.render.charts import chart
 from dpxplain.results.sentences import shaped_by
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse
+from dpxplain.wire.answer_payloads import answer_payload
 from dpxplain.wire.payloads import (
-    answer_payload,
     explanation_payload,
     prepared_payload,
     question_payload,

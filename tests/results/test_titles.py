@@ -7,7 +7,8 @@ import pytest
 import dpxplain as dpx
 from dpxplain.results.titles import answer_title
 from dpxplain.sql.parse import parse
-from dpxplain.wire.payloads import answer_payload, explanation_payload
+from dpxplain.wire.answer_payloads import answer_payload
+from dpxplain.wire.payloads import explanation_payload
 
 ALL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
 

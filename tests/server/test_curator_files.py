@@ -41,6 +41,7 @@ def test_an_upload_is_kept_and_only_its_names_are_told(folder: Path, carol: http
     assert carol.put("/admin/files/towns.csv", content=CSV).json() == {
         "name": "towns.csv",
         "source": "towns.csv",
+        "uploaded": True,
     }
     assert (folder / "towns.csv").read_bytes() == CSV
     told = carol.get("/admin/files/towns.csv/columns")
@@ -86,6 +87,36 @@ def test_files_are_for_curators_only(alice: httpx.Client) -> None:
     assert alice.put("/admin/files/mine.csv", content=CSV).status_code == 403
     assert alice.get("/admin/files").status_code == 403
     assert alice.get("/admin/files/people.csv/columns").status_code == 403
+    assert alice.delete("/admin/files/people.csv").status_code == 403
+
+
+def test_an_uploaded_file_is_removed_unless_a_data_set_reads_it(folder: Path, carol: httpx.Client) -> None:
+    assert carol.put("/admin/files/gone.csv", content=CSV).is_success
+    assert carol.delete("/admin/files/gone.csv").status_code == 204
+    assert not list(folder.glob("*gone.csv*"))
+    assert carol.delete("/admin/files/gone.csv").status_code == 404
+    assert "removed the data file gone.csv" in carol.get("/admin/audit").text
+    assert carol.put("/admin/files/read.csv", content=b"city,pay\nRome,1\n").is_success
+    toml = (
+        '[table]\nname = "cities"\nsource = "read.csv"\n[privacy]\nrho = 1\n[columns.city]\nvalues = ["Rome"]'
+    )
+    assert carol.post("/admin/datasets", json={"toml": toml}).is_success
+    refused = carol.delete("/admin/files/read.csv")
+    assert (refused.status_code, refused.json()["code"]) == (409, "file_in_use")
+    assert "cities" in refused.json()["message"]
+    assert (folder / "read.csv").is_file()
+
+
+def test_a_file_that_nobody_uploaded_is_not_removed(folder: Path, carol: httpx.Client) -> None:
+    (folder / "operators.csv").write_bytes(CSV)
+    refused = carol.delete("/admin/files/operators.csv")
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_uploaded")
+    assert (folder / "operators.csv").is_file()
+    assert carol.put("/admin/files/replaced.csv", content=CSV).is_success
+    (folder / "new.csv").write_bytes(CSV)
+    (folder / "new.csv").replace(folder / "replaced.csv")
+    assert carol.delete("/admin/files/replaced.csv").json()["code"] == "not_uploaded"
+    assert carol.delete("/admin/files/..%2Fescaped.csv").status_code in (400, 404, 405)
 
 
 def test_a_header_with_an_endless_name_is_refused(carol: httpx.Client) -> None:

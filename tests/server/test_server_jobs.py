@@ -188,7 +188,7 @@ def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) 
         assert len(padded) == 2  # stored: nothing is measured
         engine.fail = False
         job = begun(client)
-        assert job["stage"] in ("", "Working", "Counting 6 predicates in one pass"), "the first stage only"
+        assert job["stage"] in ("", "Working", "Counting 6 conditions in one pass"), "the first stage only"
         ended = client.get(f"/jobs/{job['id']}", params={"wait": 60}).json()
         assert (ended["state"], ended["stage"]) == ("done", "")
 

@@ -36,6 +36,7 @@ export const curatorApi = {
 
   files: () => call<{ files: DataFile[]; most_bytes: number }>('GET', '/admin/files'),
   fileColumns: (file: string) => call<FileColumns>('GET', `/admin/files/${encodeURIComponent(file)}/columns`),
+  removeFile: (file: string) => call<unknown>('DELETE', `/admin/files/${encodeURIComponent(file)}`),
   upload: (file: File) => call<DataFile>('PUT', `/admin/files/${encodeURIComponent(file.name)}`, { file }),
 
   budget: (dataset: string) => call<Budget>('GET', of(dataset, '/budget')),

@@ -11,11 +11,15 @@ const INKS: Record<string, string> = {
 };
 const LABELS = 250; // what row names take beside a wide plot
 const WIDEST = 880;
-const PHONE = 320; // at this width and below, row names stand above their rows
+const NARROW = 420; // at this width and below, row names stand above their rows
+const LEAST = 320;
+const SIDES = 40; // of a chart without names beside it
 
 /** The plot width to ask the API for, so that plot and row names fit. */
-export function plotWidth(room: number, labels = LABELS): number {
-  return room - labels <= PHONE ? PHONE : Math.min(WIDEST, Math.round(room - labels));
+export function plotWidth(room: number, labels = LABELS, sides = SIDES): number {
+  const beside = Math.round(room - labels);
+  if (beside > NARROW) return Math.min(WIDEST, beside);
+  return Math.max(LEAST, Math.min(NARROW, Math.round(room - sides)));
 }
 
 export function inked(spec: ChartSpec, element: Element): ChartSpec {

@@ -12,7 +12,10 @@ export interface Scale {
 const MOST_TICKS = 5;
 const JUST_BEYOND = 0.15; // of a step
 
-export function scaleOf(rows: Pick<AnswerRow, 'estimate' | 'low' | 'high'>[]): Scale {
+type Ends = Pick<AnswerRow, 'estimate' | 'low' | 'high'>;
+
+/** `percent` writes ticks of shares as people read them. */
+export function scaleOf(rows: Ends[], percent = false): Scale {
   let [low, high] = endsOf(rows);
   // Zero belongs to the picture unless everything is far from it.
   if (low > 0 && low < 0.5 * high) low = 0;
@@ -27,19 +30,19 @@ export function scaleOf(rows: Pick<AnswerRow, 'estimate' | 'low' | 'high'>[]): S
   const at = (value: number) => (100 * (value - start)) / span;
   const ticks = Array.from({ length: last - first + 1 }, (_, i) => {
     const value = Number(((first + i) * step).toPrecision(12));
-    return { at: at(value), text: plain(value) };
+    return { at: at(value), text: percent ? `${plain(Number((100 * value).toPrecision(12)))}%` : plain(value) };
   });
   const zero = start <= 0 && start + span >= 0 ? at(0) : null;
   return { ticks, zero, at };
 }
 
-function endsOf(rows: Pick<AnswerRow, 'estimate' | 'low' | 'high'>[]): [number, number] {
+function endsOf(rows: Ends[]): [number, number] {
   let low = Infinity;
   let high = -Infinity;
   for (const row of rows) {
-    const ends = [row.low ?? row.estimate, row.high ?? row.estimate].filter(Number.isFinite);
-    low = Math.min(low, ...ends);
-    high = Math.max(high, ...ends);
+    const [lower, upper] = [row.low ?? row.estimate, row.high ?? row.estimate];
+    if (Number.isFinite(lower)) [low, high] = [Math.min(low, lower), Math.max(high, lower)];
+    if (Number.isFinite(upper)) [low, high] = [Math.min(low, upper), Math.max(high, upper)];
   }
   return low <= high ? [low, high] : [0, 1];
 }

@@ -1,4 +1,4 @@
-"""Designs of phase 1, of quality and of prepared answers: the rows that move each of their numbers most."""
+"""Designs of phase 1, of quality, tuning and preparations: the rows that move each of their numbers most."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def answer_designs() -> Iterator[Design]:
     yield from _replaced()
     yield from _prepared()
     yield from _quality()
+    yield from _tuning()
 
 
 def _columns(groups: int, low: float = 0, high: float = 10) -> dict[str, Any]:
@@ -219,7 +220,7 @@ def _prepared() -> Iterator[Design]:
 def _misfits(person: bool, copy: int, present: bool) -> list[Row]:
     """A row, or a person with as many rows as count, that no declaration fits."""
     times = ROWS_OF_PERSON if person else 1
-    row: Row = {"g": "undeclared", "pay": 99.0, "x": "undeclared", "person": "person"}
+    row: Row = {"g": "undeclared", "pay": 99.0, "debt": 99.0, "x": "undeclared", "person": "person"}
     return [row] * times if present else []
 
 
@@ -242,5 +243,28 @@ def _quality() -> Iterator[Design]:
             rows=partial(_misfits, person),
             common=[{"g": "0", "pay": 5.0, "x": "a", "person": "other"}],
             ask=_ask_quality,
+            has_lattice=True,
+        )
+
+
+def _ask_tuning(session: dpx.Session, rho: float) -> Releases:
+    tuning = session.tune(rho=rho)
+    numbers = [number for bins in tuning.release.noisy_bins for number in bins]
+    return Releases([""], np.array([[*numbers, *tuning.release.noisy_units]]), tuning.entry.rho)
+
+
+def _tuning() -> Iterator[Design]:
+    columns = _columns(2) | {"debt": {"bounds": [0, 10], "step": 1}}
+    for name, person in (("tuning", False), ("tuning, persons", True)):
+        yield Design(
+            name=name,
+            mechanism="tuning",
+            aggregate="",
+            unit="person" if person else "row",
+            neighbours="one more",
+            schema=schema(columns, person=person),
+            rows=partial(_misfits, person),
+            common=[{"g": "0", "pay": 5.0, "debt": 5.0, "person": "other"}],
+            ask=_ask_tuning,
             has_lattice=True,
         )

@@ -6,7 +6,7 @@ ask_commands      query, why, preview, prepare, compute
 explain_commands  explain, ratio, story
 account_commands  budget, history, quality, discover
 demo              demo, sample
-schema_commands   schema init, schema check; schema_draft writes the drafted TOML
+schema_commands   schema init, check, tune; schema_draft writes the drafted TOML
 data_commands     data
 serve_command     serve
 admin_commands    token, allow; admin_options has what these, audit and data share

@@ -96,7 +96,7 @@ def quality(
     Example:
       [cyan]dpxplain quality --rho 0.05[/cyan]
     """
-    from dpxplain.wire.payloads import quality_payload
+    from dpxplain.wire.fit_payloads import quality_payload
 
     progress = Progress()
     with place.read_only_session() as session:

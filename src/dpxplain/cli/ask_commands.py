@@ -41,7 +41,7 @@ def query(
     Example:
       [cyan]dpxplain query "SELECT sex, COUNT(*) FROM adult GROUP BY sex" --rho 0.1[/cyan]
     """
-    from dpxplain.wire.payloads import answer_payload
+    from dpxplain.wire.answer_payloads import answer_payload
 
     progress = Progress()
     sql = sys.stdin.read() if sql == "-" else sql

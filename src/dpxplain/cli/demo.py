@@ -47,7 +47,8 @@ def demo(
     from dpxplain.cli.explain_commands import check_writable
     from dpxplain.cli.workspace import one_aggregate
     from dpxplain.render.words import row_sentence
-    from dpxplain.wire.payloads import answer_payload, explanation_payload, prepared_payload
+    from dpxplain.wire.answer_payloads import answer_payload
+    from dpxplain.wire.payloads import explanation_payload, prepared_payload
 
     check_writable(Path(report))
     tour, progress = _Tour(silent=as_json, pauses=not fast), Progress()

@@ -44,7 +44,7 @@ def explain(
     report: o.Report = None,
     output: o.Output,
 ) -> None:
-    """Explain a difference: the k most influential predicates (phase 3). Free after prepare.
+    """Explain a difference: the k most influential conditions (phase 3). Free after prepare.
 
     \b
     Examples:

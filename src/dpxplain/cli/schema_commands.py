@@ -1,4 +1,4 @@
-"""`dpxplain schema init` and `check`: drafts a schema from data, checks one against its source."""
+"""`dpxplain schema init`, `check` and `tune`: drafts a schema, checks it against its source, narrows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.text import Text
 from dpxplain.cli import options as o
 from dpxplain.cli.exits import OK, WARNED
 from dpxplain.cli.options import DEFAULT_SCHEMA
-from dpxplain.cli.screen import OUT, Progress, amount, note, show_json, suggest, warn
+from dpxplain.cli.screen import OUT, Progress, amount, approved, note, present, show_json, suggest, warn
 from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest
 
@@ -39,7 +39,7 @@ _LONGEST = 400  # characters of TOML shown; --json has all of it
 
 @schema_app.callback(invoke_without_command=True)
 def schema_root(context: typer.Context) -> None:
-    """Declare a data set: draft a schema from data, or check one."""
+    """Declare a data set: draft a schema from data, check one, or choose its bounds privately."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -156,6 +156,47 @@ def check(
     return OK if review is None or review.fits else WARNED
 
 
+def tune(
+    rho: o.Rho,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column", help="A column to choose bounds of; may be repeated. Default: all with bounds."
+        ),
+    ] = None,
+    keep: Annotated[float, typer.Option("--keep", help="The share of values to keep unclamped.")] = 0.99,
+    confidence: o.Confidence = 0.95,
+    dry_run: o.DryRun = False,
+    yes: o.Yes = False,
+    *,
+    place: Place,
+    output: o.Output,
+) -> None:
+    """Propose narrower bounds and a max_rows by private counts, and what they would clamp or leave out.
+
+    Proposals are within what is declared, which should be generous. Writes nothing, but prints the TOML.
+
+    \b
+    Example:
+      [cyan]dpxplain schema tune --rho 0.02[/cyan]
+      [cyan]dpxplain schema tune --rho 0.02 --column pay --keep 0.95[/cyan]
+    """
+    from dpxplain.wire.fit_payloads import tuning_payload
+
+    progress, columns = Progress(), tuple(column or ())
+    with place.read_only_session() as session:
+        preview = session.preview_tune(rho, columns=columns, confidence=confidence)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        return
+    with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
+        with progress.running("Counting"):
+            tuning = session.tune(rho, columns=columns, keep=keep, confidence=confidence)
+        present(tuning, lambda: tuning_payload(tuning, session.budget), output.form)
+
+
+schema_app.command("tune")(o.flat(tune))
+
+
 def _review(source: object, declared: Schema) -> SchemaCheck:
     from dpxplain.engines.opening import source_figures
     from dpxplain.results.schema_check import SchemaCheck
@@ -197,8 +238,8 @@ def _print_check(declared: Schema, source: object, review: SchemaCheck | None) -
     attributes = list(declared.discrete())
     OUT.print(f"{len(attributes)} columns can be grouped by and used to explain.", style="bold")
     for conjuncts, size in family_sizes(declared).items():
-        conditions = "one condition" if conjuncts == 1 else f"{conjuncts} conditions"
-        OUT.print(f"  {size:>12,} predicates of {conditions}")
+        columns = "one column" if conjuncts == 1 else f"{conjuncts} columns"
+        OUT.print(f"  {size:>12,} conditions on {columns}")
     OUT.print(privacy_in_words(declared.privacy))
     if review is None:
         note("Checked by itself: neither --data nor table.source names data to check it against.")

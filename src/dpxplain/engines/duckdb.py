@@ -36,7 +36,7 @@ from dpxplain.engines.storage import storage_place
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
-from dpxplain.model.fit import FitCounts
+from dpxplain.model.fit import FitCounts, FitQuestion
 from dpxplain.model.grouped import AnyGrouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
@@ -110,8 +110,8 @@ class DuckDBEngine(DuckDBPasses):
             raise failure
         return cells
 
-    def fit(self) -> Confidential[FitCounts]:
-        return self._read_again(self._fit)
+    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
+        return self._read_again(lambda source: self._fit(source, asked))
 
     def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
         return self._read_again(lambda source: self._value_counts(source, column, longest))
@@ -135,14 +135,16 @@ class DuckDBEngine(DuckDBPasses):
         with closing(open_connection(self._memory)) as connection:
             return table_digest(open_source(connection, table).relation.to_arrow_reader())
 
-    def _fit(self, source: object) -> FitCounts:
+    def _fit(self, source: object, asked: FitQuestion) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
         with self._connect() as connection, interruptible(connection.interrupt):
             opened = open_source(connection, source, self.schema.table.name)
             opened.check_rows()
             opened.relation.create_view("source")
             encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
-            return fit_counts(encoding, lambda sql, values: connection.execute(sql, values).fetchall()[0])
+            return fit_counts(
+                encoding, asked, lambda sql, values: connection.execute(sql, values).fetchall()[0]
+            )
 
     @sealed
     def _value_counts(self, source: object, column: str, longest: int) -> ValueCounts:

@@ -24,7 +24,7 @@ from dpxplain.engines.source_kinds import local_files
 from dpxplain.engines.source_table import TableSource, table_digest
 from dpxplain.errors import InternalError, SourceError
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.fit import FitCounts
+from dpxplain.model.fit import FitCounts, FitQuestion
 from dpxplain.model.grouped import AnyGrouped
 from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
@@ -56,7 +56,7 @@ class DuckDBJoinEngine(DuckDBPasses):
     def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
         return Confidential(self._scan(query, subsets))
 
-    def fit(self) -> Confidential[FitCounts]:
+    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
         raise InternalError("The quality of joined tables is not measured.")
 
     def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # some need NumPy, and here all are for annotations only
     from dpxplain.model.confidential import Confidential, ContentDigest
-    from dpxplain.model.fit import FitCounts
+    from dpxplain.model.fit import FitCounts, FitQuestion
     from dpxplain.model.grouped import AnyGrouped
     from dpxplain.model.query import Query
     from dpxplain.model.schema import Schema
@@ -75,8 +75,8 @@ class Engine(Protocol):
         """Counts and sums by group and by each attribute subset, in one pass; `()` gives the totals."""
         ...
 
-    def fit(self) -> Confidential[FitCounts]:
-        """How the kept rows fit the declarations; and units by the number of all their rows."""
+    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
+        """Where the kept rows lie in each partition; and units by the number of all their rows."""
         ...
 
     def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:

@@ -9,32 +9,36 @@ import numpy as np
 
 from dpxplain.engines.encoding import Encoding
 from dpxplain.model.dates import position
-from dpxplain.model.fit import FitCounts, Partition, partitions, unit_sizes
+from dpxplain.model.fit import FitCounts, FitQuestion, Partition
 from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 
+_MOST_COUNTS = 1_000  # of one statement; PostgreSQL returns 1,664 columns at most
 Execute = Callable[[str, list[Any]], Sequence[int]]
 """Runs a statement that has one row, and returns it."""
 Fetch = Callable[[str, list[Any]], Sequence[tuple[Any, ...]]]
 """Runs a statement, and returns all its rows."""
 
 
-def fit_counts(encoding: Encoding, execute: Execute) -> FitCounts:
+def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitCounts:
     """Counts the rows of each category, and the units by the number of all their rows."""
-    schema = encoding.schema
-    encoded = encoding.columns()
+    parts, sizes = asked.partitions, asked.sizes
+    # Only where it is needed: PostgreSQL refuses parameters that a statement does not use.
+    encoded = encoding.columns() if any(part.domain == "values" for part in parts) else {}
     # Repeated, not named: a column of the source may have the name of any encoded column.
-    categories = {
-        f"fit_{number}": _category(encoding, part, encoded) for number, part in enumerate(partitions(schema))
-    }
+    categories = {f"fit_{number}": _category(encoding, part, encoded) for number, part in enumerate(parts)}
     counted = [
         f"count(CASE WHEN fit_{number} = {category} THEN 1 END)"
-        for number, part in enumerate(partitions(schema))
+        for number, part in enumerate(parts)
         for category in range(len(part.categories))
     ]
-    kept = encoding.rows(categories)
-    rows = execute(f"SELECT {', '.join(counted)} FROM ({kept.sql}) AS kept", encoding.parameters.values)
-    sizes = unit_sizes(schema)
+    rows: list[int] = []
+    if counted:
+        kept = encoding.rows(categories)
+        for start in range(0, len(counted), _MOST_COUNTS):
+            some = ", ".join(counted[start : start + _MOST_COUNTS])
+            sql = f"SELECT {some} FROM ({kept.sql}) AS kept"
+            rows += execute(sql, encoding.parameters.values)
     units: Sequence[int] = execute(_units(encoding, sizes), []) if sizes else ()
     return FitCounts(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int64))
 
@@ -67,6 +71,8 @@ def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> s
         code = encoded[code_column(encoding.schema, part.column)]
         return f"CASE WHEN ({code}) > 0 THEN 0 WHEN {source} IS NULL THEN 2 ELSE 1 END"
     number = encoding.number(part.column)
+    if part.domain == "bins":
+        return _bin(encoding, part, number)
     ends = column.edges if part.domain == "edges" else column.bounds
     assert ends is not None
     low, high = (
@@ -78,6 +84,17 @@ def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> s
     return (
         f"CASE WHEN {encoding.missing(number)} THEN {missing} WHEN {below} THEN 1 "
         f"WHEN {number} > {high} THEN 2 ELSE 0 END"
+    )
+
+
+def _bin(encoding: Encoding, part: Partition, number: str) -> str:
+    """Below the first edge; in a bin, closed above, the first one below too; above the last edge; none."""
+    first, *others = map(encoding.dialect.number_literal, part.edges)
+    steps = " ".join(f"WHEN {number} <= {edge} THEN {place}" for place, edge in enumerate(others, 1))
+    # NaN is asked for first: where it stands among the numbers is not the same in every engine.
+    return (
+        f"CASE WHEN {encoding.missing(number)} THEN -1 WHEN {number} < {first} THEN 0 "
+        f"{steps} ELSE {len(part.edges)} END"
     )
 
 

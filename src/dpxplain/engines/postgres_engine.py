@@ -35,7 +35,7 @@ from dpxplain.engines.private_join import all_rows, check_units
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.fit import FitCounts, SourceFigures
+from dpxplain.model.fit import FitCounts, FitQuestion, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
@@ -115,11 +115,11 @@ class PostgresEngine:
         self.open()
         return Confidential(self._measured(lambda run: self._scan(run, query, subsets)))
 
-    def fit(self) -> Confidential[FitCounts]:
+    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
         self.open()
         return Confidential(
             self._measured(
-                lambda run: fit_counts(self._encoding(), lambda sql, values: run(sql, values)[1][0])
+                lambda run: fit_counts(self._encoding(), asked, lambda sql, values: run(sql, values)[1][0])
             )
         )
 

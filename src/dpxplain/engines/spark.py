@@ -24,7 +24,7 @@ from dpxplain.engines.spark_source import SparkSource, check_unit, open_all, pla
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.fit import FitCounts, SourceFigures
+from dpxplain.model.fit import FitCounts, FitQuestion, SourceFigures
 from dpxplain.model.grouped import AnyGrouped, Grouped
 from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
@@ -106,9 +106,9 @@ class SparkEngine:
         self.open()
         return Confidential(self._measured(lambda: self._scan(query, subsets)))
 
-    def fit(self) -> Confidential[FitCounts]:
+    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
         self.open()
-        return Confidential(self._measured(self._fit))
+        return Confidential(self._measured(lambda: self._fit(asked)))
 
     def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
         self.open()
@@ -155,13 +155,13 @@ class SparkEngine:
         columns = {name: cells[name].fill_null(0).to_numpy() for name in cells.column_names}
         return grouped_of(columns, query, self.schema, subsets)
 
-    def _fit(self) -> FitCounts:
+    def _fit(self, asked: FitQuestion) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
 
         def execute(sql: str, values: list[Any]) -> list[int]:
             return [int(column[0].as_py()) for column in self._run(sql, Parameters(values)).columns]
 
-        return fit_counts(self._encodings(Parameters())[0], execute)
+        return fit_counts(self._encodings(Parameters())[0], asked, execute)
 
     def _encodings(self, parameters: Parameters) -> list[Encoding]:
         tables = zip(self._parts.values(), self._opened, strict=False)  # the rest is joined elsewhere

@@ -225,7 +225,7 @@ def _too_large() -> ExplanationError:
 
 def _too_many(size: int) -> ExplanationError:
     return ExplanationError(
-        f"{size:,} predicates are more than the {LARGEST_FAMILY:,} that are handled.",
+        f"{size:,} conditions are more than the {LARGEST_FAMILY:,} that are handled.",
         remedy="Choose fewer attributes or fewer conjuncts.",
     )
 

@@ -191,7 +191,7 @@ class Charge:
     """What the ledger reserves: `rho` for good, shared by the events of `spends`."""
 
     kind: str
-    """"query", "prepare", "explain", "quality" or "discover"."""
+    """"query", "prepare", "explain", "quality", "discover" or "tune"."""
     key: str
     """Identity of the request: an equal key means that a stored release answers it."""
     request: Request
@@ -247,7 +247,7 @@ class Entry:
     time: datetime
     """When it was reserved, in UTC."""
     kind: str
-    """"query", "explain", "prepare", "quality", "discover", "loss"; "limit", "top-up", "grant" are free."""
+    """That of its charge, or "loss"; "limit", "top-up" and "grant" are free."""
     description: str
     rho: float
     spends: tuple[Spend, ...]

@@ -5,27 +5,34 @@ exact figures for the curator.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dpxplain.model.schema import Schema
+from dpxplain.model.schema import Column, Schema
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _DOUBLINGS = 10
+_FEWEST_PARTS = 10
+_DECADES = 6
+_ROUND_SIZES = (10, 15, 20, 30, 50, 70)  # tenths of a power of ten
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Every row is in exactly one of the categories of a column; the first one fits."""
+    """A row is in at most one of the categories of a column; the first one fits, except of bins."""
 
     column: str
     domain: str
-    """"values", "edges" or "bounds": what the categories compare with."""
+    """"values", "edges", "bounds" or "bins": what the categories compare with."""
     categories: tuple[str, ...]
+    edges: tuple[float, ...] = ()
+    """Of bins, the first of which is closed below, and every one above. NULL is in none of them."""
 
 
 def partitions(schema: Schema) -> tuple[Partition, ...]:
@@ -56,6 +63,78 @@ def unit_sizes(schema: Schema) -> tuple[int, ...]:
     return tuple(schema.privacy.max_rows * 2**power for power in range(_DOUBLINGS + 1))
 
 
+def bins(column: str, edges: tuple[float, ...]) -> Partition:
+    """The values below the first edge, in each bin, and above the last edge."""
+    inner = tuple(f"up to {edge:.15g}" for edge in edges[1:])
+    return Partition(column, "bins", ("below", *inner, "above"), edges)
+
+
+def tuned_edges(column: Column) -> tuple[float, ...]:
+    """The numbers among which the bounds of a column are chosen: its declared edges, or round ones.
+
+    Within the declared bounds, multiples of a step that divides them into 10 to 25 parts; and closer to 0,
+    where the size of numbers is often not known beforehand, 1, 2 and 5 times the powers of ten below it.
+
+    >>> tuned_edges(Column(bounds=[-10, 100]))[:12]
+    (-10.0, -5.0, -2.0, -1.0, -0.5, -0.2, -0.1, -0.05, -0.02, -0.01, -0.005, -0.002)
+    >>> tuned_edges(Column(bounds=[1901, 1925.5]))[:5], tuned_edges(Column(bounds=[0, 1], step=1))
+    ((1901.0, 1902.0, 1904.0, 1906.0, 1908.0), (0.0, 1.0))
+    """
+    if column.bounds is None:
+        return tuple(map(float, column.edges or ()))
+    low, high = (Decimal(repr(float(end))) for end in column.bounds)
+    sizes = _round_numbers(high - low, float(column.step or 0.0))
+    step = next((size for size in sizes if (high - low) / size >= _FEWEST_PARTS), sizes[-1])
+    even = [step * place for place in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    close = [side * size for size in sizes if size < step for side in (-1, 1)]
+    inside = {float(number) for number in (*even, *close) if low < number < high}
+    ends = {float(end) for end in column.bounds}
+    return tuple(sorted(inside | ends))
+
+
+def _round_numbers(width: Decimal, least: float) -> list[Decimal]:
+    """1, 2 and 5 times powers of ten up to a width, the largest first; none smaller than `least`."""
+    powers = range(width.adjusted(), width.adjusted() - _DECADES, -1)
+    numbers = [Decimal(digit).scaleb(power) for power in powers for digit in (5, 2, 1)]
+    kept = [number for number in numbers if float(number) >= least and number <= width]
+    return kept or [width]
+
+
+def tuned_sizes(schema: Schema) -> tuple[int, ...]:
+    """The numbers of rows among which max_rows is chosen: the declared one, and round ones below it.
+
+    >>> privacy = {"rho": 1, "unit": "person", "max_rows": 40}
+    >>> columns = {"a": {"values": ["x"]}}
+    >>> tuned_sizes(Schema.load({"table": {"name": "t"}, "privacy": privacy, "columns": columns}))
+    (1, 2, 3, 5, 7, 10, 15, 20, 30, 40)
+    """
+    if schema.privacy.unit == "row":
+        return ()
+    most = schema.privacy.max_rows
+    rounded = {digits * 10**power // 10 for power in range(len(str(most))) for digits in _ROUND_SIZES}
+    return (*sorted(size for size in rounded if size < most), most)
+
+
+@dataclass(frozen=True)
+class FitQuestion:
+    """What is counted: rows by partition, and privacy units by their number of rows."""
+
+    partitions: tuple[Partition, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of_quality(cls, schema: Schema) -> FitQuestion:
+        """How the rows fit the declarations."""
+        return cls(partitions(schema), unit_sizes(schema))
+
+    @classmethod
+    def of_tuning(cls, schema: Schema, columns: tuple[str, ...]) -> FitQuestion:
+        """Where the values of columns lie among the bounds that are proposed."""
+        return cls(
+            tuple(bins(name, tuned_edges(schema.column(name))) for name in columns), tuned_sizes(schema)
+        )
+
+
 @dataclass(frozen=True)
 class FitCounts:
     """True counts: rows by category, partition after partition; and units by their number of rows."""
@@ -82,6 +161,30 @@ class QualityRelease:
     def from_json(cls, text: str) -> QualityRelease:
         raw = json.loads(text)
         return cls(**(raw | {name: tuple(raw[name]) for name in ("noisy_rows", "noisy_units")}))
+
+
+@dataclass(frozen=True)
+class TuningRelease:
+    """Noisy histograms of columns, and of privacy units by their number of rows."""
+
+    rho: float
+    columns: tuple[str, ...]
+    noisy_bins: tuple[tuple[float, ...], ...]
+    """Of each column: below the first edge, in every bin, above the last edge."""
+    bin_edges: tuple[tuple[float, ...], ...]
+    bins_scale: float | None
+    noisy_units: tuple[float, ...]
+    units_scale: float | None
+    private: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(vars(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> TuningRelease:
+        raw = json.loads(text)
+        lists = {name: tuple(map(tuple, raw[name])) for name in ("noisy_bins", "bin_edges")}
+        return cls(**(raw | lists | {name: tuple(raw[name]) for name in ("columns", "noisy_units")}))
 
 
 @dataclass(frozen=True)

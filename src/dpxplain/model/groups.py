@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
+from itertools import product
 
 from dpxplain.errors import QueryRefused, QuestionError
 from dpxplain.model.computed import Formula
@@ -17,13 +18,14 @@ from dpxplain.model.spelling import did_you_mean
 
 LARGEST_ANSWER = 1_000_000
 JOINT = ", "  # between the values of a group of several columns, as it is printed
+ALL_ROWS = "all rows"  # the one group of a query without GROUP BY
 _JOINTS = (JOINT, "→", "->", " / ", ",")  # the others were printed or advised once
 _SPARE_JOINTS = 64  # within values; a longer text names no group
 
 
 def group_label(key: Iterable[DomainValue]) -> str:
     """A group as text for people; the one group of a query without GROUP BY is all rows."""
-    return JOINT.join(map(label, key)) or "all rows"
+    return JOINT.join(map(label, key)) or ALL_ROWS
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,25 @@ class Groups:
             )
         return groups
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(domain) for domain in self.domains)
 
-    @property
+    @cached_property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def keys(self) -> Iterator[tuple[DomainValue, ...]]:
+        """The values of all groups in their order: `key` of each, in one go."""
+        return product(*self.domains)
+
+    @property
+    def labels(self) -> Iterator[str]:
+        """The texts of all groups in their order: `label` of each, in one go."""
+        return (
+            JOINT.join(key) or ALL_ROWS for key in product(*(map(label, domain) for domain in self.domains))
+        )
 
     @property
     def has_null(self) -> bool:
@@ -116,7 +130,7 @@ class Groups:
     def find(self, address: object) -> int:
         """The number of the group that a person names: as printed, by its values, or by a JSON array."""
         if not self.columns:
-            if address in ((), None, "all rows"):
+            if address in ((), None, ALL_ROWS):
                 return 0
             raise QuestionError("This answer has one group only.", remedy="Name it 'all rows'.")
         parts = self._parts(address)

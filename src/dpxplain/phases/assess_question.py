@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from dpxplain.privacy.intervals import (
     Interval,
     NoisyMean,
     NoisyMeans,
-    gaussian_interval,
+    gaussian_intervals,
     mean_intervals,
     weighted_means_interval,
     weighted_sum_interval,
@@ -60,8 +61,9 @@ def group_estimates(
             (value, (low, high), (high - low) / (2 * z))
             for value, low, high in zip(*(part.tolist() for part in ends), strict=True)
         ]
-    parts = [_plain_part(release, group) for group in groups]
-    return [(value, gaussian_interval(value, scale, confidence), scale) for value, scale in parts]
+    values, scale = _plain_values(release)
+    intervals = gaussian_intervals(values, scale, confidence)
+    return [(value, ends, scale) for value, ends in zip(values, intervals, strict=True)]
 
 
 def assess(
@@ -80,10 +82,10 @@ def assess(
         estimate = sum(w * mean.estimate for w, mean in zip(contrast.weights, means, strict=True))
         interval = weighted_means_interval(means, contrast.weights, confidence, method)
     else:
-        parts = [_plain_part(release, group) for group in contrast.groups]
-        values = [value for value, _ in parts]
+        every, scale = _plain_values(release)
+        values = [every[group] for group in contrast.groups]
         estimate = sum(w * value for w, value in zip(contrast.weights, values, strict=True))
-        interval = weighted_sum_interval(values, contrast.weights, parts[0][1], confidence)
+        interval = weighted_sum_interval(values, contrast.weights, scale, confidence)
     return Assessment(float(estimate), interval, judge(interval, contrast.at_least))
 
 
@@ -135,10 +137,10 @@ def noisy_histogram(release: AnswerRelease) -> NoisyHistogram:
     return NoisyHistogram(counts, release.bins_scale, np.array(release.bin_edges))
 
 
-def _plain_part(release: AnswerRelease, group: int) -> tuple[float, float]:
-    """The released COUNT or SUM of one group and its noise scale."""
+def _plain_values(release: AnswerRelease) -> tuple[Sequence[float], float]:
+    """The released COUNT or SUM of every group, and the scale of their noise."""
     if release.noisy_sum is not None and release.sum_scale is not None:
-        return release.noisy_sum[group], release.sum_scale
+        return release.noisy_sum, release.sum_scale
     assert release.noisy_count is not None
     assert release.count_scale is not None
-    return release.noisy_count[group], release.count_scale
+    return release.noisy_count, release.count_scale

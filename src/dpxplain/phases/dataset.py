@@ -25,7 +25,7 @@ from dpxplain.explanation.influence import QuestionCells, of_question
 from dpxplain.ledger.protocol import LedgerView, damage_explained
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.fit import FitCounts
+from dpxplain.model.fit import FitCounts, FitQuestion
 from dpxplain.model.grouped import BIN, AnyGrouped
 from dpxplain.model.groups import Groups
 from dpxplain.model.joined_schema import joined_schema
@@ -241,9 +241,9 @@ class OpenDataset:
             return grouped.map(lambda scanned: DenseCells.of(scanned, groups, family, blocks).marginals())
         return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
 
-    def fit(self) -> Confidential[FitCounts]:
-        """How the rows fit the declarations; asked once, so not kept."""
-        return self._open_engine.fit()
+    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
+        """Where the rows lie in each partition; asked once, so not kept."""
+        return self._open_engine.fit(asked)
 
     def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
         """How many privacy units have each value of an undeclared column; asked once, so not kept."""

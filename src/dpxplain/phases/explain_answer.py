@@ -8,7 +8,7 @@ with √ρ, so what a plan predicts at one price tells the price of any other wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from dpxplain.errors import ExplanationError
 from dpxplain.model.budget import LARGEST_RHO
 from dpxplain.model.hardening import plain
+from dpxplain.model.release import ExplanationLine
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import MarginalsExplanation, plan_marginals
 from dpxplain.phases.explain_scored import (
@@ -85,7 +86,29 @@ def plan_explanation(
     return replace(min(plans, key=lambda plan: plan.imprecision), reason=f"auto took it: {why}")
 
 
+_BARELY = 1e-9  # ρ; less than any preparation costs
 _CLOSE = 1e-3  # relative; prices are not asked for more exactly
+
+
+def rho_for(
+    terms: ExplanationTerms,
+    dataset: OpenDataset,
+    mechanism: str = "auto",
+    margin: float | None = None,
+    ranks: int | None = None,
+    precision: float | None = None,
+) -> float:
+    """The least ρ that gives all that is wanted; 0 where what is prepared does."""
+    plans = []
+    if margin is not None:
+        plans.append(rho_for_margin(terms, dataset, margin, mechanism))
+    if ranks is not None:
+        plans.append(rho_for_ranks(terms, dataset, ranks))
+    if precision is not None:
+        plans.append(rho_for_precision(terms, dataset, precision, mechanism))
+    if not plans:
+        raise ExplanationError("Say what is wanted.", remedy="Pass relative=0.02, ranks=3 or precision=0.9.")
+    return max(plan.rho for plan in plans)
 
 
 def rho_for_margin(
@@ -102,22 +125,71 @@ def rho_for_ranks(terms: ExplanationTerms, dataset: OpenDataset, width: int) -> 
     Needs influences that are released already: an earlier, cheaper preparation of the same answer.
     """
     width = plain(width)
-    prepared = find_prepared(terms.query, terms.family, dataset)
-    if prepared is None:
-        raise ExplanationError(
-            "How wide ranks will be depends on how close influences lie, which nothing released says yet.",
-            remedy="Prepare the answer with a little budget first, for example answer.prepare(rho=0.01).",
-        )
-    everything = plan_marginals(
-        replace(terms, k=terms.family.size, rho=prepared.worth, distinct=False), dataset
-    )
-    influence = np.array([line.influence for line in everything.read(prepared.release).lines])
+    lines = _released_lines(terms, dataset, terms.family.size, "How wide ranks will be")
+    influence = np.array([line.influence for line in lines])
 
     def excess(plan: ExplanationPlan) -> float:
         near = np.abs(influence[: terms.k, None] - influence[None, :]) <= plan.rank_resolution
         return (float(near.sum(axis=1).mean()) - 1.0) / max(width, 1e-9)
 
     return _cheapest(terms, dataset, "marginals", excess)
+
+
+def rho_for_precision(
+    terms: ExplanationTerms, dataset: OpenDataset, precision: float, mechanism: str = "auto"
+) -> ExplanationPlan:
+    """The cheapest plan that leaves at most the share 1 − precision of the k shown outside the true k.
+
+    By its shortfall, if the influences are where an earlier preparation puts them (docs/proofs/utility.md,
+    theorem 4). That preparation itself, which is free, if its ranks promise the precision already.
+    """
+    precision = plain(precision)
+    if not 0 < precision <= 1:
+        raise ExplanationError(
+            f"precision must be above 0 and at most 1, not {precision!r}.",
+            remedy="It is the share of the k shown that are among the true k, such as 0.9.",
+        )
+    wrong = math.floor(terms.k * (1 - precision) + 1e-9)
+    lines = _released_lines(terms, dataset, terms.family.size, "How many of the true k will be shown")
+    if sum(line.rank[1] > terms.k for line in lines[: terms.k]) <= wrong:
+        return plan_marginals(replace(terms, rho=_BARELY, distinct=False), dataset)
+    influence = [line.influence for line in lines]
+    return _cheapest(
+        replace(terms, distinct=False),
+        dataset,
+        mechanism,
+        lambda plan: 1.0 if most_wrong(influence, terms.k, plan.shortfall) <= wrong else 2.0,
+    )
+
+
+def most_wrong(influence: Sequence[float], k: int, shortfall: float) -> int:
+    """How many of k shown are not among the k of the highest influence, at most.
+
+    Who is shown wrongly is at most `shortfall` below the k-th, who is missed at most as far above the next.
+
+    >>> [most_wrong([9.0, 8.0, 3.5, 3.0, 1.0], 2, shortfall) for shortfall in (1.0, 4.6, 9.0)]
+    [0, 1, 2]
+    """
+    if k >= len(influence):
+        return 0
+    ordered = np.sort(influence)[::-1]
+    missed = int(np.sum(ordered[:k] <= ordered[k] + shortfall))
+    added = int(np.sum(ordered[k:] >= ordered[k - 1] - shortfall))
+    return min(missed, added)
+
+
+def _released_lines(
+    terms: ExplanationTerms, dataset: OpenDataset, k: int, unknown: str
+) -> tuple[ExplanationLine, ...]:
+    """The k highest of what an earlier preparation says of all influences; refuses where there is none."""
+    prepared = find_prepared(terms.query, terms.family, dataset)
+    if prepared is None:
+        raise ExplanationError(
+            f"{unknown} depends on how close influences lie, which nothing released says yet.",
+            remedy="Prepare the answer with a little budget first, for example answer.prepare(rho=0.01).",
+        )
+    whole = replace(terms, k=k, rho=prepared.worth, distinct=False)
+    return plan_marginals(whole, dataset).read(prepared.release).lines
 
 
 def _cheapest(
@@ -136,7 +208,8 @@ def _cheapest(
     low, high = 1e-9, 1e4
     if excess(plan(high)) > 1:
         raise ExplanationError(
-            "No reasonable budget gives that precision.", remedy="Ask for wider intervals or ranks."
+            "No reasonable budget gives that precision.",
+            remedy="Ask for wider intervals or ranks, a lower precision, or another k.",
         )
     while high / low > 1 + _CLOSE:
         middle = math.sqrt(low * high)

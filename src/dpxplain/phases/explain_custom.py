@@ -139,7 +139,7 @@ class CustomPlan:
 
     def measure(self, dataset: OpenDataset) -> CustomRelease:
         influence, size, k = self.influence, self.family.size, self.shares.k
-        dataset.progress(f"Counting {size:,} predicates in one pass")
+        dataset.progress(f"Counting {size:,} conditions in one pass")
         cells = dataset.question_cells(self.query, self.family, self.contrast.groups)
         dataset.progress("Selecting and measuring explanations under privacy")
         chosen = list(range(size))
@@ -214,7 +214,7 @@ def plan_custom(
     plan = CustomPlan(query, contrast, family, influence, rho, confidence, dataset.row_changes, shares)
     if max(plan.selection_reach, plan.influence_reach, plan.rank_reach) > FURTHEST:
         raise ExplanationError(
-            f"rho={rho!r} is too small for k={k}: the noise would drown even a predicate that "
+            f"rho={rho!r} is too small for k={k}: the noise would drown even a condition that "
             f"{FURTHEST:,} changed rows could not move.",
             remedy="Use a larger rho or a smaller k.",
         )

@@ -64,6 +64,11 @@ class MarginalsExplanation(ExplanationPlan):
         return self._forecast.rank_margin
 
     @property
+    def shortfall(self) -> float:
+        """Expected, not proved: the noise of an influence depends on the predicate's rows."""
+        return 0.0 if self.k == self.family.size else self.rank_resolution
+
+    @property
     def gap_margin(self) -> float | None:
         return self._forecast.gap_margin
 

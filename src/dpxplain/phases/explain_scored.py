@@ -75,7 +75,7 @@ def true_influences(
     query: Query, contrast: Contrast, family: Family, dataset: OpenDataset
 ) -> Confidential[ActiveInfluences]:
     """Influence of every predicate of the family; those not listed have influence 0."""
-    dataset.progress(f"Counting {family.size:,} predicates in one pass")
+    dataset.progress(f"Counting {family.size:,} conditions in one pass")
     cells = dataset.question_cells(query, family, contrast.groups)
     kind, weights, middle = query.aggregate.explained, contrast.weights, 0
     if kind == "avg":
@@ -113,6 +113,10 @@ class ScoredPlan(ExplanationPlan):
         """The slack covers the rounding of scores."""
         reach = two_sided_quantile(self.confidence) * self.score_scale + SCORE_SLACK
         return reach * self.scoring.per_score
+
+    def _influence_of(self, difference: float) -> float:
+        """A difference of two scores, each of which is rounded."""
+        return (difference + 2 * SCORE_SLACK) * self.scoring.per_score if difference else 0.0
 
     def measure(self, dataset: OpenDataset) -> ExplanationRelease:
         scores = true_scores(self.terms, self.scoring, dataset)
@@ -170,16 +174,24 @@ class OneShotExplanation(ScoredPlan):
         return self.one_shot.rank_resolution(self.confidence) * self.scoring.per_score
 
     def key(self, dataset: OpenDataset) -> str:
-        selection = ["distinct"] if self._selects_distinct else []
+        selection = ["distinct"] if self.selects_distinct else []
         return self.terms.key(dataset, self.mechanism, self.one_shot.identity, *selection)
 
     @property
-    def _selects_distinct(self) -> bool:
-        """Whether the choice itself is another; elsewhere folding only changes how a table is read."""
+    def shortfall(self) -> float:
+        return self._influence_of(self.one_shot.shortfall(self.confidence, distinct=self.selects_distinct))
+
+    @property
+    def rank_reach(self) -> tuple[float, float]:
+        below, above = map(self._influence_of, self.one_shot.rank_reach(self.confidence))
+        return below, above
+
+    @property
+    def selects_distinct(self) -> bool:
         return self.terms.distinct and can_nest(self.family)
 
     def draw(self, scores: Confidential[FamilyScores], noise: NoiseSource) -> list[Selected]:
-        repeated_by = partial(nested_with, self.family) if self._selects_distinct else None
+        repeated_by = partial(nested_with, self.family) if self.selects_distinct else None
         return select_and_measure(scores, self.one_shot, self.confidence, noise, repeated_by)
 
 
@@ -216,7 +228,7 @@ def plan_one_shot(
 
 def too_small(terms: ExplanationTerms) -> ExplanationError:
     return ExplanationError(
-        f"rho={terms.rho!r} is too small to be shared by k={terms.k} predicates.",
+        f"rho={terms.rho!r} is too small to be shared by k={terms.k} conditions.",
         remedy="Use a larger rho or a smaller k.",
     )
 
@@ -250,6 +262,16 @@ class VectorExplanation(ScoredPlan):
     def rank_resolution(self) -> float:
         return self.vector.rank_resolution(self.confidence) * self.scoring.per_score
 
+    @property
+    def shortfall(self) -> float:
+        return self._influence_of(self.vector.shortfall(self.confidence))
+
+    @property
+    def rank_reach(self) -> tuple[float, float]:
+        """Noisy scores in an interval are as close as two noises can differ, which they do once more."""
+        reach = self._influence_of(2 * self.vector.rank_resolution(self.confidence))
+        return reach, reach
+
     def key(self, dataset: OpenDataset) -> str:
         return self.terms.key(dataset, self.mechanism, self.vector)
 
@@ -265,7 +287,7 @@ def plan_vector(terms: ExplanationTerms) -> VectorExplanation:
         )
     if terms.family.size > LARGEST_VECTOR:
         raise ExplanationError(
-            f"{terms.family.size:,} predicates are too many to release each of them.",
+            f"{terms.family.size:,} conditions are too many to release each of them.",
             remedy="Use mechanism='one-shot', or fewer attributes or conjuncts.",
         )
     scoring = Scoring.of(terms)

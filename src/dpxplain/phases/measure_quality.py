@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dpxplain.errors import BadRequest
 from dpxplain.model.budget import check_rho, remainder
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
-from dpxplain.model.fit import QualityRelease, partitions, unit_sizes
+from dpxplain.model.fit import FitQuestion, QualityRelease, partitions, unit_sizes
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset
@@ -56,7 +56,7 @@ class QualityPlan:
 
     def measure(self, dataset: OpenDataset) -> QualityRelease:
         dataset.progress("Counting what fits the declarations")
-        counts = dataset.fit()
+        counts = dataset.fit(FitQuestion.of_quality(self.schema))
         rows = add_gaussian(
             counts.map(lambda c: c.rows),
             sensitivity=self.rows_sensitivity,

@@ -111,7 +111,7 @@ def plain_k(k: int, family: Family) -> int:
     k = plain(k)
     if type(k) is not int or not 1 <= k <= family.size:
         raise ExplanationError(
-            f"k must be a whole number from 1 to the number of predicates ({family.size:,}), not {k!r}.",
+            f"k must be a whole number from 1 to the number of conditions ({family.size:,}), not {k!r}.",
             remedy=f"Use k={min(5, family.size)}, or allow more attributes or conjuncts.",
         )
     return k
@@ -129,7 +129,7 @@ def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
         )
     if len(groups) * family.size > LARGEST_LAYOUT:
         raise ExplanationError(
-            f"{len(groups):,} groups with {family.size:,} predicates each do not fit in memory.",
+            f"{len(groups):,} groups with {family.size:,} conditions each do not fit in memory.",
             remedy="Ask about fewer groups, or choose fewer attributes or conjuncts.",
         )
     return Contrast(groups, weights, at_least)
@@ -179,6 +179,27 @@ class ExplanationPlan(ABC):
     @abstractmethod
     def rank_resolution(self) -> float:
         """Predicates whose influences are closer than this may get overlapping ranks."""
+
+    @property
+    @abstractmethod
+    def shortfall(self) -> float:
+        """How far below the true k-th highest influence a predicate that is shown can be.
+
+        Of all that are shown, with the plan's confidence (docs/proofs/utility.md).
+        """
+
+    @property
+    def rank_reach(self) -> tuple[float, float] | None:
+        """How far below and above its influence those are at most that a rank interval holds inside.
+
+        None where that is not proved.
+        """
+        return None
+
+    @property
+    def selects_distinct(self) -> bool:
+        """Whether the choice itself leaves out repetitions; then the shortfall is below the best one left."""
+        return False
 
     @property
     def gap_margin(self) -> float | None:

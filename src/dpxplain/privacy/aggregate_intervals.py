@@ -197,3 +197,28 @@ def _crossing(histogram: NoisyHistogram, lead: FloatArray, level: float) -> Floa
     whole = np.concatenate([-level * total, lead, (1.0 - level) * total], axis=1)
     rising = np.maximum.accumulate(whole, axis=1)
     return np.array([float(np.interp(0.0, steps, histogram.edges)) for steps in rising])
+
+
+def shares_up_to(
+    counts: FloatArray, scale: float, confidence: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Estimate, lower and upper end of the share of values up to each edge of a noisy histogram.
+
+    All intervals hold at once with at least `confidence`, so that an edge may be chosen by them. At the first
+    edge the share is 0 and at the last one 1. Fieller's intervals and the union bound: docs/proofs/tuning.md.
+    """
+    bins, total = counts.size, float(counts.sum())
+    places, below = np.arange(1, bins), np.cumsum(counts)[:-1]
+    variance = two_sided_quantile(1 - (1 - check_confidence(confidence)) / max(1, bins - 1)) ** 2 * scale**2
+    # Between the roots in s of (below − s·total)² = variance·(places·(1 − s)² + (bins − places)·s²).
+    leading = total**2 - variance * bins
+    if total <= 0.0 or leading <= 0.0:
+        estimate, low, high = np.full(bins - 1, 0.5), np.zeros(bins - 1), np.ones(bins - 1)
+    else:
+        middle = below * total - variance * places
+        root = np.sqrt(np.maximum(middle**2 - leading * (below**2 - variance * places), 0.0))
+        estimate = np.clip(below / total, 0.0, 1.0)
+        low, high = (np.clip((middle + side * root) / leading, 0.0, 1.0) for side in (-1.0, 1.0))
+    ends = [np.concatenate([[0.0], part, [1.0]]) for part in (estimate, low, high)]
+    # The true shares rise, so each end may be carried on.
+    return ends[0], np.maximum.accumulate(ends[1]), np.minimum.accumulate(ends[2][::-1])[::-1]

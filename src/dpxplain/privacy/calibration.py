@@ -62,6 +62,54 @@ def two_sided_quantile(confidence: float) -> float:
     return -normal_quantile((1.0 - confidence) / 2.0)
 
 
+def gumbel_shortfall(confidence: float, number: int, k: int) -> float:
+    """How far, in noise scales, a chosen score is below the true k-th highest of `number` scores at most.
+
+    Of all k chosen by Gumbel noise at once. With A the k highest and n − k others, some other is chosen only
+    if its noise exceeds that of one in A by the distance x, which does not happen with probability
+    ∏ j/(j + (n − k)·e^−x), j = 1, …, k (docs/proofs/utility.md, theorem 1).
+
+    >>> round(gumbel_shortfall(0.95, 103, 5), 2), round(gumbel_shortfall(0.95, 103, 1), 2)
+    (8.37, 7.57)
+    >>> gumbel_shortfall(0.95, 5, 5)
+    0.0
+    """
+    if number <= k:
+        return 0.0
+    low, high = -60.0, 60.0  # of the logarithm of (n − k)·e^−x
+    while high - low > 1e-12 * max(1.0, abs(low)):
+        middle = (low + high) / 2.0
+        failure = -math.expm1(-math.fsum(np.log1p(math.exp(middle) / np.arange(1, k + 1))))
+        low, high = (low, middle) if failure > 1.0 - confidence else (middle, high)
+    return max(0.0, math.log(number - k) - low)
+
+
+@lru_cache(maxsize=256)
+def gaussian_shortfall(confidence: float, number: int, k: int) -> float:
+    """As `gumbel_shortfall` for Gaussian noise: a quantile of max of k + max of n − k standard Gaussians.
+
+    >>> round(gaussian_shortfall(0.95, 103, 5), 2), round(gaussian_shortfall(0.95, 2, 1), 3)
+    (5.03, 2.326)
+    """
+    if number <= k:
+        return 0.0
+    x = np.linspace(-12.0, 12.0, 1921)
+    below = normal_cdfs(x)
+    with np.errstate(divide="ignore"):  # of what is certainly not the highest
+        highest = k * np.exp((k - 1) * np.log(below) - x**2 / 2) / math.sqrt(2 * math.pi)
+
+    def failure(reach: float) -> float:
+        with np.errstate(divide="ignore"):
+            beyond = -np.expm1((number - k) * np.log1p(-normal_cdfs(x - reach)))
+        return float(np.trapezoid(highest * beyond, x))
+
+    low, high = 0.0, 40.0
+    while high - low > 1e-10:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if failure(middle) > 1.0 - confidence else (low, middle)
+    return high
+
+
 @lru_cache(maxsize=256)
 def range_quantile(confidence: float, number: int) -> float:
     """q such that `number` independent standard Gaussians all lie within q of each other.

@@ -138,8 +138,13 @@ def gaussian_interval(estimate: float, scale: float, confidence: float) -> Inter
     >>> round(low, 2), round(high, 2)
     (90.2, 109.8)
     """
+    return gaussian_intervals([estimate], scale, confidence)[0]
+
+
+def gaussian_intervals(estimates: Sequence[float], scale: float, confidence: float) -> list[Interval]:
+    """The interval of each of many values released with the same scale of Gaussian noise."""
     reach = scale * _quantile(1.0 - check_confidence(confidence))
-    return float(estimate - reach), float(estimate + reach)
+    return [(float(estimate - reach), float(estimate + reach)) for estimate in estimates]
 
 
 def weighted_sum_interval(values: ArrayLike, weights: ArrayLike, scale: float, confidence: float) -> Interval:

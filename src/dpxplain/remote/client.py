@@ -155,6 +155,11 @@ class RemoteReleaser:
                 "An influence of your own is code on true counts, which a server does not run.",
                 remedy="Ask the curator to run it where the data are.",
             )
+        if charge.kind == "tune":
+            raise BadRequest(
+                "Bounds are tuned where the schema is, not through a server.",
+                remedy="Ask the curator to run: dpxplain schema tune",
+            )
         body = self._ask(charge.kind, {**request.body, "expected_key": charge.key}, dataset.progress)
         entry, text = _entry(body["entry"]), str(body["release"])
         if charge.subject is not None:

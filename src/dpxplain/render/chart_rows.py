@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dpxplain.render.layout import label_lines
 from dpxplain.results import formats
 
-WIDE, PHONE = 500, 320  # plot widths; on a phone the labels stand above their rows
+WIDE, PHONE, NARROW = 500, 320, 420  # plot widths; up to a narrow one the labels stand above their rows
 
 # Mid-tones with a contrast of at least 3 to both white and near-black (blue and orange, as Okabe and Ito).
 ABOVE, BELOW, QUIET, INK, PAPER = "#2b7bba", "#c9641c", "#7d8590", "#24292f", "#ffffff"
@@ -24,9 +25,9 @@ class Rows:
     """Labelled rows of one chart: their data, their height, and the marks that every chart shares."""
 
     def __init__(self, labels: Sequence[str], values: Sequence[dict[str, Any]], width: int) -> None:
-        self.phone = width <= PHONE
+        self.phone = width <= NARROW
         # Zero-width spaces keep rows apart that people would read the same.
-        lines = [_broken(formats.clean(text), 34 if self.phone else 32) for text in labels]
+        lines = [label_lines(formats.clean(text), 34 if self.phone else 32) for text in labels]
         self.data = [
             value | {"row": "\u200b" * i, "label": "\n".join(text), "lines": len(text)}
             for i, (text, value) in enumerate(zip(lines, values, strict=True))
@@ -94,7 +95,12 @@ class Rows:
         ]
 
 
-def interval_mark(interval: tuple[float, float], estimate: float, unclear: bool = False) -> dict[str, Any]:
+def interval_mark(
+    interval: tuple[float, float],
+    estimate: float,
+    unclear: bool = False,
+    write: Callable[[float, float], str] = formats.interval,
+) -> dict[str, Any]:
     """JSON has no infinity: an unbounded end is drawn at the estimate."""
     low, high = (end if math.isfinite(end) else estimate for end in interval)
     return {
@@ -103,18 +109,8 @@ def interval_mark(interval: tuple[float, float], estimate: float, unclear: bool 
         "high": high,
         "unclear": unclear,
         "color": ABOVE,
-        "interval": formats.interval(*interval),
+        "interval": write(*interval),
     }
-
-
-def _broken(text: str, limit: int) -> list[str]:
-    """A long label in at most three lines, one condition each if it has several."""
-    if len(text) <= limit:
-        return [text]
-    lines = text.replace(" and ", " and\n").split("\n")
-    if len(lines) > 3:
-        lines = [*lines[:2], " ".join(lines[2:])]
-    return [line if len(line) <= limit else line[: limit - 1] + "…" for line in lines]
 
 
 def nominal(field: str, **options: Any) -> Spec:

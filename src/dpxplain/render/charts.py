@@ -17,7 +17,7 @@ from dpxplain.render.chart_rows import (
     BELOW,
     COLOR,
     INK,
-    PHONE,
+    NARROW,
     QUIET,
     WIDE,
     Rows,
@@ -31,7 +31,7 @@ from dpxplain.render.chart_rows import (
     x_axis,
     x_position,
 )
-from dpxplain.render.layout import span
+from dpxplain.render.layout import span, text_lines
 from dpxplain.render.story_tree import tree
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
@@ -43,6 +43,7 @@ from dpxplain.results.sentences import footnotes
 from dpxplain.results.story import Story
 
 MOST_GROUPS = 40
+_PERCENT = ".3~%"  # 12.5%, as d3 writes it
 
 
 @singledispatch
@@ -79,8 +80,10 @@ def _dots(
     most: int = MOST_GROUPS,
 ) -> Spec:
     visible_rows = list(rows)[:most]
+    figures = words.answer_figures(answer)
+    write = figures.interval if figures else formats.interval
     values = [
-        interval_mark(row.interval, row.estimate)
+        interval_mark(row.interval, row.estimate, write=write)
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}
         for row in visible_rows
     ]
@@ -88,7 +91,8 @@ def _dots(
     if left_out := len({row.group for row in answer.rows} - {row.group for row in visible_rows}):
         title += f" (… and {left_out:,} more groups)"
     low, high = span([row.interval for row in visible_rows])
-    x = x_position(_with_footnotes(title, answer, width), padded(low, high), x_axis())
+    axis = x_axis(_PERCENT if figures and figures.percent else None)
+    x = x_position(_with_footnotes(title, answer, width), padded(low, high), axis)
     labels = [_group_text(answer, row) for row in visible_rows]
     rows_data = Rows(labels, values, width)
     zero = [rows_data.line(0.0, x)] if low < 0 < high else []
@@ -134,7 +138,7 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 
     On a phone's width the ranks are texts at the end of each label.
     """
-    if width <= PHONE:
+    if width <= NARROW:
         return styled(_forest(table, width))
     forest, ranks = round(width * 0.58), round(width * 0.3)  # the rest is for the rank texts
     parts = [_forest(table, forest, width), _ranks(table, ranks, width)]
@@ -181,12 +185,14 @@ def story_chart(told: Story, *, width: int = WIDE) -> Spec:
 
 def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> list[str]:
     """The axis title, and below it what the numbers are of: a chart is passed on without its text."""
-    lines, first = ([title] if isinstance(title, str) else list(title)), True
     limit = width // 7  # letters that have room below the plot
+    titles = [title] if isinstance(title, str) else title
+    lines = [line for text in titles for line in text_lines(text, width // 6)]
+    first = True
     for note in dict.fromkeys(n for q in answer.statement.queries for n in footnotes(q, answer.schema)):
         joined = f"{lines[-1]} · {note}"
         if first or len(joined) > limit:
-            lines.append(note if len(note) <= limit else note[: limit - 1] + "…")
+            lines.extend(text_lines(note, limit))
         else:
             lines[-1] = joined
         first = False
@@ -214,9 +220,9 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
         high += (high - low) * 60 / width  # room for the word "unclear" at the end of an interval
     narrows, widens = words.short_effects(table.question)
     name = "relative influence" if table.relative else "influence"
-    axis = x_axis(".3~%" if table.relative else ",.4~r", ticks=5)
+    axis = x_axis(_PERCENT if table.relative else ",.4~r", ticks=5)
     title = [name, f"leaving out:  ← {widens} · {narrows} →"]
-    if width <= PHONE and not whole:
+    if width <= NARROW and not whole:
         title.append(f"ranks are out of {table.family_size:,}")
     x = x_position(_with_footnotes(title, table.question.answer, width), (low, high), axis)
     rows = Rows([row.predicate.label for row in table.rows], values, whole or width)

@@ -9,11 +9,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
+from textwrap import wrap
 from typing import Literal
 
 from dpxplain.model.contrast import Verdict
 
 MOST_ROWS = 20
+MOST_LINES = 6  # of a row's name in a chart
 
 
 @dataclass(frozen=True)
@@ -132,3 +134,21 @@ def aligned(texts: Iterable[str]) -> list[str]:
         text + ("\u2008" if not tail and longest else "") + "\u2007" * (longest - max(tail, longest and 1))
         for text, tail in zip(texts, tails, strict=True)
     ]
+
+
+def text_lines(text: str, limit: int) -> list[str]:
+    """Broken where it is too long; spaces that stand for distance stay where it is not."""
+    return [text] if len(text) <= limit else wrap(text, limit)
+
+
+def label_lines(text: str, limit: int) -> list[str]:
+    """A long label in lines, one condition each if it has several; only what has no end is cut.
+
+    >>> label_lines("family_relationship is Not in universe or children and sex is F", 32)
+    ['family_relationship is Not in', 'universe or children and', 'sex is F']
+    """
+    if len(text) <= limit:
+        return [text]
+    conditions = text.replace(" and ", " and\n").split("\n")
+    lines = [line for condition in conditions for line in wrap(condition, limit) or [""]]
+    return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], lines[MOST_LINES - 1] + " …"]

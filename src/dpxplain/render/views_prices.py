@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpxplain.model.dates import edge_text
 from dpxplain.phases.prepare_answer import Preparation
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.render import words
@@ -14,6 +15,7 @@ from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.quality import Quality, QualityPreview
 from dpxplain.results.sentences import NOT_PRIVATE
+from dpxplain.results.tuning import Tuning, TuningPreview
 
 _ANY = "for any groups, weights, k and confidence, as often as you like"
 
@@ -62,15 +64,16 @@ def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -
         title="Preview of an explanation: nothing is spent",
         lead=(
             formats.clean(preview.question),
-            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'predicate')}, "
+            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'condition')}, "
             f"by the {preview.mechanism} mechanism ({preview.reason}).",
             *words.price(preview.price),
             *(("It prepares the answer: every further why on it will be free.",) if prepares else ()),
         ),
         grid=Grid(
-            (Column("of each predicate"), Column(f"expected {formats.level(preview.confidence)} interval")),
+            (Column("of each condition"), Column(f"expected {formats.level(preview.confidence)} interval")),
             tuple(margins),
         ),
+        notes=preview.promises,
     )
 
 
@@ -85,11 +88,11 @@ def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
         title="Preview of an explanation: nothing is spent",
         lead=(
             formats.clean(preview.question),
-            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'predicate')}, "
+            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'condition')}, "
             f"by the influence “{formats.clean(preview.influence)}”.",
             *words.price(preview.price),
         ),
-        grid=Grid((Column("of each predicate"), widths), rows),
+        grid=Grid((Column("of each condition"), widths), rows),
     )
 
 
@@ -220,4 +223,80 @@ def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
     return View(
         title="Preview of a data set's quality: nothing is spent",
         lead=(*words.price(preview.price), words.expected_count(preview.margin, preview.confidence)),
+    )
+
+
+@view.register
+def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
+    toml = tuning.toml()
+    lines = f"For {formats.level(tuning.keep)}, put into the schema:\n{toml}" if toml else ""
+    grids = [
+        Grid(
+            (
+                Column("bounds of", wrap=True),
+                Column("keep", "right"),
+                Column("low", "right"),
+                Column("high", "right"),
+                Column("below", "right"),
+                Column("above", "right"),
+                Column("AVG noise", "right"),
+            ),
+            tuple(
+                (
+                    formats.clean(row.column),
+                    formats.level(row.keep),
+                    edge_text(row.low, ","),
+                    edge_text(row.high, ","),
+                    formats.percent(*row.below),
+                    formats.percent(*row.above),
+                    f"× {formats.number(row.average_noise)}",
+                )
+                for row in tuning.rows
+            ),
+        )
+    ]
+    if tuning.max_rows:
+        grids.append(_max_rows(tuning))
+    grids = [grid for grid in grids if grid.rows]
+    return View(
+        title=f"Bounds for {formats.clean(tuning.schema.table.name)}, within what is declared",
+        warning="" if tuning.private else NOT_PRIVATE,
+        grid=grids[0] if grids else None,
+        further=tuple(grids[1:]),
+        notes=(
+            *((lines,) if lines else ()),
+            *map(formats.clean, tuning.notes),
+            words.cost(tuning.rho, tuning.spends, tuning.free),
+        ),
+    )
+
+
+def _max_rows(tuning: Tuning) -> Grid:
+    unit = formats.clean(tuning.schema.privacy.unit)
+    return Grid(
+        (
+            Column("keep whole", "right"),
+            Column("max_rows", "right"),
+            Column(f"{unit} with more", "right"),
+            Column("rows lost", "right"),
+            Column("noise", "right"),
+        ),
+        tuple(
+            (
+                formats.level(row.keep),
+                f"{row.max_rows:,}",
+                formats.percent(*row.cut),
+                words.lost(*row.rows_lost),
+                f"× {formats.number(row.noise)}",
+            )
+            for row in tuning.max_rows
+        ),
+    )
+
+
+@view.register
+def of_tuning_preview(preview: TuningPreview, most: int = MOST_ROWS) -> View:
+    return View(
+        title="Preview of tuning bounds: nothing is spent",
+        lead=(*words.price(preview.price), *preview.expected),
     )

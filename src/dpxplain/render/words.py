@@ -62,13 +62,13 @@ def counted(count: int, noun: str) -> str:
 def answer_figures(answer: Answer) -> Figures | None:
     """How an answer's values are written: counts whole, shares in percent, decimals in line."""
     from dpxplain.results.formula_answer import FormulaAnswer
-    from dpxplain.results.titles import is_share
+    from dpxplain.results.titles import in_percent
 
     aggregate, intervals = answer.statement.query.aggregate, [row.interval for row in answer.rows]
     if isinstance(answer, FormulaAnswer):
         return Figures.of(intervals)
     whole = aggregate.kind in ("count", "persons")
-    return Figures.of(intervals, whole=whole, percent=is_share(aggregate, answer.schema))
+    return Figures.of(intervals, whole=whole, percent=in_percent(aggregate, answer.schema))
 
 
 def answer_title(answer: Answer | Answers) -> str:
@@ -190,7 +190,10 @@ def units_misfit(max_rows: int) -> str:
 
 def rows_lost(quality: Quality) -> str:
     """The rows that max_rows leaves out."""
-    low, high = quality.rows_lost
+    return lost(*quality.rows_lost)
+
+
+def lost(low: float, high: float) -> str:
     return f"{interval(low, high)} lost" if math.isfinite(high) else f"at least {number(low)} lost"
 
 

@@ -56,6 +56,11 @@ class AnswerRow(Arithmetic):
     _values: RowValues = field(kw_only=True, repr=False, compare=False)
 
     @property
+    def number(self) -> int:
+        """Its place among the declared groups."""
+        return self._index
+
+    @property
     def released(self) -> Combination:
         """The value to compute with; made when it is needed, as most rows are only looked at."""
         return self._values.value(self._index, self.label)
@@ -363,16 +368,10 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
             general = [*self._reading.intervals(self.confidence)]
             if digits is not None:
                 general = [rounded(0.0, ends, digits)[1] for ends in general if ends is not None]
+        named = zip(self.groups.keys, self.groups.labels, estimates, general, strict=True)
         return tuple(
-            AnswerRow(
-                self.groups.key(index),
-                self.groups.label(index),
-                *estimated,
-                in_general=general[index],
-                _index=index,
-                _values=values,
-            )
-            for index, estimated in enumerate(estimates)
+            AnswerRow(key, text, *estimated, in_general=ends, _index=index, _values=values)
+            for index, (key, text, estimated, ends) in enumerate(named)
         )
 
     def _presented(self, order: Sequence[int] | None) -> tuple[AnswerRow, ...]:

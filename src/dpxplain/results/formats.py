@@ -48,12 +48,7 @@ def interval(low: float, high: float, unit: str = "", spread: float | None = Non
     width = high - low
     if not math.isfinite(width) or width == 0:
         return f"{number(low)}{unit} to {number(high)}{unit}"
-    decimals = _decimals(spread or width)
-    # Rounding a small end to zero would make a real difference look like an unclear one.
-    for _ in range(4):
-        if all(end == 0 or round(end, decimals) != 0 for end in (low, high)):
-            break
-        decimals += 1
+    decimals = _telling(_decimals(spread or width), low, high)
     return f"{_rounded(low, decimals)}{unit} to {_rounded(high, decimals)}{unit}"
 
 
@@ -86,6 +81,18 @@ def ranks(low: int, high: int) -> str:
     ('1 to 3', '2', '900 to 1,200')
     """
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def ordinal(place: int) -> str:
+    """
+    >>> ordinal(1), ordinal(5), ordinal(12), ordinal(23), ordinal(1000)
+    ('first', 'fifth', '12th', '23rd', '1,000th')
+    """
+    words = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+    if 1 <= place <= len(words):
+        return words[place - 1]
+    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place:,}{ending}"
 
 
 def level(confidence: float) -> str:
@@ -146,12 +153,8 @@ class Figures:
         return f"{_rounded(self._scaled(value), self.decimals)}{self._unit}"
 
     def interval(self, low: float, high: float) -> str:
-        low, high, decimals = self._scaled(low), self._scaled(high), self.decimals
-        # As in `interval`: a small end that is rounded to zero would make a real difference look unclear.
-        for _ in range(4):
-            if all(end == 0 or round(end, decimals) != 0 for end in (low, high)):
-                break
-            decimals += 1
+        low, high = self._scaled(low), self._scaled(high)
+        decimals = _telling(self.decimals, low, high)
         return f"{_rounded(low, decimals)}{self._unit} to {_rounded(high, decimals)}{self._unit}"
 
     @property
@@ -167,6 +170,18 @@ def _decimals(size: float, digits: int = 2) -> int:
     return min(12, digits - 1 - math.floor(math.log10(abs(size))))
 
 
+def _telling(decimals: int, low: float, high: float) -> int:
+    """So many decimals, or up to four more, that an end which is not zero is not rounded to zero.
+
+    Rounding a small end to zero would make a real difference look like an unclear one.
+    """
+    smallest = min(abs(low) or math.inf, abs(high) or math.inf)
+    for more in range(4):
+        if round(smallest, decimals + more) != 0:
+            return decimals + more
+    return decimals + 4
+
+
 def _rounded(value: float, decimals: int) -> str:
-    text = f"{round(value, decimals):,.{max(0, decimals)}f}"
+    text = f"{value:,.{decimals}f}" if decimals >= 0 else f"{round(value, decimals):,.0f}"
     return text[1:] if text[0] == "-" and not text.strip("-0.,") else text

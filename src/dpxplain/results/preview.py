@@ -18,6 +18,7 @@ from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
+from dpxplain.results import formats
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.sentences import shaped_by
 
@@ -188,6 +189,12 @@ class ExplanationPreview(Displayed, Tabular):
     rank_resolution: float  # influences closer than this may get overlapping ranks
     measured: str = "gap"  # what the question's number is called
     gap_margin: float | None = None  # of the gap without a predicate's rows, where the mechanism tells it
+    shortfall: float = 0.0  # how far below the true k-th highest influence a predicate that is shown can be
+    relative_shortfall: float | None = None
+    rank_reach: tuple[float, float] | None = None  # how far below and above it a rank interval reaches
+    proved: bool = True  # False where shortfall is a forecast
+    selects_distinct: bool = False  # then shortfall is below the best one left to choose
+    folds: bool = False  # whether conditions that say nearly the same are folded when the table is read
 
     @classmethod
     def of(cls, plan: ExplanationPlan, question: QuestionLike, dataset: OpenDataset) -> ExplanationPreview:
@@ -205,7 +212,47 @@ class ExplanationPreview(Displayed, Tabular):
             rank_resolution=plan.rank_resolution,
             measured=question.measured,
             gap_margin=_gap_margin(plan.gap_margin, question),
+            shortfall=plan.shortfall,
+            relative_shortfall=None if divisor is None else plan.shortfall / divisor,
+            rank_reach=plan.rank_reach,
+            proved=plan.rank_reach is not None,
+            selects_distinct=plan.selects_distinct,
+            folds=plan.terms.distinct,
         )
+
+    @property
+    def promises(self) -> tuple[str, ...]:
+        """How good the choice and its ranks will be, as sentences (docs/proofs/utility.md)."""
+        return tuple(promise for promise in (self._choice_promise(), self._rank_promise()) if promise)
+
+    def _choice_promise(self) -> str:
+        if self.k == self.family_size:
+            return "All predicates are shown, so none is missed."
+        begin = f"With {formats.level(self.confidence)} confidence"
+        begin = begin if self.proved else f"Expected, not proved: {begin[0].lower()}{begin[1:]}"
+        shown = f"each of the {self.k:,} shown has" if self.k > 1 else "the one shown has"
+        below = self._amount(self.shortfall, self.relative_shortfall)
+        best = "the highest that was left to choose" if self.selects_distinct else self._lowest_shown
+        before = ", before conditions that say the same are folded" if self.folds else ""
+        return f"{begin} {shown} an influence at most {below} below {best}{before}."
+
+    @property
+    def _lowest_shown(self) -> str:
+        return "the highest" if self.k == 1 else f"the true {formats.ordinal(self.k)} highest"
+
+    def _rank_promise(self) -> str:
+        if self.rank_reach is None or self.family_size == 1:
+            return ""
+        below, above = map(formats.number, self.rank_reach)
+        return (
+            f"Between the ends of its rank interval are only predicates at most {below} below and {above} "
+            "above it."
+        )
+
+    def _amount(self, influence: float, relative: float | None) -> str:
+        if relative is None:
+            return formats.number(influence)
+        return f"{formats.number(influence)} ({formats.number(relative * 100)}% of the {self.measured})"
 
     def records(self) -> list[Record]:
         return [
@@ -218,6 +265,11 @@ class ExplanationPreview(Displayed, Tabular):
                 "relative_margin": self.relative_margin,
                 "rank_resolution": self.rank_resolution,
                 "gap_margin": self.gap_margin,
+                "shortfall": self.shortfall,
+                "relative_shortfall": self.relative_shortfall,
+                "rank_reach_below": None if self.rank_reach is None else self.rank_reach[0],
+                "rank_reach_above": None if self.rank_reach is None else self.rank_reach[1],
+                "proved": self.proved,
                 "mechanism": self.mechanism,
                 "reason": self.reason,
             }

@@ -10,7 +10,7 @@ from dpxplain.errors import ExplanationError
 from dpxplain.explanation.choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
-from dpxplain.phases.explain_answer import best_split, plan_explanation, rho_for_margin, rho_for_ranks
+from dpxplain.phases.explain_answer import best_split, plan_explanation, rho_for
 from dpxplain.phases.explain_scored import Split
 from dpxplain.phases.plan import ExplanationTerms, SensitivityChoice, check_terms
 from dpxplain.phases.prepare_answer import find_prepared
@@ -230,6 +230,7 @@ class Question(AskedQuestion):
         *,
         relative: float | None = None,
         ranks: int | None = None,
+        precision: float | None = None,
         k: int = 5,
         mechanism: str = "auto",
         attributes: Sequence[str] | None = None,
@@ -240,23 +241,20 @@ class Question(AskedQuestion):
     ) -> float:
         """The ρ needed for relative influences within ± `relative` (0.02 is ±2%), or ranks within `ranks`.
 
-        Spends nothing. Rank widths depend on the data, so an earlier preparation predicts them.
+        Or for a `precision`: the share of the k shown that are among the true k. Spends nothing. The last two
+        depend on how close influences lie: an earlier preparation tells; 0 if it has that precision already.
         """
         family = self._family(FamilyChoice(attributes, conjuncts, exclude, predicates))
         terms = self._terms(family, k, 1.0, confidence, "tight")
-        plans = []
+        margin = None
         if relative is not None:
             if self.relative_to is None or not relative > 0:
                 raise ExplanationError(
                     "A relative width needs a positive number and a gap that is not lost in noise.",
                     remedy="Ask the query with more budget first.",
                 )
-            plans.append(rho_for_margin(terms, self._dataset, relative * self.relative_to, mechanism))
-        if ranks is not None:
-            plans.append(rho_for_ranks(terms, self._dataset, ranks))
-        if not plans:
-            raise ExplanationError("Say what is wanted.", remedy="Pass relative=0.02, ranks=3, or both.")
-        return max(plan.rho for plan in plans)
+            margin = relative * self.relative_to
+        return rho_for(terms, self._dataset, mechanism, margin, ranks, precision)
 
     def truth(
         self,

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _LISTED = 5  # values of a derived column that are named
 
-UNMATCHED = "A row with an undeclared value in a column matches no predicate on that column."
-"""Said of everything that compares predicates."""
+UNMATCHED = "A row with an undeclared value in a column matches no condition on that column."
+"""Said of everything that compares conditions."""
 
 
 def shaped_by(

@@ -123,6 +123,14 @@ def is_share(aggregate: Aggregate, schema: Schema) -> bool:
     return bool(column.label) and column.bounds == (0, 1) and column.step == 1
 
 
+def in_percent(aggregate: Aggregate, schema: Schema) -> bool:
+    """Whether its values are shares, which people read in percent: see `is_share`, or by `unit = "share"`."""
+    if is_share(aggregate, schema):
+        return True
+    name = aggregate.column if aggregate.kind in ("avg", "quantile") else None
+    return name is not None and schema.column(name).unit == "share"
+
+
 def column_words(name: str, schema: Schema) -> str:
     """A column's label with its unit, or else its name."""
     return clean(schema.column(name).heading(name))

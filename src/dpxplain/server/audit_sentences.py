@@ -15,6 +15,7 @@ _KINDS = {
     "explain": "had explained",
     "quality": "measured",
     "discover": "had discovered",
+    "tune": "had tuned",
 }
 _BY_OWNER = (
     "reserved",
@@ -118,6 +119,7 @@ def _truth_viewed(record: AuditRecord) -> str:
 _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "data set opened": _opened,
     "budget request declined": lambda record: f"declined a request for more of {record.dataset}",
+    "data file removed": lambda record: f"removed the data file {record.details.get('file')}",
     "data file uploaded": lambda record: f"uploaded the data file {record.details.get('file')}",
     "budget asked for": lambda record: f"asked for {record.details.get('rho')} more of {record.dataset}",
     "limit changed": _limit_changed,

@@ -94,6 +94,14 @@ Form = Annotated[
     Literal["shown", "release"],
     Query(description="The result as a page shows it, or the bare release as a remote client reads it."),
 ]
+AnswerForm = Annotated[
+    Literal["shown", "columns"],
+    Query(description="Each group with its fields, or a list for each field: smaller for many groups."),
+]
+AskForm = Annotated[
+    Literal["shown", "columns", "release"],
+    Query(description="The answer by groups, by columns, or its bare release as a remote client reads it."),
+]
 ExpectedKey = Annotated[
     str,
     Field(

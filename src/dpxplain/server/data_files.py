@@ -1,7 +1,8 @@
 """Data files beside the schemas: which there are, how their columns are called, and new ones from a curator.
 
 Only names and types are told, never a value: a Parquet file declares both, a CSV file has names alone, in its
-first line. A file is written under a new plain name inside the one folder, whole or not at all.
+first line. A file is written under a new plain name inside the one folder, whole or not at all, and a hidden
+mark beside it says that it came from a curator: no other file can be removed from afar.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from anyio.to_thread import run_sync
@@ -27,10 +28,11 @@ _FOOTER_NOTE = "Names and types are those that the file declares; none of its va
 
 
 class DataFileLine(TypedDict):
-    """`source` is how a schema names the file."""
+    """`source` is how a schema names the file; an `uploaded` one can be removed."""
 
     name: str
     source: str
+    uploaded: bool
 
 
 class DataFileList(TypedDict):
@@ -65,15 +67,19 @@ class DataFiles:
         found = sorted(path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name))
         return [name for name in found if (self._folder / name).is_file()][:MOST_LISTED]
 
-    def source(self, name: str) -> str:
-        """As a new schema names it: relative to the folder of schemas."""
-        return Path(os.path.relpath(self._folder / name, self._schemas)).as_posix()
+    def line(self, name: str) -> DataFileLine:
+        """Its source as a new schema names it: relative to the folder of schemas."""
+        source = Path(os.path.relpath(self._folder / name, self._schemas)).as_posix()
+        return DataFileLine(name=name, source=source, uploaded=self._is_uploaded(name))
+
+    def identity(self, name: str) -> tuple[int, int]:
+        """Device and inode of a file that is there, as `allowed_sources.identities` has them."""
+        status = self._existing(name).stat()
+        return status.st_dev, status.st_ino
 
     def columns(self, name: str) -> tuple[list[tuple[str, str]], str]:
         """Names and types, and how they were found."""
-        path = self._path(name)
-        if not path.is_file() or path.is_symlink():
-            raise not_found("data file")
+        path = self._existing(name)
         try:
             columns = declared_columns(str(path))
         except (OSError, ValueError) as error:  # never its text, which may quote the file
@@ -110,6 +116,7 @@ class DataFiles:
             if received == 0:
                 raise BadRequest("The file is empty.", remedy="Choose another one.")
             await run_sync(lambda: os.link(draft, path))  # unlike a rename, it replaces nothing
+            await run_sync(self._mark(name).write_text, str(path.stat().st_ino))
         except FileExistsError:
             raise _exists(name) from None
         except OSError as error:
@@ -120,6 +127,42 @@ class DataFiles:
         finally:
             if draft != self._folder:
                 await run_sync(lambda: draft.unlink(missing_ok=True))
+
+    def remove(self, name: str, users: Sequence[str]) -> None:
+        """Removes an uploaded file for good; `users` are the data sets that are declared on it."""
+        path = self._existing(name)
+        if users:
+            raise Problem(
+                409,
+                "file_in_use",
+                f"{name} holds the data of {', '.join(users)}.",
+                "Whoever runs the server removes the schema file first; what was spent stays recorded.",
+            )
+        if not self._is_uploaded(name):
+            raise Problem(
+                409,
+                "not_uploaded",
+                f"{name} was not uploaded here.",
+                "Whoever runs the server may remove it from its data folder.",
+            )
+        self._mark(name).unlink()  # first: a file without its mark is one that is left alone
+        path.unlink()
+
+    def _existing(self, name: str) -> Path:
+        path = self._path(name)
+        if not path.is_file() or path.is_symlink():
+            raise not_found("data file")
+        return path
+
+    def _is_uploaded(self, name: str) -> bool:
+        """Whether the file is the very one that was uploaded, and not one that took its name since."""
+        try:
+            return self._mark(name).read_text() == str((self._folder / name).stat().st_ino)
+        except OSError:
+            return False
+
+    def _mark(self, name: str) -> Path:
+        return self._folder / f".{name}.uploaded"
 
     def _path(self, name: str) -> Path:
         """Inside the folder: the name has no separator and does not begin with a dot."""

@@ -279,7 +279,7 @@ def too_slow() -> Problem:
         503,
         "too_slow",
         "The request took longer than the server allows. Nothing was charged.",
-        "Ask for fewer predicates, attributes or groups.",
+        "Ask for fewer conditions, attributes or groups.",
         headers={"Retry-After": str(RETRY_SECONDS)},
     )
 

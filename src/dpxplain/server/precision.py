@@ -17,7 +17,7 @@ from dpxplain.results import formats
 from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
-from dpxplain.results.titles import is_share
+from dpxplain.results.titles import in_percent
 from dpxplain.wire.shapes import PreviewPayload
 
 TYPICAL_ROWS = 1_000  # of a group, where precision depends on its size
@@ -126,7 +126,7 @@ def in_unit(margin: float, aggregate: Aggregate, schema: Schema) -> str:
         return f"{math.ceil(margin):,} rows"
     if aggregate.kind == "persons":
         return f"{math.ceil(margin):,} {formats.clean(schema.privacy.unit)}s"
-    if is_share(aggregate, schema):
+    if in_percent(aggregate, schema):
         return f"{formats.number(margin * 100)} percentage points"
     unit = schema.column(aggregate.column).unit if aggregate.column else ""
     squared = " squared" if unit and aggregate.kind.startswith("var") else ""

@@ -186,7 +186,7 @@ def failed_after_charge() -> Problem:
         500,
         "failed_after_charge",
         "The request failed after its budget was reserved; the charge stays.",
-        "The history shows it. Ask again with fewer predicates or attributes, or tell the curator.",
+        "The history shows it. Ask again with fewer conditions or attributes, or tell the curator.",
     )
 
 

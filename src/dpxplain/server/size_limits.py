@@ -43,7 +43,7 @@ class Sizes:
     cells: int
     """Of one pass over the data."""
     ranked: int
-    """Predicates chosen times predicates they are ranked among."""
+    """Conditions chosen times conditions they are ranked among."""
 
     @classmethod
     def of(cls, limits: Limits) -> Sizes:
@@ -94,7 +94,7 @@ def check_explanation(planned: PlannedExplanation, sizes: Sizes) -> ExplanationP
     preview = planned.preview()
     if preview.k * preview.family_size > sizes.ranked:
         raise ExplanationError(
-            f"To rank {preview.k:,} among {preview.family_size:,} predicates is more work than this server "
+            f"To rank {preview.k:,} among {preview.family_size:,} conditions is more work than this server "
             "does for one request. Nothing was charged.",
             remedy=f"Use k up to {max(1, sizes.ranked // preview.family_size):,}, or choose fewer attributes "
             "or conjuncts.",

@@ -28,8 +28,8 @@ from dpxplain.server.problems import Problem, not_found
 from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
 from dpxplain.wire.account_payloads import history_records
+from dpxplain.wire.answer_payloads import answer_columns, answer_payload
 from dpxplain.wire.payloads import (
-    answer_payload,
     explanation_payload,
     prepared_payload,
     question_payload,
@@ -156,9 +156,13 @@ def show_answer(
     place: Place,
     chart_width: int | None,
     order: ChartOrder = "given",
+    form: str = "shown",
 ) -> Payload:
     """The payload, with code that asks the same at `place`."""
-    payload = _plain(answer_payload(answer, session.budget, place=place))
+    if form == "columns":
+        payload = _plain(answer_columns(answer, session.budget, place))
+    else:
+        payload = _plain(answer_payload(answer, session.budget, place=place))
     if chart_width is not None and isinstance(answer, Answer):
         rows = sorted(answer.rows, key=_ORDERS[order]) if order != "given" else answer.rows
         payload["chart"] = answer_chart(answer, rows=rows, width=chart_width, most=_MOST_DRAWN)

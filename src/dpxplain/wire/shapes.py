@@ -97,8 +97,8 @@ class GroupPayload(EstimateTexts):
     in_general: NotRequired[GeneralPayload]
 
 
-class AnswerPart(TypedDict):
-    """One aggregate's values, in the order shown."""
+class PartWords(TypedDict):
+    """What is said of one aggregate."""
 
     name: str
     title: str  # the question as a sentence
@@ -119,10 +119,16 @@ class AnswerPart(TypedDict):
     column: str | None
     subject: str  # what the values are called where the name promises too much: "clamped averages"; or ""
     rows_counted: str  # of a count under truncation: "rows counted, at most 50 per person"; or ""
+    percent: bool  # whether the values are shares, which are written in percent
+
+
+class AnswerPart(PartWords):
+    """One aggregate's values, in the order shown."""
+
     rows: list[GroupPayload]
 
 
-class AnswerPayload(TypedDict):
+class AnswerWords(TypedDict):
     """Of one aggregate, "value" names its column; of several, "values" names theirs."""
 
     kind: Literal["answer", "answers"]
@@ -140,8 +146,6 @@ class AnswerPayload(TypedDict):
     ordered: bool  # whether the order means something: by ORDER BY, or as bins and dates follow each other
     value: NotRequired[str]
     values: NotRequired[list[str]]
-    rows: list[Record]
-    parts: list[AnswerPart]
     shaped_by: list[str]  # the declarations that shaped the numbers, as sentences
     notes: list[str]  # what HAVING left out, and what was measured beside what is shown
     general_notes: NotRequired[list[str]]  # where `population` was asked: what it takes for granted
@@ -150,6 +154,13 @@ class AnswerPayload(TypedDict):
     code: Code
     chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
     truth: NotRequired[TruthPayload]
+
+
+class AnswerPayload(AnswerWords):
+    """An answer whose groups are rows, each with its fields."""
+
+    rows: list[Record]
+    parts: list[AnswerPart]
 
 
 class WeightPayload(TypedDict):

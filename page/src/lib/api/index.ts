@@ -1,7 +1,16 @@
 // Every address the analyst's page uses, by what it is for.
 import { call, callText, type Options } from './client';
+import { byGroups } from './columns';
 import type * as T from './types';
 
+interface AnswerOptions {
+  confidence?: number;
+  population?: boolean;
+  chart_width?: number;
+  chart_order?: string;
+}
+const answerAt = (dataset: string, id: number | string, options: Record<string, unknown>) =>
+  at(dataset, `/answers/${encodeURIComponent(id)}${query(options)}`);
 const at = (dataset: string, rest = '') => `/datasets/${encodeURIComponent(dataset)}${rest}`;
 const JOB_WAIT = 10;
 
@@ -17,12 +26,12 @@ export const api = {
     signal?: AbortSignal,
   ) => call<T.Preview>('POST', at(name, '/preview'), { body, signal, free: true }),
   query: (name: string, body: { sql: string; rho: number; confidence: number }) =>
-    call<T.Answer>('POST', at(name, '/query'), { body }),
-  answer: (
-    name: string,
-    id: number | string,
-    options: { confidence?: number; chart_width?: number; chart_order?: string } = {},
-  ) => call<T.Answer>('GET', at(name, `/answers/${encodeURIComponent(id)}${query(options)}`)),
+    call<T.AnswerColumns>('POST', at(name, '/query?form=columns'), { body }).then(byGroups),
+  answer: (name: string, id: number | string, options: AnswerOptions = {}) =>
+    call<T.AnswerColumns>('GET', answerAt(name, id, { ...options, form: 'columns' })).then(byGroups),
+  /** The same as a table has it, for files. */
+  answerRecords: (name: string, id: number | string, options: AnswerOptions = {}) =>
+    call<{ rows: T.AnswerRecord[] }>('GET', answerAt(name, id, { ...options })).then(({ rows }) => rows),
   askForBudget: (name: string, body: { rho: number; reason: string }) =>
     call<unknown>('POST', at(name, '/budget/requests'), { body }),
   why: (name: string, body: T.WhyRequest, signal?: AbortSignal) =>

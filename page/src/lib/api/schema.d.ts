@@ -953,7 +953,11 @@ export interface paths {
          */
         put: operations["upload_api_v1_admin_files__file__put"];
         post?: never;
-        delete?: never;
+        /**
+         * Remove File
+         * @description Remove an uploaded file for good; refused while a data set is declared on it.
+         */
+        delete: operations["remove_file_api_v1_admin_files__file__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1096,6 +1100,68 @@ export interface components {
             analysts: components["schemas"]["AllowancePayload"][];
         };
         /**
+         * AnswerColumns
+         * @description The same answer for thousands of groups: a list for each field, and each declared value once.
+         *
+         *     A group is a number: the place of its values among all combinations, the last column changing fastest.
+         */
+        AnswerColumns: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "answer" | "answers";
+            /** Id */
+            id: number | string;
+            /** Address */
+            address: number | string;
+            /** Title */
+            title: string;
+            /** Caption */
+            caption: string;
+            /** Sql */
+            sql: string;
+            /** Rho */
+            rho: number;
+            /** Free */
+            free: boolean;
+            /** Private */
+            private: boolean;
+            /** Confidence */
+            confidence: number;
+            /** Columns */
+            columns: string[];
+            /** Headings */
+            headings: string[];
+            /** Ordered */
+            ordered: boolean;
+            /** Value */
+            value?: string;
+            /** Values */
+            values?: string[];
+            /** Shaped By */
+            shaped_by: string[];
+            /** Notes */
+            notes: string[];
+            /** General Notes */
+            general_notes?: string[];
+            /** Spends */
+            spends: components["schemas"]["SpendPayload"][];
+            budget: components["schemas"]["BudgetFigures"];
+            code: components["schemas"]["Code"];
+            /** Chart */
+            chart?: {
+                [key: string]: unknown;
+            };
+            truth?: components["schemas"]["TruthPayload"];
+            /** Domains */
+            domains: components["schemas"]["DomainColumns"][];
+            /** Groups */
+            groups: number[];
+            /** Parts */
+            parts: components["schemas"]["PartColumns"][];
+        };
+        /**
          * AnswerPart
          * @description One aggregate's values, in the order shown.
          */
@@ -1119,12 +1185,14 @@ export interface components {
             subject: string;
             /** Rows Counted */
             rows_counted: string;
+            /** Percent */
+            percent: boolean;
             /** Rows */
             rows: components["schemas"]["GroupPayload"][];
         };
         /**
          * AnswerPayload
-         * @description Of one aggregate, "value" names its column; of several, "values" names theirs.
+         * @description An answer whose groups are rows, each with its fields.
          */
         AnswerPayload: {
             /**
@@ -1160,12 +1228,6 @@ export interface components {
             value?: string;
             /** Values */
             values?: string[];
-            /** Rows */
-            rows: {
-                [key: string]: string | number | boolean | null;
-            }[];
-            /** Parts */
-            parts: components["schemas"]["AnswerPart"][];
             /** Shaped By */
             shaped_by: string[];
             /** Notes */
@@ -1181,6 +1243,12 @@ export interface components {
                 [key: string]: unknown;
             };
             truth?: components["schemas"]["TruthPayload"];
+            /** Rows */
+            rows: {
+                [key: string]: string | number | boolean | null;
+            }[];
+            /** Parts */
+            parts: components["schemas"]["AnswerPart"][];
         };
         /** Ask */
         Ask: {
@@ -1399,13 +1467,15 @@ export interface components {
         };
         /**
          * DataFileLine
-         * @description `source` is how a schema names the file.
+         * @description `source` is how a schema names the file; an `uploaded` one can be removed.
          */
         DataFileLine: {
             /** Name */
             name: string;
             /** Source */
             source: string;
+            /** Uploaded */
+            uploaded: boolean;
         };
         /**
          * DataFileList
@@ -1517,6 +1587,18 @@ export interface components {
             /** Spends */
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
+        };
+        /**
+         * DomainColumns
+         * @description The declared values of a column: as requests name them, as labels of groups, as people read them.
+         */
+        DomainColumns: {
+            /** Values */
+            values: (string | number | boolean | null)[];
+            /** Labels */
+            labels: string[];
+            /** Texts */
+            texts: string[];
         };
         /** Example */
         Example: {
@@ -1845,6 +1927,18 @@ export interface components {
             column: string | null;
         };
         /**
+         * GeneralColumns
+         * @description `in_general` of all groups: one list for each of its fields.
+         */
+        GeneralColumns: {
+            /** Low */
+            low: (number | null)[];
+            /** High */
+            high: (number | null)[];
+            /** Interval Text */
+            interval_text: string[];
+        };
+        /**
          * GeneralPayload
          * @description What holds in the population that the rows were drawn from; of a question with its verdict.
          */
@@ -2055,6 +2149,44 @@ export interface components {
              * @example 2030-01-31T12:00:00Z
              */
             expires: string;
+        };
+        /**
+         * PartColumns
+         * @description One aggregate's values, in the order shown: one list for each field of a row.
+         */
+        PartColumns: {
+            /** Name */
+            name: string;
+            /** Title */
+            title: string;
+            /** Heading */
+            heading: string;
+            /** Expression */
+            expression: string;
+            /**
+             * Aggregate
+             * @enum {string}
+             */
+            aggregate: "count" | "sum" | "avg" | "var_samp" | "var_pop" | "stddev_samp" | "stddev_pop" | "persons" | "quantile" | "formula";
+            /** Column */
+            column: string | null;
+            /** Subject */
+            subject: string;
+            /** Rows Counted */
+            rows_counted: string;
+            /** Percent */
+            percent: boolean;
+            /** Estimate */
+            estimate: number[];
+            /** Low */
+            low: (number | null)[];
+            /** High */
+            high: (number | null)[];
+            /** Estimate Text */
+            estimate_text: string[];
+            /** Interval Text */
+            interval_text: string[];
+            in_general: components["schemas"]["GeneralColumns"] | null;
         };
         /** Position */
         Position: {
@@ -3882,8 +4014,8 @@ export interface operations {
     query_api_v1_datasets__dataset__query_post: {
         parameters: {
             query?: {
-                /** @description The result as a page shows it, or the bare release as a remote client reads it. */
-                form?: "shown" | "release";
+                /** @description The answer by groups, by columns, or its bare release as a remote client reads it. */
+                form?: "shown" | "columns" | "release";
             };
             header?: never;
             path: {
@@ -3904,7 +4036,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["ClientRelease"];
+                    "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["AnswerColumns"] | components["schemas"]["ClientRelease"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
@@ -4000,6 +4132,8 @@ export interface operations {
                 /** @description If given, a Vega-Lite chart of this width comes along. */
                 chart_width?: number | null;
                 chart_order?: "given" | "high" | "low" | "name";
+                /** @description Each group with its fields, or a list for each field: smaller for many groups. */
+                form?: "shown" | "columns";
             };
             header?: never;
             path: {
@@ -4018,7 +4152,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AnswerPayload"];
+                    "application/json": components["schemas"]["AnswerPayload"] | components["schemas"]["AnswerColumns"];
                 };
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
@@ -8052,6 +8186,99 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["DataFileLine"];
                 };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    remove_file_api_v1_admin_files__file__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A plain name that ends in .csv or .parquet. */
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The request was refused; the message says why, and the position where in the SQL. */
             400: {

@@ -42,9 +42,12 @@ export type Preview = Omit<Schemas['PreviewPayload'], 'rows'> & { rows: PreviewR
     Pick<Schemas['PricedPreview'], 'levels' | 'protection' | 'tells' | 'doubt'>
   >;
 
-export type Answer = Charted<Schemas['AnswerPayload']>;
-export type AnswerPart = Schemas['AnswerPart'];
-export type AnswerRow = Schemas['GroupPayload'];
+/** As it is sent for the page; `byGroups` makes an `Answer` of it. */
+export type AnswerColumns = Charted<Schemas['AnswerColumns']>;
+export type AnswerRow = Omit<Schemas['GroupPayload'], 'noise_scale'>;
+export type AnswerPart = Omit<Schemas['AnswerPart'], 'rows'> & { rows: AnswerRow[] };
+export type Answer = Omit<AnswerColumns, 'domains' | 'groups' | 'parts'> & { parts: AnswerPart[] };
+export type AnswerRecord = Schemas['AnswerPayload']['rows'][number];
 
 export type Quality = Schemas['QualityPayload'];
 

@@ -49,6 +49,12 @@ class Comparing {
       this.answer?.parts[0] ??
       null,
   );
+  /** Whether the intervals that are shown are those of the population. */
+  readonly inGeneral = $derived(this.population && this.part?.rows[0]?.in_general !== undefined);
+  /** The groups with the intervals that are shown. */
+  readonly rows: AnswerRow[] = $derived(
+    this.inGeneral ? this.part!.rows.map((row) => ({ ...row, ...row.in_general })) : (this.part?.rows ?? []),
+  );
   readonly complete = $derived(
     this.totals ? this.chosen.length > 0 : this.chosen.length === 2 || (this.#isShare && this.chosen.length === 1),
   );
@@ -66,8 +72,15 @@ class Comparing {
     const { answer } = this;
     const dataset = workspace.dataset;
     if (!answer || !dataset) return;
-    const again = await api.answer(dataset.name, answer.id, { confidence: answer.confidence });
+    const { confidence } = answer;
+    const again = await api.answer(dataset.name, answer.id, { confidence, population: this.population });
     if (this.answer === answer) this.answer = { ...again, free: answer.free };
+  }
+
+  /** What holds in general is asked for when somebody wants to see it. Free. */
+  async readGeneral(): Promise<void> {
+    if (!this.population || !this.answer || this.answer.general_notes) return;
+    await this.reread().catch((error: unknown) => (workspace.problem = problemFrom(error)));
   }
 
   clear(): void {

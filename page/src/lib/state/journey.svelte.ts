@@ -2,7 +2,7 @@
 import { api } from '../api';
 import { problemFrom } from '../api/client';
 import type { Answer } from '../api/types';
-import { comparison, format, parse, type Place } from '../route';
+import { comparison, format, isCurator, parse, type Place } from '../route';
 import { asking } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { explaining } from './explaining.svelte';
@@ -14,6 +14,16 @@ class Journey {
   linked = $state.raw<Place | null>(null);
   loadingAnswer = $state(false);
   #loads = 0;
+  #early: { dataset: string; id: string; confidence: number; answer: Promise<Answer> } | null = null;
+
+  /** Of a link, the answer is fetched beside what else the page needs to begin. */
+  begin(hash: string): void {
+    const { dataset, answer: id, confidence } = parse(hash);
+    if (!dataset || id === null || isCurator(hash)) return;
+    const answer = api.answer(dataset, id, { confidence });
+    answer.catch(() => {}); // whoever takes it handles its failure
+    this.#early = { dataset, id, confidence, answer };
+  }
 
   async follow(hash: string): Promise<void> {
     const place = parse(hash);
@@ -59,7 +69,7 @@ class Journey {
     const load = (this.#loads += 1);
     this.loadingAnswer = true;
     try {
-      const answer = await api.answer(dataset.name, id, { confidence });
+      const answer = await (this.#begun(dataset.name, id, confidence) ?? api.answer(dataset.name, id, { confidence }));
       if (load !== this.#loads) return;
       comparing.confidence = confidence;
       comparing.show(answer);
@@ -68,6 +78,13 @@ class Journey {
     } finally {
       if (load === this.#loads) this.loadingAnswer = false;
     }
+  }
+
+  #begun(dataset: string, id: number | string, confidence: number): Promise<Answer> | null {
+    const early = this.#early;
+    this.#early = null;
+    const fits = early?.dataset === dataset && early.id === String(id) && early.confidence === confidence;
+    return fits ? early.answer : null;
   }
 
   /** A fresh answer becomes the one that is shown; the address gets a step of its own for it. */

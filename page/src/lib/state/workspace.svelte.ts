@@ -36,11 +36,13 @@ class Workspace {
     };
   }
 
-  async enter(): Promise<void> {
+  /** `known` runs as soon as it is clear who asks. */
+  async enter(known = () => {}): Promise<void> {
     try {
       this.problem = null;
       this.me = await whoAmI();
       if (this.mustSignIn) return;
+      known();
       this.datasets = (await api.datasets()).datasets;
     } catch (error) {
       this.problem = problemFrom(error);

@@ -14,12 +14,18 @@ from dpxplain.model.budget import remainder
 from dpxplain.model.charge import Event, Spend, spends
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import insist_on_numbers
-from dpxplain.privacy.calibration import gaussian_scale, rank_probes, rank_slack, top_k_scale
+from dpxplain.privacy.calibration import (
+    gaussian_scale,
+    gumbel_shortfall,
+    rank_probes,
+    rank_slack,
+    top_k_scale,
+)
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE, bound_ranks
 from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.top_k import select_distinct, select_top_k
+from dpxplain.privacy.mechanisms.top_k import bucket_rounding, select_distinct, select_top_k
 
 DEFAULT_SPLIT = (1.0, 1.0, 2.0)  # select : influence : rank, the paper's 0.5 : 0.5 : 1.0
 
@@ -106,8 +112,39 @@ class OneShotPlan:
         probes = rank_probes(self.family_size)
         if probes == 0:
             return 0.0
-        per_probe = self.rho_rank / self.k * (1.0 - self.lower_share) / probes
-        return rank_slack(gaussian_scale(2 * self.sensitivity, per_probe), probes, (1.0 + confidence) / 2.0)
+        return rank_slack(self._probe_scale(1.0 - self.lower_share), probes, (1.0 + confidence) / 2.0)
+
+    def _probe_scale(self, share: float) -> float:
+        """σ of one probe of a predicate's searches, of which one gets this share."""
+        per_probe = self.rho_rank / self.k * share / rank_probes(self.family_size)
+        return gaussian_scale(2 * self.sensitivity, per_probe)
+
+    def shortfall(self, confidence: float, *, distinct: bool = False) -> float:
+        """How far below the true k-th highest score a chosen one is at most (docs/proofs/utility.md).
+
+        With `distinct`, below the highest that was left to choose.
+        """
+        if self.k == self.family_size:
+            return 0.0
+        rho = self.rho_select
+        widened = self.sensitivity + bucket_rounding(self.sensitivity, self.k, rho)
+        scale = top_k_scale(widened, 1, rho / self.k) * (1.0 + 2.0**-20)
+        if distinct:
+            return scale * math.log((self.family_size - 1) * (self.k / (1.0 - confidence) - 1.0))
+        return scale * gumbel_shortfall(confidence, self.family_size, self.k)
+
+    def rank_reach(self, confidence: float) -> tuple[float, float]:
+        """How far below and above a chosen score those are at most that its rank interval holds inside."""
+        probes = rank_probes(self.family_size)
+        if probes == 0:
+            return 0.0, 0.0
+        one_sided = (1.0 + confidence) / 2.0
+        # A probe stops short of the truth if its noise exceeds the slack that it must clear once more.
+        upper, lower = (
+            2.0 * rank_slack(self._probe_scale(share), probes, one_sided)
+            for share in (1.0 - self.lower_share, self.lower_share)
+        )
+        return upper, lower
 
 
 @dataclass(frozen=True)

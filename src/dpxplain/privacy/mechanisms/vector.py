@@ -16,7 +16,7 @@ from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Event, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.hardening import insist_on_numbers
-from dpxplain.privacy.calibration import gaussian_scale, range_quantile
+from dpxplain.privacy.calibration import gaussian_scale, gaussian_shortfall, range_quantile
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.privacy.mechanisms.one_shot import Selected
@@ -61,6 +61,10 @@ class VectorPlan:
     def rank_resolution(self, confidence: float) -> float:
         """The bound that all differences of two noises stay below with probability `confidence`."""
         return range_quantile(confidence, self.family_size) * self.all_scale
+
+    def shortfall(self, confidence: float) -> float:
+        """How far below the true k-th highest score a chosen one is at most (docs/proofs/utility.md)."""
+        return gaussian_shortfall(confidence, self.family_size, self.k) * self.all_scale
 
 
 def release_vector(

@@ -149,7 +149,7 @@ async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
 def files(_caller: Curator, server: ServerDep) -> Any:
     """Data files that a new data set may have. Their names only."""
     kept = _data_files(server)
-    lines = [DataFileLine(name=name, source=kept.source(name)) for name in kept.names()]
+    lines = [kept.line(name) for name in kept.names()]
     return JSONResponse(DataFileList(files=lines, most_bytes=kept.most_bytes))
 
 
@@ -171,7 +171,22 @@ async def upload(request: Request, caller: Curator, server: ServerDep, file: Fil
     kept = _data_files(server)
     await kept.store(file, request.stream())
     await run_sync(server.ledger.note, server.actor(caller), "data file uploaded", None, {"file": file})
-    return JSONResponse(DataFileLine(name=file, source=kept.source(file)))
+    return JSONResponse(kept.line(file))
+
+
+@router.delete("/files/{file}", status_code=204, responses=failures(409), response_class=Response)
+def remove_file(caller: Curator, server: ServerDep, file: FileName) -> Response:
+    """Remove an uploaded file for good; refused while a data set is declared on it."""
+    kept = _data_files(server)
+    identity = kept.identity(file)
+    users = [
+        declared.name
+        for declared in server.datasets.schema_files()
+        if identity in declared.data or file in declared.file.read_text(encoding="utf-8", errors="replace")
+    ]
+    kept.remove(file, users)
+    server.ledger.note(server.actor(caller), "data file removed", None, {"file": file})
+    return Response(status_code=204)
 
 
 @router.get("/tokens", responses=answers(TokenList))

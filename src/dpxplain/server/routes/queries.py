@@ -23,7 +23,9 @@ from dpxplain.results.quality import PlannedQuality, Quality, bought_quality
 from dpxplain.server import catalog, precision, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
 from dpxplain.server.bodies import (
+    AnswerForm,
     Ask,
+    AskForm,
     BeforeEntry,
     ChartOrder,
     ChartQuery,
@@ -56,7 +58,9 @@ from dpxplain.server.response_shapes import (
     ReleasePayload,
 )
 from dpxplain.wire.account_payloads import budget_payload, discovery_payload, history_payload, history_records
-from dpxplain.wire.payloads import preview_payload, quality_payload
+from dpxplain.wire.answer_payloads import AnswerColumns
+from dpxplain.wire.fit_payloads import quality_payload
+from dpxplain.wire.payloads import preview_payload
 from dpxplain.wire.query_form import query_form
 from dpxplain.wire.shapes import (
     AnswerPayload,
@@ -69,7 +73,10 @@ from dpxplain.wire.shapes import (
 )
 
 router = APIRouter(tags=["Asking"], prefix=PREFIX)
-_ANSWER: Any = answers(AnswerPayload | ClientRelease, "The answer, or its release.", 409, 500, 503)
+_ANSWER: Any = answers(
+    AnswerPayload | AnswerColumns | ClientRelease, "The answer, or its release.", 409, 500, 503
+)
+_STORED_ANSWER: Any = answers(AnswerPayload | AnswerColumns, "The answer.", 409, 503)
 _QUALITY: Any = answers(QualityPayload | ClientRelease, "The shares, or their release.", 409, 500, 503)
 
 
@@ -132,7 +139,7 @@ async def preview(access: AccessDep, body: PreviewQuery) -> Any:
 
 
 @router.post("/datasets/{dataset}/query", responses=_ANSWER)
-async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
+async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
     """Phase 1: a noisy answer for every declared group, for rho. Asking the identical thing again is free."""
 
     def show(answer: Answer | Answers) -> Response:
@@ -141,7 +148,7 @@ async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
                 translate.show_release(answer) | {"preparations": _preparations(access, answer)}
             )
         session = access.read_only_session()
-        return JSONResponse(translate.show_answer(session, answer, access.place, body.chart_width))
+        return JSONResponse(translate.show_answer(session, answer, access.place, body.chart_width, form=form))
 
     def stored() -> tuple[PlannedQuery, Answer | Answers | Response | None]:
         """In one visit to another thread, as each waits for a turn: plan, look up, show if that is quick."""
@@ -162,7 +169,7 @@ async def query(access: AccessDep, body: Ask, form: Form = "shown") -> Any:
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
 
 
-@router.get("/datasets/{dataset}/answers/{entry}", responses=answers(AnswerPayload, "The answer.", 409, 503))
+@router.get("/datasets/{dataset}/answers/{entry}", responses=_STORED_ANSWER)
 async def answer(
     access: AccessDep,
     entry: EntryId,
@@ -170,12 +177,13 @@ async def answer(
     population: PopulationQuery = False,
     chart_width: ChartQuery = None,
     chart_order: ChartOrder = "given",
+    form: AnswerForm = "shown",
 ) -> Any:
     """A stored answer, at any confidence. Free."""
     session = access.read_only_session()
 
     def show(stored: Answer | Answers) -> Response:
-        shown = translate.show_answer(session, stored, access.place, chart_width, chart_order)
+        shown = translate.show_answer(session, stored, access.place, chart_width, chart_order, form)
         return JSONResponse(shown)
 
     def read() -> Response | Answer | Answers:

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { byGroups } from '../src/lib/api/columns';
+import type { AnswerColumns } from '../src/lib/api/types';
+
+const COLUMNS = {
+  id: 7,
+  domains: [
+    { values: ['F', null], labels: ['F', 'NULL'], texts: ['female', 'NULL'] },
+    { values: [1, 2, 3], labels: ['1', '2', '3'], texts: ['1', '2', '3'] },
+  ],
+  groups: [5, 1],
+  parts: [
+    {
+      name: 'n',
+      percent: false,
+      estimate: [10, 4],
+      low: [9, null],
+      high: [11, null],
+      estimate_text: ['10', '4'],
+      interval_text: ['9 to 11', 'unbounded'],
+      in_general: { low: [5, 1], high: [15, 8], interval_text: ['5 to 15', '1 to 8'] },
+    },
+  ],
+} as unknown as AnswerColumns;
+
+test('columns become groups, the last column changing fastest', () => {
+  const answer = byGroups(COLUMNS);
+  expect(answer.id).toBe(7);
+  const [last, second] = answer.parts[0]!.rows;
+  expect(last).toMatchObject({ group: [null, 3], label: 'NULL, 3', labels: ['NULL', '3'], estimate: 10, low: 9 });
+  expect(second).toMatchObject({ group: ['F', 2], label: 'F, 2', labels: ['female', '2'], low: null });
+  expect(second!.in_general).toEqual({ low: 1, high: 8, interval_text: '1 to 8' });
+});
+
+test('without GROUP BY there is one group of all rows', () => {
+  const part = { ...COLUMNS.parts[0]!, in_general: null };
+  const [row] = byGroups({ ...COLUMNS, domains: [], groups: [0], parts: [part] }).parts[0]!.rows;
+  expect(row).toMatchObject({ group: [], label: 'all rows', labels: [] });
+  expect(row!.in_general).toBeUndefined();
+});

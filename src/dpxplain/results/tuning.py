@@ -1,0 +1,341 @@
+"""Bounds and max_rows proposed from one private release, with what clamping to each would lose.
+
+Proposals are within what is declared, and nothing is written: the curator puts the lines into the schema.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from dpxplain.errors import BadRequest
+from dpxplain.model.charge import Request, Spend
+from dpxplain.model.dates import edge_text
+from dpxplain.model.display import Displayed, Record, Tabular
+from dpxplain.model.fit import TuningRelease
+from dpxplain.model.hardening import Frozen, plain_number
+from dpxplain.model.release import Released
+from dpxplain.model.schema import Schema
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.tune_bounds import TuningPlan, plan_tuning
+from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, shares_up_to
+from dpxplain.privacy.calibration import two_sided_quantile
+from dpxplain.privacy.intervals import Interval, check_asked_confidence
+from dpxplain.results import formats
+from dpxplain.results.base import ReleasedRows
+from dpxplain.results.preview import Price
+
+KEEP = 0.99
+_KEEPS = (0.9, 0.95, 0.99, 0.999)
+_MOVED = 0.01
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+@dataclass(frozen=True)
+class BoundsProposal:
+    """Bounds that keep at least a share of a column's values, and what clamping to them would change."""
+
+    column: str
+    keep: float
+    low: float
+    high: float
+    below: Interval
+    """The share of values below `low`, all of which would become `low`."""
+    above: Interval
+    average_noise: float
+    """The noise of an average, as a multiple of what it is with the declared range."""
+    sum_noise: float
+
+
+@dataclass(frozen=True)
+class RowsProposal:
+    """A max_rows that leaves at least a share of the privacy units whole, and what it would leave out."""
+
+    keep: float
+    max_rows: int
+    cut: Interval
+    """The share of units with more rows."""
+    rows_lost: Interval
+    """How many rows they have beyond it; the upper end is rarely finite."""
+    noise: float
+    """The noise of every answer, as a multiple of what it is with the declared max_rows, at most."""
+
+
+class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
+    """Proposed bounds and max_rows, at several shares to keep.
+
+    >>> import dpxplain as dpx
+    >>> tuning = dpx.example("adult").tune(rho=0.1)
+    >>> print(tuning.toml())  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, plan: TuningPlan, released: Released[TuningRelease], confidence: float, keep: float
+    ) -> None:
+        self.plan = plan
+        super().__init__(released)
+        self.confidence = check_asked_confidence(confidence)
+        self.keep = check_keep(keep)
+        self.keeps = tuple(sorted({*_KEEPS, self.keep}))
+        self.rows = tuple(row for place in range(len(plan.columns)) for row in self._of_column(place))
+        self.max_rows = tuple(self._of_units())
+        self.freeze()
+
+    @property
+    def schema(self) -> Schema:
+        """What the curator declared; public."""
+        return self.plan.schema
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.plan.spends
+
+    def toml(self, keep: float | None = None) -> str:
+        """The lines to put into the schema; empty where nothing better than the declared was found."""
+        wanted = self.keep if keep is None else keep
+        if wanted not in self.keeps:
+            raise BadRequest(
+                f"There is no proposal that keeps {wanted!r}.",
+                remedy=f"Ask for it with tune(keep={wanted!r}).",
+            )
+        blocks = [
+            f"[columns.{_key(row.column)}]\nbounds = [{edge_text(row.low)}, {edge_text(row.high)}]"
+            for row in self.rows
+            if row.keep == wanted and (row.low, row.high) != self.schema.column(row.column).bounds
+        ]
+        declared = self.schema.privacy.max_rows
+        blocks += [
+            f"[privacy]\nmax_rows = {row.max_rows}"
+            for row in self.max_rows
+            if row.keep == wanted and row.max_rows != declared
+        ]
+        return "\n\n".join(blocks)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the shares are of, what they do not tell, and what another declaration would change."""
+        sure = formats.level(self.confidence)
+        return (
+            f"All intervals of one column, and of max_rows, hold at once with {sure} confidence. Shares are "
+            "of the values in the rows that answers are of, without NULL. How far values lie beyond is not "
+            "told, so neither is how far clamping moves a sum or an average.",
+            *self._unproposed(),
+            "Nothing was written. Under other bounds or another max_rows every request is a new one: answers "
+            "so far stay paid for, but are of the present declarations.",
+        )
+
+    def _unproposed(self) -> Iterator[str]:
+        """What no better proposal was found of, for the share asked for."""
+        wanted = [row for row in self.rows if row.keep == self.keep]
+        kept = [row.column for row in wanted if row.average_noise == 1.0]
+        if self.release.units_scale is not None and all(
+            row.noise == 1.0 for row in self.max_rows if row.keep == self.keep
+        ):
+            kept.append("max_rows")
+        if kept:
+            yield (
+                f"Nothing narrower than what is declared surely keeps {formats.level(self.keep)}: "
+                f"{', '.join(kept)}. A larger ρ, fewer columns at once or a smaller keep may find more."
+            )
+
+    def records(self) -> list[Record]:
+        records: list[Record] = [
+            {
+                "of": row.column,
+                "keep": row.keep,
+                "low": row.low,
+                "high": row.high,
+                "max_rows": None,
+                "below_low": row.below[0],
+                "below_high": row.below[1],
+                "above_low": row.above[0],
+                "above_high": row.above[1],
+                "average_noise": row.average_noise,
+                "sum_noise": row.sum_noise,
+            }
+            for row in self.rows
+        ]
+        return records + [
+            {
+                "of": self.schema.privacy.unit,
+                "keep": row.keep,
+                "low": None,
+                "high": None,
+                "max_rows": row.max_rows,
+                "below_low": None,
+                "below_high": None,
+                "above_low": row.cut[0],
+                "above_high": row.cut[1],
+                "average_noise": row.noise,
+                "sum_noise": row.noise,
+            }
+            for row in self.max_rows
+        ]
+
+    def _of_column(self, place: int) -> Iterator[BoundsProposal]:
+        name, release = self.plan.columns[place], self.release
+        assert release.bins_scale is not None
+        edges, center = release.bin_edges[place], self.schema.column(name).center
+        counts = np.array(release.noisy_bins[place])
+        _, *ends = shares_up_to(counts, release.bins_scale, self.confidence)
+        least, most = (part.tolist()[1:-1] for part in ends)  # one for each edge
+        for keep in self.keeps:
+            i, j = _chosen_edges(edges, least, most, 1 - keep, center)
+            low, high = edges[i], edges[j]
+            yield BoundsProposal(
+                name,
+                keep,
+                low,
+                high,
+                below=(least[max(i - 1, 0)], most[i]),  # at an inner edge lie values that are not below it
+                above=(1 - most[j], 1 - least[j]),
+                average_noise=(high - low) / (edges[-1] - edges[0]),
+                sum_noise=max(abs(low), abs(high)) / max(abs(edges[0]), abs(edges[-1])),
+            )
+
+    def _of_units(self) -> Iterator[RowsProposal]:
+        release, sizes = self.release, self.plan.asked.sizes
+        if release.units_scale is None:
+            return
+        half = 1 - (1 - self.confidence) / 2  # of shares, and of the rows lost, both at once
+        _, least, most = shares_up_to(np.array(release.noisy_units), release.units_scale, half)
+        counts = bin_bounds([NoisyCount(value, release.units_scale) for value in release.noisy_units], half)
+        last = len(sizes)
+        for keep in self.keeps:
+            place = min((p for p in range(1, last) if 1 - least[p] <= 1 - keep), default=last)
+            size = sizes[place - 1]
+            yield RowsProposal(
+                keep,
+                size,
+                cut=(1 - float(most[place]), 1 - float(least[place])),
+                rows_lost=_rows_lost(size, sizes[place - 1 :], counts[place:]),
+                noise=size / sizes[-1],
+            )
+
+
+def _chosen_edges(
+    edges: Sequence[float], least: list[float], most: list[float], beyond: float, center: float | None
+) -> tuple[int, int]:
+    """The lower and upper edge of the narrowest range that leaves at most the share `beyond` outside.
+
+    An end is moved only for a hundredth of the range. What is declared, where nothing surely leaves so few.
+    """
+    last, width = len(edges) - 1, edges[-1] - edges[0]
+    lower = [i for i in range(last) if i == 0 or center is None or edges[i] <= center]
+    upper = [j for j in range(1, last + 1) if j == last or center is None or edges[j] >= center]
+    pairs = [(i, j) for i in lower for j in upper if i < j and most[i] + 1 - least[j] <= beyond]
+    return min(
+        pairs,
+        key=lambda pair: (
+            (edges[pair[1]] - edges[pair[0]]) / width + _MOVED * ((pair[0] > 0) + (pair[1] < last))
+        ),
+        default=(0, last),
+    )
+
+
+def _rows_lost(size: int, sizes: Sequence[int], counts: Sequence[tuple[int, int]]) -> Interval:
+    """The rows beyond `size` of units in (sizes[0], sizes[1]], ..., above the last size."""
+    ends = pairwise((*sizes, math.inf))
+    lost = [
+        ((low + 1 - size) * few, (high - size) * many if many else 0.0)
+        for (low, high), (few, many) in zip(ends, counts, strict=True)
+    ]
+    return math.fsum(low for low, _ in lost), math.fsum(high for _, high in lost)
+
+
+def _key(name: str) -> str:
+    """A column's name as a TOML key."""
+    return name if _BARE_KEY.match(name) else json.dumps(name, ensure_ascii=False)
+
+
+def check_keep(keep: float) -> float:
+    number = plain_number(keep)
+    if number is None or not 0.5 <= number < 1:
+        raise BadRequest(
+            "keep must be at least 0.5 and below 1.",
+            remedy="It is the share of values to keep, such as 0.99.",
+        )
+    return number
+
+
+@dataclass(frozen=True)
+class TuningPreview(Displayed, Tabular):
+    """What `tune` would cost, and how far off the numbers of values behind its shares may be."""
+
+    price: Price
+    plan: TuningPlan
+    confidence: float
+
+    @property
+    def margin(self) -> float | None:
+        """Of how many of a column's values lie beyond a bound, at most; None where no column is tuned."""
+        scale, parts = self.plan.bins_scale, self.plan.asked.partitions
+        if scale is None:
+            return None
+        return max(_reach(len(part.categories), scale, self.confidence) for part in parts)
+
+    @property
+    def units_margin(self) -> float | None:
+        """Of how many privacy units have more rows than a size; None where a row is the unit."""
+        scale = self.plan.units_scale
+        half = 1 - (1 - self.confidence) / 2
+        return None if scale is None else _reach(len(self.plan.asked.sizes) + 1, scale, half)
+
+    @property
+    def expected(self) -> Iterator[str]:
+        """How far off the numbers behind the shares may be, as sentences."""
+        sure = f"({formats.level(self.confidence)} interval)"
+        if self.margin is not None:
+            many = formats.number(self.margin)
+            yield f"Of a column's values, expected ±{many} beyond a bound at most {sure}."
+        if self.units_margin is not None:
+            many = formats.number(self.units_margin)
+            yield f"Of the privacy units, expected ±{many} above a max_rows at most {sure}."
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                "rho": self.plan.rho,
+                "columns": ", ".join(self.plan.columns),
+                "margin": self.margin,
+                "units_margin": self.units_margin,
+                "remaining_after": self.price.remaining_after,
+            }
+        ]
+
+
+def _reach(bins: int, scale: float, confidence: float) -> float:
+    """The half-width of any number of values beyond an edge, where the share is that of its place."""
+    if bins < 2:
+        return 0.0
+    return two_sided_quantile(1 - (1 - confidence) / (bins - 1)) * scale * math.sqrt(bins)
+
+
+class PlannedTuning(Frozen):
+    """The tuning of a data set's declarations, planned and not yet paid for."""
+
+    def __init__(
+        self, rho: float, columns: Sequence[str], keep: float, confidence: float, dataset: OpenDataset
+    ) -> None:
+        self.plan = plan_tuning(dataset.schema, rho, columns)
+        body = {"rho": rho, "columns": list(self.plan.columns)}
+        self.request = Request(f"tune {', '.join(self.plan.columns) or 'max_rows'}", body)
+        self.keep = check_keep(keep)
+        self.confidence = check_asked_confidence(confidence)
+        self._dataset = dataset
+        self.freeze()
+
+    def preview(self) -> TuningPreview:
+        stored = self._dataset.find(self.plan) is not None
+        return TuningPreview(Price.of(self.plan, self._dataset, free=stored), self.plan, self.confidence)
+
+    def run(self) -> Tuning:
+        """Finds or measures it."""
+        released = self._dataset.find_or_measure(self.plan, self.request)
+        return Tuning(self.plan, released, self.confidence, self.keep)

@@ -1,0 +1,218 @@
+"""Answers as programs see them: by rows, a group with its fields each, or by columns for many groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from dpxplain.model.budget import Budget
+from dpxplain.model.query import Statement
+from dpxplain.model.schema import label
+from dpxplain.privacy.intervals import Interval
+from dpxplain.render import words
+from dpxplain.render.snippets import Place, query_code
+from dpxplain.results import formats, titles
+from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.answers import Answers
+from dpxplain.results.base import Truth
+from dpxplain.results.formula_answer import FormulaAnswer
+from dpxplain.results.requests import group_request
+from dpxplain.results.sentences import rows_counted, subject
+from dpxplain.wire.account_payloads import budget_figures, spend_payloads
+from dpxplain.wire.payloads import (
+    estimate_text,
+    finite_record,
+    general_payload,
+    interval_text,
+    number_or_null,
+    truth_payload,
+)
+from dpxplain.wire.shapes import (
+    AnswerPart,
+    AnswerPayload,
+    AnswerWords,
+    GroupPayload,
+    PartWords,
+    Scalar,
+)
+
+_Text = Callable[[Any], str]
+
+
+class GeneralColumns(TypedDict):
+    """`in_general` of all groups: one list for each of its fields."""
+
+    low: list[float | None]
+    high: list[float | None]
+    interval_text: list[str]
+
+
+class PartColumns(PartWords):
+    """One aggregate's values, in the order shown: one list for each field of a row."""
+
+    estimate: list[float]
+    low: list[float | None]
+    high: list[float | None]
+    estimate_text: list[str]
+    interval_text: list[str]
+    in_general: GeneralColumns | None  # where `population` was asked and can be told
+
+
+class DomainColumns(TypedDict):
+    """The declared values of a column: as requests name them, as labels of groups, as people read them."""
+
+    values: list[Scalar]
+    labels: list[str]
+    texts: list[str]
+
+
+class AnswerColumns(AnswerWords):
+    """The same answer for thousands of groups: a list for each field, and each declared value once.
+
+    A group is a number: the place of its values among all combinations, the last column changing fastest.
+    """
+
+    domains: list[DomainColumns]
+    groups: list[int]
+    parts: list[PartColumns]
+
+
+def answer_payload(
+    answer: Answer | Answers, budget: Budget, truth: Truth | None = None, place: Place | None = None
+) -> AnswerPayload:
+    return AnswerPayload(
+        **_answer_words(answer, budget, truth, place),
+        rows=list(map(finite_record, answer.records())),
+        parts=[
+            AnswerPart(**_part_words(part, answer.statement), rows=_group_rows(part))
+            for part in _parts_of(answer)
+        ],
+    )
+
+
+def answer_columns(answer: Answer | Answers, budget: Budget, place: Place | None = None) -> AnswerColumns:
+    """The answer by columns: a tenth of the work and a fifth of the size for thousands of groups."""
+    parts, groups = _parts_of(answer), answer.groups
+    columns = [answer.schema.column(name) for name in groups.columns]
+    return AnswerColumns(
+        **_answer_words(answer, budget, None, place),
+        domains=[
+            DomainColumns(
+                values=list(group_request(domain)),
+                labels=list(map(label, domain)),
+                texts=list(map(column.text, domain)),
+            )
+            for column, domain in zip(columns, groups.domains, strict=True)
+        ],
+        groups=[row.number for row in parts[0].rows],
+        parts=[_part_columns(part, answer.statement) for part in parts],
+    )
+
+
+def _parts_of(answer: Answer | Answers) -> Sequence[Answer]:
+    return [answer] if isinstance(answer, Answer) else answer.answers
+
+
+def _answer_words(
+    answer: Answer | Answers, budget: Budget, truth: Truth | None, place: Place | None
+) -> AnswerWords:
+    payload = AnswerWords(
+        kind="answer" if isinstance(answer, Answer) else "answers",
+        id=answer.id,
+        address=answer.entry.address,
+        title=titles.answer_title(answer.statement, answer.schema),
+        caption=titles.caption(answer.schema, answer.entry, answer.confidence),
+        sql=answer.sql,
+        rho=answer.rho,
+        free=answer.free,
+        private=answer.private,
+        confidence=answer.confidence,
+        columns=list(answer.groups.columns),
+        headings=[titles.column_words(name, answer.schema) for name in answer.groups.columns],
+        ordered=_is_ordered(answer),
+        shaped_by=list(answer.shaped_by),
+        notes=answer.notes,
+        spends=spend_payloads(answer.spends),
+        budget=budget_figures(budget),
+        code=query_code(place or Place.of_schema(answer.schema), answer.sql, answer.rho),
+    )
+    if isinstance(answer, Answer):
+        payload["value"] = answer.value_name
+    else:
+        payload["values"] = list(answer.names)
+    if answer.population:
+        payload["general_notes"] = list(words.population_notes(_parts_of(answer)))
+    if truth is not None:
+        payload["truth"] = truth_payload(truth)
+    return payload
+
+
+def _is_ordered(answer: Answer | Answers) -> bool:
+    columns = [answer.schema.column(name) for name in answer.groups.columns]
+    in_line = any(column.edges is not None or column.is_temporal for column in columns)
+    return in_line or bool(answer.statement.presentation.order)
+
+
+def _part_words(answer: Answer, whole: Statement) -> PartWords:
+    aggregate = answer.statement.query.aggregate
+    is_computed = isinstance(answer, FormulaAnswer)
+    return PartWords(
+        name=answer.value_name,
+        title=titles.value_title(answer.statement, whole, answer.schema),
+        heading=titles.value_words(answer.statement.presentation.values[0], answer.statement, answer.schema),
+        expression=answer.expression,
+        aggregate="formula" if is_computed else aggregate.kind,
+        column=None if is_computed else aggregate.column,
+        subject="" if is_computed else subject(answer.statement.query, answer.schema),
+        rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
+        percent=not is_computed and titles.in_percent(aggregate, answer.schema),
+    )
+
+
+def _part_columns(answer: Answer, whole: Statement) -> PartColumns:
+    figures = words.answer_figures(answer)
+    rows, ends = answer.rows, [row.interval for row in answer.rows]
+    general = [row.in_general for row in rows if row.in_general is not None]  # of all groups, or of none
+    return PartColumns(
+        **_part_words(answer, whole),
+        estimate=[row.estimate for row in rows],
+        low=[number_or_null(low) for low, _ in ends],
+        high=[number_or_null(high) for _, high in ends],
+        estimate_text=[estimate_text(row.estimate, row.interval, figures) for row in rows],
+        interval_text=[interval_text(interval, figures) for interval in ends],
+        in_general=_general_columns(general, figures) if general else None,
+    )
+
+
+def _general_columns(general: Sequence[Interval], figures: formats.Figures | None) -> GeneralColumns:
+    return GeneralColumns(
+        low=[number_or_null(low) for low, _ in general],
+        high=[number_or_null(high) for _, high in general],
+        interval_text=[interval_text(interval, figures) for interval in general],
+    )
+
+
+def _group_rows(answer: Answer) -> list[GroupPayload]:
+    figures = words.answer_figures(answer)
+    texts = [cache(answer.schema.column(name).text) for name in answer.groups.columns]
+    return [_group(row, texts, figures) for row in answer.rows]
+
+
+def _group(row: AnswerRow, texts: Sequence[_Text], figures: formats.Figures | None) -> GroupPayload:
+    payload = GroupPayload(
+        group=list(group_request(row.group)),
+        label=row.label,
+        labels=[text(value) for text, value in zip(texts, row.group, strict=True)],
+        estimate=row.estimate,
+        low=number_or_null(row.interval[0]),
+        high=number_or_null(row.interval[1]),
+        noise_scale=number_or_null(row.scale),
+        estimate_text=estimate_text(row.estimate, row.interval, figures),
+        interval_text=interval_text(row.interval, figures),
+    )
+    if row.in_general is not None:
+        payload["in_general"] = general_payload(row.in_general, figures)
+    return payload

@@ -1,0 +1,106 @@
+"""How the data fit their declarations, and which bounds would fit better, as plain JSON values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpxplain.model.budget import Budget
+from dpxplain.render import words
+from dpxplain.results import formats
+from dpxplain.results.quality import Quality
+from dpxplain.results.tuning import Tuning
+from dpxplain.wire.account_payloads import budget_figures, spend_payloads
+from dpxplain.wire.shapes import QualityLine, QualityPayload, UnitsPayload
+
+
+def quality_payload(quality: Quality, budget: Budget) -> QualityPayload:
+    return QualityPayload(
+        kind="quality",
+        id=quality.id,
+        rho=quality.rho,
+        free=quality.free,
+        private=quality.private,
+        confidence=quality.confidence,
+        rows=[
+            QualityLine(
+                column=row.column,
+                misfit=row.misfit,
+                share=row.estimate,
+                low=row.interval[0],
+                high=row.interval[1],
+                interval_text=formats.percent(*row.interval),
+                rows_low=row.rows[0],
+                rows_high=row.rows[1],
+                rows_text=formats.interval(*row.rows),
+            )
+            for row in quality
+        ],
+        units=_units(quality),
+        notes=[words.QUALITY_USE, *words.quality_limits(quality)],
+        spends=spend_payloads(quality.spends),
+        budget=budget_figures(budget),
+    )
+
+
+def _units(quality: Quality) -> UnitsPayload | None:
+    privacy = quality.schema.privacy
+    if privacy.unit == "row":
+        return None
+    (low, high), (least, most) = quality.units_above, quality.rows_lost
+    return UnitsPayload(
+        unit=privacy.unit,
+        max_rows=privacy.max_rows,
+        low=low,
+        high=high,
+        rows_lost_low=least,
+        rows_lost_high=most if math.isfinite(most) else None,
+        misfit=words.units_misfit(privacy.max_rows),
+        interval_text=formats.percent(low, high),
+        rows_text=words.rows_lost(quality),
+    )
+
+
+def tuning_payload(tuning: Tuning, budget: Budget) -> dict[str, Any]:
+    """Of the command line only: a server's schema is its curator's file."""
+    unit = tuning.schema.privacy.unit
+    return {
+        "kind": "tuning",
+        "id": tuning.id,
+        "rho": tuning.rho,
+        "free": tuning.free,
+        "private": tuning.private,
+        "confidence": tuning.confidence,
+        "keep": tuning.keep,
+        "bounds": [
+            {
+                "column": row.column,
+                "keep": row.keep,
+                "low": row.low,
+                "high": row.high,
+                "below": list(row.below),
+                "above": list(row.above),
+                "average_noise": row.average_noise,
+                "sum_noise": row.sum_noise,
+            }
+            for row in tuning.rows
+        ],
+        "max_rows": [
+            {
+                "unit": unit,
+                "keep": row.keep,
+                "max_rows": row.max_rows,
+                "units_above": list(row.cut),
+                "rows_lost": [
+                    row.rows_lost[0],
+                    row.rows_lost[1] if math.isfinite(row.rows_lost[1]) else None,
+                ],
+                "noise": row.noise,
+            }
+            for row in tuning.max_rows
+        ],
+        "toml": tuning.toml(),
+        "notes": list(tuning.notes),
+        "spends": spend_payloads(tuning.spends),
+        "budget": budget_figures(budget),
+    }
