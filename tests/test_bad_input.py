@@ -159,6 +159,14 @@ CASES: list[tuple[str, Callable[[Desk], object], type[DPXPlainError], tuple[str,
         (f"split={s!r}", explain(split=s), dpx.ExplanationError, ("split", "(1, 1, 2)"))
         for s in [5, None, (1, 1), (1, 1, 0), (1, 1, -1), (1, math.nan, 1), (1, math.inf, 1), ("a", 1, 1)]
     ],
+    *[
+        (f"lower_share={s!r}", explain(lower_share=s), dpx.ExplanationError, ("lower_share", "0.1"))
+        for s in [0, 1, -0.1, 1.5, 1e-9, 1 - 1e-9, math.nan, math.inf, True, "0.1", None]
+    ],
+    *[
+        (f"lower_share of {m}", explain(lower_share=0.2, mechanism=m), dpx.ExplanationError, (m, "one-shot"))
+        for m in ["vector", "marginals"]
+    ],
     # A share that rounds to nothing used to release the whole family for the price of k of it.
     *[
         (f"split={s!r}", explain(split=s), dpx.ExplanationError, ("split",))

@@ -55,6 +55,19 @@ def test_nonsense_is_refused(question: dpx.Question) -> None:
             question.rho_for(**wanted)
 
 
+def test_ranks_are_bounded_from_below_with_the_share_that_is_asked_for(question: dpx.Question) -> None:
+    usual = question.explain(k=3, rho=0.01, mechanism="one-shot")
+    again = question.explain(k=3, rho=0.01, mechanism="one-shot", lower_share=0.1)
+    assert again.free, "the paper's η is the default"
+    other = question.preview(k=3, rho=0.01, lower_share=0.9)
+    assert (other.mechanism, other.price.free) == ("one-shot", False), "auto takes the mechanism that has it"
+    assert other.rank_resolution > question.preview(k=3, rho=0.01, mechanism="one-shot").rank_resolution
+    table = question.explain(k=3, rho=0.01, lower_share=0.9)
+    assert table.request["lower_share"] == 0.9
+    assert "0.9 is for their lower bounds" in str(table)
+    assert "lower bounds" not in str(usual)
+
+
 def test_the_best_split_has_the_smallest_sum_of_errors(question: dpx.Question) -> None:
     best = best_split(5, 103, 0.95)
     assert sum(best) == pytest.approx(1.0)

@@ -19,6 +19,7 @@ const PLACE: Place = {
     confidence: 0.99,
     mechanism: 'vector',
     split: [1, 2, 3],
+    lowerShare: 0.3,
     sensitivity: 'paper',
     distinct: false,
     family: { ...ALL, attributes: ['sex', 'age & more'], conjuncts: 2, predicates: ["sex = 'F'"] },
@@ -58,7 +59,7 @@ describe('the address of what is shown', () => {
       confidence: 0.95,
       groups: [{ label: 'Female', weight: 1 }],
       atLeast: 0,
-      explain: { k: 5, rho: null, mechanism: 'auto', split: null, sensitivity: 'tight' },
+      explain: { k: 5, rho: null, mechanism: 'auto', split: null, lowerShare: null, sensitivity: 'tight' },
     });
     expect(parse('#/100%').dataset).toBe('100%');
   });

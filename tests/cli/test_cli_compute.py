@@ -72,6 +72,23 @@ def test_arithmetic_is_shown_to_people_too(adult: None, capfd: pytest.CaptureFix
     assert "unknown" in capfd.readouterr().out
 
 
+def test_an_interval_by_bootstrap_is_asked_for_and_says_what_it_is(
+    adult: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = {}
+    for method in ("auto", "image", "bootstrap"):
+        words = ["compute", "-e", "adult", "'Male' / ('Male' + 'Female')", "--method", method]
+        assert run([*words, "--json"]) == 0
+        found[method] = json.loads(capfd.readouterr().out)
+        assert found[method]["method"] == method
+        assert run(words) == 0
+        assert ("approximate" in capfd.readouterr().out) == (method == "bootstrap")
+    widths = {method: one["interval"][1] - one["interval"][0] for method, one in found.items()}
+    assert widths["auto"] == widths["image"] != widths["bootstrap"]
+    assert run(["compute", "-e", "adult", "'Male'", "--method", "mover", "--json"]) == 2
+    assert "bootstrap" in json.loads(capfd.readouterr().err)["remedy"]
+
+
 @pytest.mark.parametrize("terms", [985, 2_000])
 def test_a_long_sum_is_computed(adult: None, terms: int, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["compute", "-e", "adult", "--json", " + ".join(["'Male'"] * terms)]) == 0

@@ -22,6 +22,7 @@ COMMANDS = [
     "history",
     "compute",
     "ratio",
+    "story",
     "sample",
     "schema init",
     "schema check",

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "preview": (BY_SEX, "--rho", "0.1"),
     "compute": ("a / b",),
     "ratio": ("Male", "Female"),
+    "story": ("Male", "Female", "--rho", "0.1"),
     "quality": ("--rho", "0.1"),
     "discover": ("sex", "--rho", "0.1"),
     "schema tune": ("--rho", "0.1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,45 @@ def test_explain_shows_k_predicates_and_charges_once(asked: Any) -> None:
     assert sum(spend["rho"] for spend in table["spends"]) == pytest.approx(1.5)
     assert "rank" in asked(*words).out
     assert spent(asked) == 2.0
+
+
+def test_a_story_is_priced_told_and_told_again_for_nothing(asked: Any, folder: Path) -> None:
+    words = ("story", "Male", "Female")
+    assert asked(*words, "--json").code == 2, "nothing is prepared"
+    priced = asked(*words, "--rho", "2", "--dry-run", "--json").json
+    assert (priced["kind"], priced["rho"], priced["rows"][0]["levels"]) == ("preview", 2.0, 2)
+    assert spent(asked) == 0.5
+    first = asked(*words, "--rho", "2", "--json").json
+    assert (first["kind"], first["free"]) == ("story", False)
+    again = asked(*words, "--report", "story.html", "--json").json
+    assert again["free"]
+    assert again["rows"] == first["rows"]
+    assert "step by step" in (folder / "story.html").read_text(encoding="utf-8")
+    assert "The gap is" in asked(*words).out
+    assert asked(*words, "--format", "csv").out.startswith("level,condition,predicate")
+    assert spent(asked) == 2.5
+
+
+def test_the_papers_shares_of_rho_can_be_given(asked: Any) -> None:
+    words = ("explain", "Male", "Female", "--k", "2", "--rho", "1")
+    for split, shares in (("1,2,5", [0.125, 0.25, 0.625]), ("best", None)):
+        table = asked(*words, "--split", split, "--lower-share", "0.4", "--json").json
+        spends = [spend["rho"] for spend in table["spends"]]
+        assert spends == pytest.approx(shares if shares else spends)
+        assert sum(spends) == pytest.approx(1.0)
+        _, command, _, _, *again = shlex.split(table["code"]["cli"].splitlines()[-1])  # --schema people.toml
+        assert again[again.index("--lower-share") + 1] == "0.4"
+        assert asked(command, *again, "--json").json["free"], "the code that is shown asks the same"
+        preview = asked("preview", *words[1:], "--split", split, "--lower-share", "0.4", "--json").json
+        assert preview["free"]
+    assert spent(asked) == 2.5
+
+
+@pytest.mark.parametrize("split", ["1,2", "1,2,x", "", "worst", "0,1,1"])
+def test_shares_that_are_none_are_refused(asked: Any, split: str) -> None:
+    outcome = asked("explain", "Male", "Female", "--rho", "1", "--split", split, "--json")
+    assert outcome.code == 2
+    assert spent(asked) == 0.5
 
 
 def test_explain_takes_attributes_conjuncts_and_the_papers_noise(asked: Any) -> None:

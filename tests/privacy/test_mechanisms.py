@@ -193,10 +193,11 @@ def test_one_sided_errors_never_put_the_rank_outside(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 37, 64, 103])
-def test_rank_intervals_cover_ranks_of_every_family_size(size: int) -> None:
+@pytest.mark.parametrize("eta", [0.1, 0.5])
+def test_rank_intervals_cover_ranks_of_every_family_size(size: int, eta: float) -> None:
     """Neighbouring scores are half a σ apart, so that both errors and ties matter; γ = 0.8."""
     probes, searches, sensitivity, runs = rank_probes(size), size, 1000, 40
-    sigma = gaussian_scale(2.0 * sensitivity, 0.9 * 0.5 / searches / probes)
+    sigma = gaussian_scale(2.0 * sensitivity, (1 - eta) * 0.5 / searches / probes)
     scores = np.arange(size)[::-1] // 2 * round(sigma)  # pairs of equal scores
     first, last = np.searchsorted(-scores, -scores) + 1, np.searchsorted(-scores, -scores, side="right")
     family = Confidential(FamilyScores(np.arange(size), scores, size))
@@ -209,6 +210,7 @@ def test_rank_intervals_cover_ranks_of_every_family_size(size: int) -> None:
             rho=0.5,
             confidence=0.8,
             noise=noise.SeededNoise(seed),
+            lower_share=eta,
         )
         low, high = np.array(bounds).T
         inside += int(np.count_nonzero((low <= first) & (last <= high)))
@@ -242,10 +244,11 @@ class _Recorder(noise.OpenDPNoise):
 
 
 @pytest.mark.draws
-def test_all_draws_together_cost_the_plan_by_opendps_own_map() -> None:
+@pytest.mark.parametrize("eta", [0.1, 0.5, 1e-6, 0.97])
+def test_all_draws_together_cost_the_plan_by_opendps_own_map(eta: float) -> None:
     sensitivity, k, rho, size = 2**20 + 8, 3, 0.7, 64
     plan = one_shot.OneShotPlan.share(
-        k=k, family_size=size, sensitivity=sensitivity, rho=rho, split=(1, 1, 2)
+        k=k, family_size=size, sensitivity=sensitivity, rho=rho, split=(1, 1, 2), lower_share=eta
     )
     recorder = _Recorder()
     family = Confidential(FamilyScores(np.arange(64), np.arange(64) * 10**7, size))
@@ -263,6 +266,7 @@ def test_all_draws_together_cost_the_plan_by_opendps_own_map() -> None:
     assert selection == pytest.approx(plan.rho_select, rel=1e-8)
     assert influence == pytest.approx(plan.rho_influence, rel=1e-8)
     assert rank == pytest.approx(plan.rho_rank, rel=1e-8)
+    assert lower_looks * lower.map(2.0 * sensitivity) == pytest.approx(eta * plan.rho_rank, rel=1e-8)
     assert selection + influence + rank <= rho * (1 + 1e-12)
 
 

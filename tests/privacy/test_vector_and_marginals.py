@@ -60,6 +60,7 @@ def _open(frame: pd.DataFrame, tmp_path: Any, name: str, **kw: Any) -> dpx.Sessi
 FAMILIES: dict[str, dict[str, Any]] = {
     "single values": {},
     "pairs": {"conjuncts": 2},
+    "singles and pairs": {"conjuncts": 2, "nested": True},
     "ranges and either": {"predicates": [dpx.ranges("c"), "a = 'x' OR b = 1", dpx.differs("a")]},
 }
 

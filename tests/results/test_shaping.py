@@ -11,7 +11,8 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
-from dpxplain.render.charts import PHONE, WIDE, chart
+from dpxplain.render.chart_rows import PHONE, WIDE
+from dpxplain.render.charts import chart
 from dpxplain.results.sentences import shaped_by
 from dpxplain.session import Session
 from dpxplain.sql.parse import parse

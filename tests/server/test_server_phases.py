@@ -57,6 +57,32 @@ def test_an_answer_is_charged_once_and_free_from_then_on(server: RunningServer) 
     assert stored["chart"]["$schema"].startswith("https://vega.github.io")
 
 
+def test_a_story_is_free_once_its_conditions_are_prepared(server: RunningServer) -> None:
+    client = server.client("teller")
+    answer = asked(client)["id"]
+    body = {"answer": answer, "weights": WEIGHTS, "chart_width": 400}
+    refused = client.post(f"{AT}/story", json=body)
+    assert refused.status_code == 400
+    assert '"nested": true' in refused.json()["remedy"]
+    family = {"conjuncts": 2, "nested": True}
+    price = client.post(f"{AT}/prepare/preview", json={"answer": answer, "rho": 1.0, "family": family}).json()
+    assert (price["rho"], price["free"]) == (1.0, False)
+    done = client.post(f"{AT}/prepare?wait=30", json={"answer": answer, "rho": 1.0, "family": family})
+    assert done.json()["state"] == "done"
+    told = client.post(f"{AT}/story", json=body).json()
+    assert (told["kind"], told["free"], told["levels"]) == ("story", True, 2)
+    assert told["rows"][0]["rows"] == "all"
+    assert told["sentences"][0].startswith("The gap is")
+    assert told["chart"]["$schema"].startswith("https://vega.github.io")
+    assert client.get(f"{AT}/budget").json()["rho"]["spent"] == pytest.approx(1.1)
+    assert server.client("stranger").post(f"{AT}/story", json=body).status_code == 404
+    with dpx.connect(f"{server.url}people", token=server.token("teller")) as session:
+        story = session.query(SQL, rho=0.1).why("North", "South").story()
+        assert sorted(record["gap"] for record in story.records()) == sorted(
+            row["gap"] for row in told["rows"]
+        )
+
+
 def test_a_group_of_several_columns_is_named_as_printed(
     server: RunningServer,
 ) -> None:

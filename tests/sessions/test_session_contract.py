@@ -138,7 +138,18 @@ def test_predicates_of_every_kind_can_be_asked_for(session: Session) -> None:
 def test_weights_and_constants_can_be_asked_about(session: Session) -> None:
     question = asked(session).why({"Divorced": 1, "Separated": 1, "Widowed": -1.5}, at_least=0.01)
     assert question.contrast.weights == (1.0, 1.0, -1.5)
-    assert len(question.explain(k=2, rho=0.5, split="best", mechanism="one-shot")) == 2
+    table = question.explain(k=2, rho=0.5, split="best", mechanism="one-shot", lower_share=0.3)
+    assert (len(table), table.request["lower_share"]) == (2, 0.3)
+
+
+def test_a_story_is_paid_for_once_and_told_again_for_nothing(session: Session) -> None:
+    question = asked(session).why(*PAIR)
+    assert question.preview_story(rho=0.5).price.rho == 0.5
+    story = question.story(rho=0.5)
+    assert (story.free, len(story.steps) >= 1) == (False, True)
+    assert question.story().records() == story.records()
+    assert asked(session).why("Divorced", "Never-married").story().free
+    assert session.budget.spent == pytest.approx(0.6)
 
 
 def test_several_aggregates_come_as_answers(session: Session) -> None:

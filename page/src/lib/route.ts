@@ -25,6 +25,8 @@ export interface ExplainPlace {
   confidence: number | null;
   mechanism: string;
   split: number[] | 'best' | null;
+  /** Of the price of ranks, the part for their lower bounds; null: as usual. */
+  lowerShare: number | null;
   sensitivity: Sensitivity;
   /** Whether conditions that say nearly the same are folded; null: where they have several attributes. */
   distinct: boolean | null;
@@ -36,7 +38,7 @@ export type Sensitivity = 'tight' | 'paper';
 export const CURATOR = '#/curator';
 export const DEFAULT_CONFIDENCE = 0.95;
 export const FIRST_K = 5;
-export const ALL: Family = { attributes: null, conjuncts: null, exclude: [], predicates: null };
+export const ALL: Family = { attributes: null, conjuncts: null, exclude: [], predicates: null, nested: false };
 
 export const isCurator = (hash: string): boolean => hash === CURATOR || hash.startsWith(`${CURATOR}/`);
 
@@ -56,6 +58,7 @@ export function parse(hash: string): Place {
         confidence: values.has('explain_confidence') ? number(values.get('explain_confidence'), 0.95) : null,
         mechanism: values.get('mechanism') ?? 'auto',
         split: split(values.get('split')),
+        lowerShare: values.has('lower_share') ? number(values.get('lower_share'), 0.1) : null,
         sensitivity: values.get('sensitivity') === 'paper' ? 'paper' : 'tight',
         distinct: values.has('distinct') ? values.get('distinct') === 'true' : null,
         family: {
@@ -101,6 +104,7 @@ function explainValues(explain: ExplainPlace, values: URLSearchParams): void {
   if (explain.confidence !== null) values.set('explain_confidence', String(explain.confidence));
   if (explain.mechanism !== 'auto') values.set('mechanism', explain.mechanism);
   if (explain.split) values.set('split', explain.split === 'best' ? 'best' : explain.split.join(','));
+  if (explain.lowerShare !== null) values.set('lower_share', String(explain.lowerShare));
   if (explain.sensitivity !== 'tight') values.set('sensitivity', explain.sensitivity);
   if (explain.distinct !== null) values.set('distinct', String(explain.distinct));
   if (family.conjuncts !== null) values.set('conjuncts', String(family.conjuncts));

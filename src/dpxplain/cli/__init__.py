@@ -3,7 +3,7 @@
 command_line      runs one command, and turns whatever it raises into one sentence and an exit code
 lazy_commands     all commands, each imported when it is needed
 ask_commands      query, why, preview, prepare, compute
-explain_commands  explain, ratio
+explain_commands  explain, ratio, story
 account_commands  budget, history, quality, discover
 demo              demo, sample
 schema_commands   schema init, check, tune; schema_draft writes the drafted TOML

@@ -115,8 +115,7 @@ def preview(
     k: o.K = 5,
     *,
     family: o.FamilyOptions,
-    mechanism: o.Mechanism = "auto",
-    sensitivity: o.Sensitivity = "tight",
+    drawn: o.MechanismOptions,
     choice: AnswerChoice,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
@@ -142,14 +141,8 @@ def preview(
         else:
             typed = TypedQuestion(words, choice, confidence, weight or (), at_least, ratio=ratio, share=share)
             question = typed.ask(session, place)
-            result = preview_explanation(
-                question,
-                rho,
-                **family.arguments(place.declared),
-                k=k,
-                mechanism=mechanism,
-                sensitivity=sensitivity,
-            )
+            arguments = family.arguments(place.declared) | drawn.arguments()
+            result = preview_explanation(question, rho, **arguments, k=k)
         present(result, lambda: preview_payload(result), output.form)
 
 
@@ -216,14 +209,16 @@ def compute(
     *,
     choice: AnswerChoice,
     confidence: o.Confidence = 0.95,
+    method: o.FormulaMethod = "auto",
     place: Place,
     as_json: o.Json = False,
 ) -> None:
     """Arithmetic on released values, with an interval. Free.
 
     \b
-    Example:
+    Examples:
       [cyan]dpxplain compute "'Male' / 'Female' - 1"[/cyan]
+      [cyan]dpxplain compute "log('Male' / ('Male' + 'Female'))" --method bootstrap[/cyan]
     """
     from dpxplain.results.combination import Combination
 
@@ -233,11 +228,13 @@ def compute(
         combination = _value(_parsed(formula), lambda group: +answer[group])
         if not isinstance(combination, Combination):
             raise _unreadable()
+        combination = combination.by(method)
         low, high = combination.interval
         payload = {
             "kind": "combination",
             "estimate": combination.estimate,
             "interval": [low, high],
+            "method": method,
             "shaped_by": combination.shaped_by,
         }
         present(combination, lambda: payload, Format.JSON if as_json else Format.TABLE)

@@ -1,4 +1,4 @@
-"""`dpxplain explain` and `ratio`: the predicates behind a difference, a ratio or a share."""
+"""`dpxplain explain`, `ratio` and `story`: the predicates behind a difference, a ratio or a share."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def explain(
     k: o.K = 5,
     *,
     family: o.FamilyOptions,
-    mechanism: o.Mechanism = "auto",
-    sensitivity: o.Sensitivity = "tight",
+    drawn: o.MechanismOptions,
     distinct: o.Distinct = None,
     choice: AnswerChoice,
     weight: o.Weights = None,
@@ -52,10 +51,10 @@ def explain(
       [cyan]dpxplain explain Married-civ-spouse Never-married --k 5[/cyan]
       [cyan]dpxplain explain Male Female --conjuncts 2 --rho 0.5 --report why.html[/cyan]
       [cyan]dpxplain explain Male Female --ratio --rho 0.5[/cyan]
+      [cyan]dpxplain explain Male Female --rho 2 --mechanism one-shot --split 1,1,2 --lower-share 0.1[/cyan]
       [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
     """
-    chosen = {"k": k, "mechanism": mechanism, "sensitivity": sensitivity, "distinct": distinct}
-    arguments = family.arguments(place.declared) | chosen
+    arguments = family.arguments(place.declared) | drawn.arguments() | {"k": k, "distinct": distinct}
     typed = TypedQuestion(
         groups or (), choice, confidence, weight or (), at_least, method, population, ratio, share
     )
@@ -124,6 +123,53 @@ def ratio(
     share = len(groups) == 1
     typed = TypedQuestion(groups, choice, confidence, (), at_least, ratio=not share, share=share)
     _explain(typed, family.arguments(place.declared) | {"k": k}, rho, place, output.form, yes=yes)
+
+
+def story(
+    groups: o.Groups = None,
+    rho: Annotated[
+        float | None,
+        typer.Option("--rho", help="Budget to spend, once for all stories; default: tell what is prepared."),
+    ] = None,
+    levels: Annotated[int | None, typer.Option("--levels", help="Steps at most: 1, 2 or 3.")] = None,
+    *,
+    attributes: o.Attributes = None,
+    exclude: o.Exclude = None,
+    choice: AnswerChoice,
+    weight: o.Weights = None,
+    at_least: o.AtLeast = None,
+    confidence: o.Confidence = 0.95,
+    dry_run: o.DryRun = False,
+    yes: o.Yes = False,
+    place: Place,
+    report: o.Report = None,
+    output: o.Output,
+) -> None:
+    """A short story of a difference: what explains most, within it the next, and what remains.
+
+    \b
+    Examples:
+      [cyan]dpxplain story Married-civ-spouse Never-married --rho 0.5[/cyan]
+      [cyan]dpxplain story Divorced Never-married --report why.html[/cyan]
+    """
+    from dpxplain.wire.story_payload import story_payload
+
+    family = o.FamilyOptions(attributes, exclude).arguments(place.declared)
+    chosen = {name: family[name] for name in ("attributes", "exclude")}
+    typed = TypedQuestion(groups or (), choice, confidence, weight or (), at_least)
+    if report is not None:
+        check_writable(Path(report))
+    progress = Progress()
+    with place.read_only_session() as session:
+        preview = typed.ask(session, place).preview_story(rho, levels=levels, **chosen)
+    if not approved(preview, dry_run=dry_run, yes=yes, format=output.form):
+        return
+    with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
+        with progress.running("Telling"):
+            told = typed.ask(session, place).story(rho, levels=levels, **chosen)
+        present(told, lambda: story_payload(told, session.budget), output.form)
+        if report is not None:
+            note(f"Report: {told.save(report)}")
 
 
 def preview_explanation(question: Question, rho: float | None, **arguments: Any) -> ExplanationPreview:

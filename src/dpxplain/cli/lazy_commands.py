@@ -20,6 +20,7 @@ HOMES = {
     "why": ("ask_commands", "why"),
     "prepare": ("ask_commands", "prepare"),
     "explain": ("explain_commands", "explain"),
+    "story": ("explain_commands", "story"),
     "preview": ("ask_commands", "preview"),
     "compute": ("ask_commands", "compute"),
     "ratio": ("explain_commands", "ratio"),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from dpxplain.cli.screen import Format
+from dpxplain.errors import BadRequest
 from dpxplain.ledger import WORKSPACE
 
 if TYPE_CHECKING:
@@ -197,6 +198,13 @@ Method = Annotated[
         rich_help_panel=_WHAT,
     ),
 ]  # fmt: skip
+FormulaMethod = Annotated[
+    str,
+    typer.Option(
+        "--method", rich_help_panel=_WHAT,
+        help="Interval of a formula: image (provable), bootstrap (often narrower, approximate), or auto.",
+    ),
+]  # fmt: skip
 Groups = Annotated[
     list[str] | None,
     typer.Argument(
@@ -215,13 +223,10 @@ Attributes = Annotated[
 Exclude = Annotated[
     list[str] | None,
     typer.Option(
-        "--exclude",
-        metavar="A,B,...",
-        autocompletion=complete_columns,
-        help="Columns not to explain with.",
-        rich_help_panel=_WHAT,
+        "--exclude", metavar="A,B,...", help="Columns not to explain with.",
+        rich_help_panel=_WHAT, autocompletion=complete_columns,
     ),
-]
+]  # fmt: skip
 Conjuncts = Annotated[
     int | None,
     typer.Option("--conjuncts", help="Conditions per explanation: 1, 2 or 3.", rich_help_panel=_WHAT),
@@ -243,6 +248,20 @@ Sensitivity = Annotated[
         "--sensitivity", help="tight, or paper for the published noise.", rich_help_panel=_WHAT
     ),
 ]  # fmt: skip
+SplitOfRho = Annotated[
+    str | None,
+    typer.Option(
+        "--split", metavar="SELECT,INFLUENCE,RANK|best", rich_help_panel=_SPENDING,
+        help="Shares of ρ in one-shot, the paper's mechanism: 1,1,2 (default), or best: as predicted.",
+    ),
+]  # fmt: skip
+LowerShare = Annotated[
+    float | None,
+    typer.Option(
+        "--lower-share", rich_help_panel=_SPENDING,
+        help="Of one-shot's ρ for ranks, the part for their lower bounds (the paper's η); default 0.1.",
+    ),
+]  # fmt: skip
 Distinct = Annotated[
     bool | None,
     typer.Option(
@@ -258,11 +277,10 @@ Curator = Annotated[
 Json = Annotated[
     bool,
     typer.Option(
-        "--json",
-        help="Everything as JSON: the result on stdout, all else as lines on stderr.",
+        "--json", help="Everything as JSON: the result on stdout, all else as lines on stderr.",
         rich_help_panel=_OUTPUT,
     ),
-]
+]  # fmt: skip
 As = Annotated[Format, typer.Option("--format", help="Form of the result.", rich_help_panel=_OUTPUT)]
 Report = Annotated[
     str | None,
@@ -303,6 +321,25 @@ class FamilyOptions:
         }
 
 
+@dataclass(frozen=True)
+class MechanismOptions:
+    """How explanations are drawn, as typed."""
+
+    mechanism: Mechanism = "auto"
+    sensitivity: Sensitivity = "tight"
+    split: SplitOfRho = None
+    lower_share: LowerShare = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `explain` and its preview, which check them."""
+        shares = {
+            "split": None if self.split is None else _shares(self.split),
+            "lower_share": self.lower_share,
+        }
+        given = {name: value for name, value in shares.items() if value is not None}
+        return {"mechanism": self.mechanism, "sensitivity": self.sensitivity, **given}
+
+
 def flat(command: Callable[..., None]) -> Callable[..., None]:
     """The command with each dataclass parameter replaced by that class's fields, as Typer needs it."""
     groups: dict[str, Any] = {}
@@ -338,6 +375,19 @@ def _columns(texts: Sequence[str] | None, schema: Schema) -> list[str] | None:
         return None
     names = [name for text in texts for name in ([text] if text in schema.columns else text.split(","))]
     return [name if name in schema.columns else name.strip() for name in names]
+
+
+def _shares(text: str) -> Any:
+    """`--split`: three numbers, or the word best."""
+    if text == "best":
+        return text
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise BadRequest(
+            f"--split takes three numbers (select, influence, rank) or best, not {text!r}.",
+            remedy="Write --split 1,1,2.",
+        ) from None
 
 
 def _predicates(texts: Sequence[str] | None, schema: Schema) -> list[Any] | None:

@@ -33,6 +33,7 @@ class FamilyChoice:
     conjuncts: int | None = None
     exclude: Sequence[str] = ()
     predicates: Predicates | None = None
+    nested: bool = False  # conjunctions of fewer conditions too, down to single ones: what a story needs
 
     def __post_init__(self) -> None:
         for name in ("attributes", "exclude", "predicates"):  # a generator is read once, here
@@ -50,6 +51,7 @@ class FamilyChoice:
             "predicates": None
             if listed is None
             else [item if isinstance(item, str) else written(item) for item in listed],
+            **({"nested": True} if self.nested else {}),
         }
 
     @classmethod
@@ -60,6 +62,7 @@ class FamilyChoice:
             body["conjuncts"],
             body["exclude"],
             None if predicates is None else tuple(read(text, schema) for text in predicates),
+            body.get("nested", False),
         )
 
 
@@ -73,6 +76,12 @@ class CheckedChoice:
     attributes: tuple[str, ...]
     conjuncts: int
     predicates: tuple[str | Recipe | Either, ...] | None = None  # instead of conjunctions of the attributes
+    nested: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many conditions a conjunction may have."""
+        return tuple(range(1, self.conjuncts + 1)) if self.nested else (self.conjuncts,)
 
 
 def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedChoice:
@@ -84,7 +93,7 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
     exclude, predicates = choice.exclude, choice.predicates
     eligible = eligible_attributes(schema, query)
     if predicates is not None:
-        if attributes is not None or conjuncts is not None or exclude:
+        if attributes is not None or conjuncts is not None or exclude or choice.nested:
             raise ExplanationError(
                 "predicates say themselves what they are about.",
                 remedy="Leave attributes, conjuncts and exclude out, or leave predicates out.",
@@ -106,7 +115,7 @@ def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedC
             f"not {conjuncts!r}.",
             remedy="Use conjuncts=1 for single conditions, 2 for pairs.",
         )
-    return CheckedChoice(chosen, conjuncts)
+    return CheckedChoice(chosen, conjuncts, nested=choice.nested is True)
 
 
 def chosen_family(choice: CheckedChoice, schema: Schema, query: Query, parse: ParseCondition) -> Family:
@@ -117,14 +126,14 @@ def chosen_family(choice: CheckedChoice, schema: Schema, query: Query, parse: Pa
         family.overlap  # noqa: B018 (tabulates the conditions)
         return family
     sizes = [len(schema.domain(name)) for name in choice.attributes]
-    if (size := _conjunction_count(sizes, choice.conjuncts)) > LARGEST_FAMILY:
+    if (size := sum(_conjunction_count(sizes, number) for number in choice.sizes)) > LARGEST_FAMILY:
         raise _too_many(size)
-    if (subsets := math.comb(len(sizes), choice.conjuncts)) > _MOST_SUBSETS:
+    if (subsets := sum(math.comb(len(sizes), number) for number in choice.sizes)) > _MOST_SUBSETS:
         raise ExplanationError(
             f"{subsets:,} combinations of attributes are more than the {_MOST_SUBSETS:,} that are handled.",
             remedy="Choose fewer attributes or fewer conjuncts.",
         )
-    return Family.conjunctions(schema, choice.attributes, choice.conjuncts)
+    return Family.conjunctions(schema, choice.attributes, *choice.sizes)
 
 
 def _conjunction_count(sizes: Sequence[int], conjuncts: int) -> int:

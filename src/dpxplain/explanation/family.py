@@ -276,9 +276,9 @@ class Family:
     parts: tuple[Part, ...]
 
     @classmethod
-    def conjunctions(cls, schema: Schema, attributes: tuple[str, ...], conjuncts: int) -> Family:
-        """All conjunctions of `conjuncts` equalities over the attributes."""
-        subsets = itertools.combinations(attributes, conjuncts)
+    def conjunctions(cls, schema: Schema, attributes: tuple[str, ...], *conjuncts: int) -> Family:
+        """All conjunctions of `conjuncts` equalities over the attributes; of several sizes, if so given."""
+        subsets = (subset for size in conjuncts for subset in itertools.combinations(attributes, size))
         return cls(schema, tuple(Conjunctions(schema, subset) for subset in subsets))
 
     @property

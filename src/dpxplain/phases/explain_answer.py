@@ -44,15 +44,24 @@ _Plan = OneShotExplanation | VectorExplanation | MarginalsExplanation
 
 
 def plan_explanation(
-    terms: ExplanationTerms, dataset: OpenDataset, mechanism: str = "auto", split: Split = DEFAULT_SPLIT
+    terms: ExplanationTerms,
+    dataset: OpenDataset,
+    mechanism: str = "auto",
+    split: Split = DEFAULT_SPLIT,
+    lower_share: float = LOWER_SHARE,
 ) -> ExplanationPlan:
     """Calibrate the mechanism, or for `auto` all of them, and take the best; reads no data."""
     planners: dict[str, Callable[[], _Plan]] = {
-        "one-shot": lambda: plan_one_shot(terms, split),
+        "one-shot": lambda: plan_one_shot(terms, split, lower_share),
         "vector": lambda: plan_vector(terms),
         "marginals": lambda: plan_marginals(terms, dataset),
     }
     if isinstance(mechanism, str) and mechanism in planners:
+        if mechanism != "one-shot" and plain(lower_share) != LOWER_SHARE:
+            raise ExplanationError(
+                f"The mechanism {mechanism!r} shares nothing between lower and upper bounds of ranks.",
+                remedy="Leave lower_share out, or use mechanism='one-shot'.",
+            )
         return planners[mechanism]()
     if mechanism != "auto":
         raise ExplanationError(
@@ -60,8 +69,9 @@ def plan_explanation(
             remedy=f"Choose auto or one of: {', '.join(MECHANISMS)}.",
         )
     one_shot = planners["one-shot"]()
-    if one_shot.split != DEFAULT_SPLIT or terms.sensitivity == "paper":
-        return replace(one_shot, reason="auto took it: no other has such a split or sensitivity")
+    shares = one_shot.split, one_shot.lower_share
+    if shares != (DEFAULT_SPLIT, LOWER_SHARE) or terms.sensitivity == "paper":
+        return replace(one_shot, reason="auto took it: no other has such shares or sensitivity")
     plans = [one_shot]
     for other in ("vector", "marginals"):
         try:

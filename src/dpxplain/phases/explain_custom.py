@@ -124,7 +124,7 @@ class CustomPlan:
             self.family.key,
             (type(self.influence).__qualname__, plain(self.influence.name), plain_ends),
             code_of(self.influence),
-            (self.rho, self.confidence, self.rows, self.shares),
+            (self.rho, self.confidence, self.rows, self.shares.identity),
         )
 
     def is_stored(self, dataset: OpenDataset) -> bool:

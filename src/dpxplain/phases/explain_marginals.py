@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -31,6 +32,7 @@ from dpxplain.phases.prepare_answer import (
     plan_preparation,
 )
 from dpxplain.privacy.intervals import Interval
+from dpxplain.privacy.marginals.estimates import FloatArray
 from dpxplain.privacy.marginals.forecast import MarginalForecast, predict
 from dpxplain.privacy.marginals.inference import PreparedGroups, infer
 
@@ -160,19 +162,12 @@ class MarginalsExplanation(ExplanationPlan):
         return replace(table, lines=tuple(map(of, table.lines)), gap=gap, gap_interval=ends)
 
     def _table(self, terms: ExplanationTerms, prepared: PreparedRelease) -> ExplanationRelease:
-        answer = terms.answer
-        groups = Groups.of(terms.query, terms.family.schema).size
-        chosen = list(terms.contrast.groups)
-        low, high = (bound * terms.unit for bound in terms.bounds)
-        counts = [part[chosen] for part in prepared.per_part(prepared.noisy_count, groups)]
-        totals = None
-        if prepared.noisy_total is not None:
-            totals = tuple(part[chosen] for part in prepared.per_part(prepared.noisy_total, groups))
+        groups = released_groups(terms, prepared)
         folded: dict[int, tuple[FoldedLine, ...]] = {}
         released = ReleasedCells(
             terms.family,
-            tuple(part.sum(axis=0) for part in counts),
-            prepared.count_scale * math.sqrt(len(chosen)),
+            tuple(part.sum(axis=0) for part in groups.cell_count),
+            prepared.count_scale * math.sqrt(len(terms.contrast.groups)),
             terms.confidence,
         )
 
@@ -181,19 +176,7 @@ class MarginalsExplanation(ExplanationPlan):
             return list(folded)
 
         table = infer(
-            PreparedGroups(
-                kind=terms.kind,
-                low=low,
-                high=high,
-                count=None if answer.noisy_count is None else np.array(answer.noisy_count)[chosen],
-                count_scale=answer.count_scale,
-                total=None if answer.noisy_sum is None else np.array(answer.noisy_sum)[chosen],
-                total_scale=answer.sum_scale,
-                cell_count=tuple(counts),
-                cell_count_scale=prepared.count_scale,
-                cell_total=totals,
-                cell_total_scale=prepared.total_scale,
-            ),
+            groups,
             list(terms.contrast.weights),
             terms.contrast.at_least,
             terms.confidence,
@@ -220,7 +203,7 @@ class MarginalsExplanation(ExplanationPlan):
             lines=lines,
             gap=table.gap,
             gap_interval=table.gap_interval,
-            private=prepared.private and answer.private,
+            private=prepared.private and terms.answer.private,
         )
 
     def _unions(self) -> list[tuple[int, list[int]]] | None:
@@ -231,6 +214,35 @@ class MarginalsExplanation(ExplanationPlan):
         return [
             (number, part.cells_of(index)) for number, part in enumerate(parts) for index in range(part.size)
         ]
+
+
+def released_groups(
+    terms: ExplanationTerms, prepared: PreparedRelease, *, with_answer: bool = True
+) -> PreparedGroups:
+    """The released cells of the question's groups, with Phase 1's values of them or without."""
+    answer, chosen = terms.answer, list(terms.contrast.groups)
+    groups = Groups.of(terms.query, terms.family.schema).size
+    low, high = (bound * terms.unit for bound in terms.bounds)
+
+    def first(values: Sequence[float] | None) -> FloatArray | None:
+        return None if values is None or not with_answer else np.array(values)[chosen]
+
+    totals = None
+    if prepared.noisy_total is not None:
+        totals = tuple(part[chosen] for part in prepared.per_part(prepared.noisy_total, groups))
+    return PreparedGroups(
+        kind=terms.kind,
+        low=low,
+        high=high,
+        count=first(answer.noisy_count),
+        count_scale=answer.count_scale,
+        total=first(answer.noisy_sum),
+        total_scale=answer.sum_scale,
+        cell_count=tuple(part[chosen] for part in prepared.per_part(prepared.noisy_count, groups)),
+        cell_count_scale=prepared.count_scale,
+        cell_total=totals,
+        cell_total_scale=prepared.total_scale,
+    )
 
 
 def shifted_ratio(value: float, above: Interval, below: Interval) -> Interval:

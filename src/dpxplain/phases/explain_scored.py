@@ -20,7 +20,7 @@ from dpxplain.model.cancellation import checking
 from dpxplain.model.charge import Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
-from dpxplain.model.hardening import plain_numbers
+from dpxplain.model.hardening import plain_number, plain_numbers
 from dpxplain.model.query import Query
 from dpxplain.model.release import ExplanationLine, ExplanationRelease, Released
 from dpxplain.phases.dataset import OpenDataset
@@ -28,11 +28,13 @@ from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan, Selected, select_and_measure
+from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 from dpxplain.privacy.sensitivity import SCORE_GRID, SCORE_SLACK, family_sensitivity, influence_sensitivity
 
 Split = tuple[float, float, float]
+_LEAST_SHARE = 1e-6  # of either bound of a rank: a part that rounds to nothing would not be paid for
 LARGEST_VECTOR = 1_000_000  # each predicate is released, so each takes a draw
 
 
@@ -157,6 +159,7 @@ class OneShotExplanation(ScoredPlan):
     mechanism: str = "one-shot"
     reason: str = "asked for by name"
     split: Split | None = DEFAULT_SPLIT
+    lower_share: float | None = LOWER_SHARE
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -172,7 +175,7 @@ class OneShotExplanation(ScoredPlan):
 
     def key(self, dataset: OpenDataset) -> str:
         selection = ["distinct"] if self.selects_distinct else []
-        return self.terms.key(dataset, self.mechanism, self.one_shot, *selection)
+        return self.terms.key(dataset, self.mechanism, self.one_shot.identity, *selection)
 
     @property
     def shortfall(self) -> float:
@@ -192,13 +195,21 @@ class OneShotExplanation(ScoredPlan):
         return select_and_measure(scores, self.one_shot, self.confidence, noise, repeated_by)
 
 
-def plan_one_shot(terms: ExplanationTerms, split: Split = DEFAULT_SPLIT) -> OneShotExplanation:
+def plan_one_shot(
+    terms: ExplanationTerms, split: Split = DEFAULT_SPLIT, lower_share: float = LOWER_SHARE
+) -> OneShotExplanation:
     shares = usable_split(split)
     if shares is None:
         raise ExplanationError(
             f"split must be three positive numbers (select, influence, rank), none a million times another, "
             f"not {split!r}.",
             remedy="Use split=(1, 1, 2).",
+        )
+    lower = plain_number(lower_share)
+    if lower is None or not _LEAST_SHARE <= lower <= 1 - _LEAST_SHARE:
+        raise ExplanationError(
+            f"lower_share must be a number between 0 and 1, such as 0.1, not {lower_share!r}.",
+            remedy="Leave it out: the lower bound of a rank then gets a tenth, as in the paper.",
         )
     scoring = Scoring.of(terms)
     one_shot = OneShotPlan.share(
@@ -207,11 +218,12 @@ def plan_one_shot(terms: ExplanationTerms, split: Split = DEFAULT_SPLIT) -> OneS
         sensitivity=scoring.of_one,
         rho=terms.rho,
         split=shares,
+        lower_share=lower,
     )
     # The selection multiplies the scale by a logarithm of the family's size, at most 20.
     if not one_shot.largest_scale * 32 <= LARGEST_SCALE:
         raise too_small(terms)
-    return OneShotExplanation(terms, scoring, one_shot, split=shares)
+    return OneShotExplanation(terms, scoring, one_shot, split=shares, lower_share=lower)
 
 
 def too_small(terms: ExplanationTerms) -> ExplanationError:

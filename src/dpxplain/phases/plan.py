@@ -142,6 +142,7 @@ class ExplanationPlan(ABC):
     reason: str  # why this one, in a few words
     terms: ExplanationTerms
     split: tuple[float, float, float] | None = None  # of a mechanism that shares ρ by choice
+    lower_share: float | None = None  # of a mechanism that searches for ranks: the paper's η
 
     @property
     def family(self) -> Family:

@@ -54,6 +54,15 @@ _STEPS = 20_000  # of arithmetic, per end: a long formula is split less
 _HIGHEST_LEVEL = math.nextafter(1.0, 0.0)
 
 
+def check_method(method: str) -> str:
+    """The name of a method, or a refusal."""
+    if method not in METHODS:
+        raise BadRequest(
+            "There is no interval method of that name.", remedy=f"Choose one of: {', '.join(METHODS)}."
+        )
+    return method
+
+
 def estimate(expression: Expression) -> float:
     """The formula at the released values, each clamped to its a-priori bounds. Never NaN.
 
@@ -86,11 +95,7 @@ def interval(expression: Expression, confidence: float, method: str = DEFAULT_ME
     >>> interval(Operation("-", (a, a)), 0.95)
     (0.0, 0.0)
     """
-    level = check_confidence(confidence)
-    if method not in METHODS:
-        raise BadRequest(
-            "There is no interval method of that name.", remedy=f"Choose one of: {', '.join(METHODS)}."
-        )
+    level, method = check_confidence(confidence), check_method(method)
     formula = reduce(expression)
     ends = _sum_of_means(expression, level) if method == "auto" else None
     low, high = ends or (_bootstrap(formula, level) if method == "bootstrap" else _image(formula, level))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from dpxplain.model.contrast import Verdict
-from dpxplain.render import charts
+from dpxplain.render import chart_rows, charts
 from dpxplain.render.layout import Grid
 from dpxplain.render.svg import to_svg
 from dpxplain.render.views import view_of
@@ -104,15 +104,15 @@ def badge(verdict: Verdict) -> Markup:
 # What a chart's colours become where CSS can adapt them to light and dark paper; the fallbacks of --dpx-paper
 # are what JupyterLab and VS Code call their own.
 _THEMED = {
-    charts.INK: "currentColor",
-    charts.PAPER: "var(--dpx-paper, var(--jp-layout-color0, var(--vscode-editor-background, #ffffff)))",
-    charts.ABOVE: f"var(--dpx-above, {charts.ABOVE})",
-    charts.BELOW: f"var(--dpx-below, {charts.BELOW})",
-    charts.QUIET: f"var(--dpx-quiet, {charts.QUIET})",
+    chart_rows.INK: "currentColor",
+    chart_rows.PAPER: "var(--dpx-paper, var(--jp-layout-color0, var(--vscode-editor-background, #ffffff)))",
+    chart_rows.ABOVE: f"var(--dpx-above, {chart_rows.ABOVE})",
+    chart_rows.BELOW: f"var(--dpx-below, {chart_rows.BELOW})",
+    chart_rows.QUIET: f"var(--dpx-quiet, {chart_rows.QUIET})",
 }
 
 
-def inline_svg(spec: charts.Spec, alt: str, class_: str = "dpx-chart") -> Markup:
+def inline_svg(spec: chart_rows.Spec, alt: str, class_: str = "dpx-chart") -> Markup:
     """The chart as SVG inside HTML: described in words, as wide as there is room, in the page's colours."""
     svg = to_svg(spec)
     opening, rest = svg.split(">", 1)

@@ -11,7 +11,7 @@ from typing import Any
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import gaussian_part
 from dpxplain.privacy.accounting import epsilon
-from dpxplain.render import charts, words
+from dpxplain.render import chart_rows, charts, story_tree, words
 from dpxplain.render.layout import Column, Grid
 from dpxplain.render.notebook import Markup, badge, el, inline_svg, joined, table
 from dpxplain.render.ranking import doubt_of
@@ -22,6 +22,7 @@ from dpxplain.results.explanation import Explanation
 from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOT_PRIVATE
+from dpxplain.results.story import Story
 from dpxplain.results.titles import caption, question_title
 
 MOST_GROUPS = 30
@@ -30,13 +31,15 @@ _FREE = "Already asked: free. This is the stored release; it was paid for when i
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def save_report(explanation: Explanation, path: str | Path) -> Path:
-    """Write the report and return where it is. Spends nothing."""
+def save_report(explanation: Explanation, path: str | Path, told: Story | None = None) -> Path:
+    """Write the report, with a story if there is one, and return where it is. Spends nothing."""
     target = Path(path)
     remedy = "Name a file in an existing folder that you may write to."
     if not target.parent.is_dir():
         raise BadRequest(f"The report cannot be written: there is no folder {target.parent}.", remedy=remedy)
-    page = report(explanation)  # before the file is opened, so that a failure leaves an older one as it is
+    page = report(
+        explanation, told
+    )  # before the file is opened, so that a failure leaves an older one as it is
     try:
         target.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -46,7 +49,7 @@ def save_report(explanation: Explanation, path: str | Path) -> Path:
     return target
 
 
-def report(explanation: Explanation) -> str:
+def report(explanation: Explanation, told: Story | None = None) -> str:
     """The page as a text."""
     question = explanation.question
     title = question_title(question.text, question.answer.statement, question.answer.schema)
@@ -67,7 +70,7 @@ def report(explanation: Explanation) -> str:
         _how_to_read(explanation),
         _answer(question),
         _question(question),
-        _explanation(explanation),
+        _explanation(explanation, told),
         _cost(explanation),
         _closing(explanation),
     )
@@ -206,7 +209,23 @@ def _question(question: QuestionLike) -> Markup:
     )
 
 
-def _explanation(explanation: Explanation) -> Markup:
+def _story(told: Story) -> Markup:
+    """The story in words, as a chart and as a table."""
+    sentences = story_tree.sentences(told)
+    return joined(
+        el("h3", "The same, step by step"),
+        el("ol", *(el("li", sentence) for sentence in sentences), class_="sentences"),
+        _figure(
+            lambda width: charts.chart(told, width=width),
+            " ".join(sentences),
+            f"The {told.question.measured} among parts of the rows; the bold line is that among all of them.",
+        ),
+        table(story_tree.story_grid(told), "Story table"),
+        *(el("p", note, class_="quiet") for note in story_tree.notes(told)[:2]),
+    )
+
+
+def _explanation(explanation: Explanation, told: Story | None) -> Markup:
     sentences = [words.row_sentence(explanation, row) for row in explanation.rows]
     gaps, name = words.tells_gaps(explanation), explanation.question.measured
     unclear = any(map(words.is_unclear, explanation.rows))
@@ -237,6 +256,7 @@ def _explanation(explanation: Explanation) -> Markup:
         ),
         el("p", words.mechanism(explanation), class_="quiet"),
         el("p", _free(explanation), class_="quiet") if explanation.free else None,
+        None if told is None else _story(told),
     )
 
 
@@ -306,11 +326,11 @@ def _section(title: str, *parts: str | None) -> Markup:
     return el("section", el("h2", title), joined(*parts))
 
 
-def _figure(draw: Callable[[int], charts.Spec], alt: str, caption: str) -> Markup:
+def _figure(draw: Callable[[int], chart_rows.Spec], alt: str, caption: str) -> Markup:
     """The chart twice, for wide and for narrow screens; style sheets show one of them."""
     return el(
         "figure",
-        inline_svg(draw(charts.WIDE), alt, "dpx-chart wide"),
-        inline_svg(draw(charts.PHONE), alt, "dpx-chart phone"),
+        inline_svg(draw(chart_rows.WIDE), alt, "dpx-chart wide"),
+        inline_svg(draw(chart_rows.PHONE), alt, "dpx-chart phone"),
         el("figcaption", caption),
     )

@@ -59,6 +59,8 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     options = {"k": request["k"], "rho": request["rho"], "mechanism": request["mechanism"], **named}
     if request["split"] is not None:
         options["split"] = tuple(request["split"])
+    if request.get("lower_share") is not None:  # older history lines say nothing of it
+        options["lower_share"] = request["lower_share"]
     options |= {"distinct": request["distinct"]} if "distinct" in request else {}
     written = ", ".join(f"{name}={value!r}" for name, value in options.items())
     python = query["python"].removesuffix("print(answer)\n")
@@ -69,6 +71,10 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     words += ["--k", str(request["k"]), "--mechanism", request["mechanism"]]
     if "distinct" in request:  # requests of older history lines say nothing of it
         words.append("--distinct" if request["distinct"] else "--all-conditions")
+    if request["split"] is not None:
+        words += ["--split", ",".join(map(repr, request["split"]))]
+    if request.get("lower_share") is not None:
+        words += ["--lower-share", repr(request["lower_share"])]
     for name, value in named.items():
         values = [str(value)] if isinstance(value, int) else value
         words += [word for text in values for word in (f"--{name}", text)]

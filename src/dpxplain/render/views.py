@@ -23,7 +23,7 @@ def view_of(result: object) -> View:
     The modules imported here register their views; they take longer to import than a budget takes to print.
     """
     if not isinstance(result, Budget | list | Schema):
-        from dpxplain.render import views_check, views_prices, views_results  # noqa: F401
+        from dpxplain.render import story_tree, views_check, views_prices, views_results  # noqa: F401
     return view(result)
 
 

@@ -22,6 +22,8 @@ from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, subject
 
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
 
+FREE_FORMULA = f"Free: a formula reads only what was released already. {NOISE_ONLY}"
+
 # Said already by another column: the interval, or the influence that it divides.
 _LEFT_OUT = ("noise_scale", "relative_influence_low", "relative_influence_high", "rank_covered")
 _NAMES = {"true_influence": "true influence", "true_rank": "true rank", "influence_covered": "covered"}
@@ -176,7 +178,7 @@ def of_combination(combination: Combination, most: int = MOST_ROWS) -> View:
             rows=((formats.number(combination.estimate, high - low), formats.open_interval(low, high)),),
         ),
         shaped_by=combination.shaped_by,
-        notes=(f"Free: a formula reads only what was released already. {NOISE_ONLY}",),
+        notes=tuple(filter(None, (combination.method_note, FREE_FORMULA))),
     )
 
 

@@ -221,10 +221,14 @@ def table_cost(table: Explanation) -> str:
 
 def mechanism(table: Explanation) -> str:
     """Which mechanism, why that one, and what its intervals promise."""
+    from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
+
     promise = f"{level(table.confidence)} intervals"
     if table.mechanism == "marginals":
         promise += f", which hold for all {table.family_size:,} conditions at once"
-    return f"Mechanism: {table.mechanism} ({table.plan.reason}). {promise}."
+    eta = table.plan.lower_share
+    lower = "" if eta in (None, LOWER_SHARE) else f" Of the ρ for ranks, {eta:.4g} is for their lower bounds."
+    return f"Mechanism: {table.mechanism} ({table.plan.reason}). {promise}.{lower}"
 
 
 def effects(question: QuestionLike) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from dpxplain.model.query import VARIANCES, Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess_question import group_estimates, noisy_mean
-from dpxplain.privacy.formula_intervals import DEFAULT_METHOD, estimate, interval
+from dpxplain.privacy.formula_intervals import DEFAULT_METHOD, check_method, estimate, interval
 from dpxplain.privacy.formulas import (
     Atom,
     Constant,
@@ -38,6 +38,11 @@ from dpxplain.results import formats
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, shaped_by
 
 _LONGEST = 400  # letters of a formula
+_METHOD_NOTES = {
+    "image": "Interval by image, which holds at every size of group.",
+    "bootstrap": "Interval by bootstrap: approximate, and too narrow where noise is not small against a "
+    "divisor or the argument of a logarithm.",
+}
 
 
 class Arithmetic:
@@ -115,9 +120,10 @@ class Combination(Arithmetic):
     (0.0, 0.0)
     """
 
-    def __init__(self, expression: Expression, confidence: float) -> None:
+    def __init__(self, expression: Expression, confidence: float, method: str = DEFAULT_METHOD) -> None:
         self._expression = expression
         self.confidence = check_asked_confidence(confidence)
+        self.method = check_method(method)
 
     @property
     def _operand(self) -> Combination:
@@ -130,8 +136,12 @@ class Combination(Arithmetic):
 
     @cached_property
     def interval(self) -> Interval:
-        """At the answers' own confidence (the highest, if they differ), by the default method."""
-        return self.interval_by()
+        """At the answers' own confidence (the highest, if they differ), by the combination's method."""
+        return self.interval_by(self.method)
+
+    def by(self, method: str) -> Combination:
+        """The same formula, its interval by `image`, `bootstrap` or `auto` (see `interval_by`)."""
+        return Combination(self._expression, self.confidence, method)
 
     def interval_by(self, method: str = DEFAULT_METHOD, confidence: float | None = None) -> Interval:
         """By `image` (provable), `bootstrap` (narrower, approximate), or `auto` (the default).
@@ -141,6 +151,11 @@ class Combination(Arithmetic):
         that may be empty.
         """
         return interval(self._expression, self.confidence if confidence is None else confidence, method)
+
+    @property
+    def method_note(self) -> str:
+        """What the interval's method promises; empty for the default, which chooses by the formula."""
+        return _METHOD_NOTES.get(self.method, "")
 
     def verdict(self, at_least: float = 0.0) -> Verdict:
         """Is the true value really above the constant, or could it be privacy noise?"""
@@ -176,7 +191,7 @@ class Combination(Arithmetic):
             f"{formats.number(self.estimate, high - low)}, between {ends} "
             f"({formats.level(self.confidence)} confidence)",
             *(["Of what: " + " ".join(self.shaped_by)] if self.shaped_by else []),
-            f"{NOISE_ONLY} No cost.",
+            " ".join(filter(None, (self.method_note, NOISE_ONLY, "No cost."))),
         ]
         return "\n".join(lines)
 

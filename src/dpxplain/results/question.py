@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, overload
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.explanation.custom import CustomInfluence
 from dpxplain.explanation.family import Family
-from dpxplain.model.contrast import Contrast, Ratio, Verdict
-from dpxplain.model.display import Charted
-from dpxplain.model.hardening import Frozen
-from dpxplain.phases.assess_question import Assessment
-from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_answer import best_split, plan_explanation, rho_for
 from dpxplain.phases.explain_scored import Split
 from dpxplain.phases.plan import ExplanationTerms, SensitivityChoice, check_terms
 from dpxplain.phases.prepare_answer import find_prepared
-from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
+from dpxplain.phases.tell_story import plan_story
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import Truth, require_curator
 from dpxplain.results.custom_explanation import CustomExplanation, explain_by, plan_by
 from dpxplain.results.explanation import Explanation, PlannedExplanation
-from dpxplain.results.formats import number
-from dpxplain.results.links import AnswerLike
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
-from dpxplain.results.requests import explain_request
-from dpxplain.results.sentences import finding, finding_in_general, measured, question_text, subject
+from dpxplain.results.requests import explain_request, prepare_request
+from dpxplain.results.story import PlannedStory, Story, StoryPreview
 
 
-class Question(Frozen, Charted):
+class Question(AskedQuestion):
     """Why is a group's value above another's, and is it really?
 
     >>> import dpxplain as dpx
@@ -41,88 +37,6 @@ class Question(Frozen, Charted):
     >>> question.verdict
     <Verdict.REAL: 'real'>
     """
-
-    def __init__(
-        self,
-        contrast: Contrast,
-        answer: AnswerLike,
-        dataset: OpenDataset,
-        *,
-        confidence: float,
-        method: str = DEFAULT_METHOD,
-        population: bool = False,
-    ) -> None:
-        assessment = answer.assess(contrast, check_asked_confidence(confidence), method)
-        self._contrast = contrast
-        self.answer = answer
-        self.confidence = confidence
-        self.method = method
-        self.estimate: float = assessment.estimate
-        self.interval: Interval = assessment.interval
-        self.verdict: Verdict = assessment.verdict
-        self.population = population
-        self.in_general: Assessment | None = None
-        if population and not answer.not_general:
-            self.in_general = answer.reading.assess(contrast, confidence)
-        self._dataset = dataset
-        self.freeze()
-
-    @property
-    def contrast(self) -> Contrast:
-        """The weighted groups. Read only: sensitivities follow from it."""
-        return self._contrast
-
-    @property
-    def labels(self) -> list[str]:
-        """The names of the groups asked about."""
-        return [self.answer.groups.label(group) for group in self.contrast.groups]
-
-    @property
-    def measured(self) -> str:
-        """What the question's number is called: the gap of two groups, the value of other weights."""
-        return measured(self.contrast)
-
-    @property
-    def ratio(self) -> Ratio | None:
-        """What is divided by what, where the question is about that."""
-        return None
-
-    @property
-    def asked_weights(self) -> list[tuple[int, float]]:
-        """The groups and their weights, as they were asked."""
-        return list(zip(self.contrast.groups, self.contrast.weights, strict=True))
-
-    @property
-    def text(self) -> str:
-        """The question in plain words."""
-        return question_text(self.answer.expression, self.labels, self.contrast)
-
-    @property
-    def finding(self) -> str:
-        """The verdict in plain words."""
-        named = subject(self.answer.statement.query, self.answer.schema)
-        return finding(self.labels, self.contrast, self.interval, self.verdict, self.confidence, named)
-
-    @property
-    def general_finding(self) -> str:
-        """What holds in the population, in plain words; empty where that was not asked."""
-        if self.in_general is None:
-            return self.answer.not_general if self.population else ""
-        return finding_in_general(self.in_general, self.contrast, self.confidence, self.measured)
-
-    @property
-    def shaped_by(self) -> tuple[str, ...]:
-        """The declarations that shaped the numbers, as sentences."""
-        return self.answer.shaped_by
-
-    @property
-    def note(self) -> str:
-        """Said when the released values point the other way than the question (SPEC 2, item 8)."""
-        if self.estimate >= self.contrast.at_least:
-            return ""
-        released = number(self.estimate, self.interval[1] - self.interval[0])
-        below = f"the released value is {released}, below {number(self.contrast.at_least)}."
-        return f"The question runs against the released order: {below}"
 
     @overload
     def explain(
@@ -139,6 +53,7 @@ class Question(Frozen, Charted):
         split: Split | Literal["best"] = ...,
         sensitivity: SensitivityChoice = ...,
         distinct: bool | None = ...,
+        lower_share: float = ...,
         influence: None = ...,
     ) -> Explanation: ...
 
@@ -171,6 +86,7 @@ class Question(Frozen, Charted):
         split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
         distinct: bool | None = None,
+        lower_share: float = LOWER_SHARE,
         influence: CustomInfluence | None = None,
     ) -> Explanation | CustomExplanation:
         """The k most influential predicates, for `rho`. Asking the identical thing again is free.
@@ -181,15 +97,19 @@ class Question(Frozen, Charted):
         `attributes` and `exclude` choose columns, and `predicates` takes conditions as SQL text or recipes
         such as `dpx.ranges("age")`, `dpx.thresholds()`, `dpx.differs("sex")` and
         `dpx.either("pickup_zone", "dropoff_zone")`. `distinct` folds conditions that say nearly the same
-        under one row (`row.folded`), by default where conditions have several columns. `influence`
-        replaces the paper's influence by another, such as `dpx.RatioInfluence()`.
+        under one row (`row.folded`), by default where conditions have several columns. Of the paper's
+        mechanism (`one-shot`), `split` shares ρ between choosing, influences and ranks, and `lower_share`
+        (its η) is the part of the ranks' ρ that their lower bounds get. `influence` replaces the
+        paper's influence by another, such as `dpx.RatioInfluence()`.
         """
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
-            _refuse_mechanism(mechanism, split, sensitivity)
+            _refuse_mechanism(mechanism, split, sensitivity, lower_share)
             family = self._family(choice)
             return explain_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
-        return self.plan_explain(choice, k, rho, mechanism, confidence, split, sensitivity, distinct).run()
+        return self.plan_explain(
+            choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share
+        ).run()
 
     @overload
     def preview(
@@ -206,6 +126,7 @@ class Question(Frozen, Charted):
         split: Split | Literal["best"] = ...,
         sensitivity: SensitivityChoice = ...,
         distinct: bool | None = ...,
+        lower_share: float = ...,
         influence: None = ...,
     ) -> ExplanationPreview: ...
 
@@ -238,18 +159,70 @@ class Question(Frozen, Charted):
         split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
         distinct: bool | None = None,
+        lower_share: float = LOWER_SHARE,
         influence: CustomInfluence | None = None,
     ) -> ExplanationPreview | CustomPreview:
         """What `explain` would cost and how precise its table would be. Spends nothing."""
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
-            _refuse_mechanism(mechanism, split, sensitivity)
+            _refuse_mechanism(mechanism, split, sensitivity, lower_share)
             family = self._family(choice)
             plan = plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
             return CustomPreview.of(plan, self.text, self._dataset)
         return self.plan_explain(
-            choice, k, rho, mechanism, confidence, split, sensitivity, distinct
+            choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share
         ).preview()
+
+    @checked_arguments
+    def story(
+        self,
+        rho: float | None = None,
+        *,
+        levels: int | None = None,
+        attributes: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        confidence: float | None = None,
+    ) -> Story:
+        """The condition that explains most, within it the next, and what remains: at most three `levels`.
+
+        `rho` pays once for all conjunctions of up to two (or `levels`) conditions; then every story and
+        every such explanation of the answer is free. Leave `rho` out to tell what is prepared already.
+        """
+        return self.plan_story(FamilyChoice(attributes, None, exclude), rho, levels, confidence).run()
+
+    @checked_arguments
+    def preview_story(
+        self,
+        rho: float | None = None,
+        *,
+        levels: int | None = None,
+        attributes: Sequence[str] | None = None,
+        exclude: Sequence[str] = (),
+        confidence: float | None = None,
+    ) -> StoryPreview:
+        """What `story` would cost as a whole, and how precise it would be. Spends nothing."""
+        return self.plan_story(FamilyChoice(attributes, None, exclude), rho, levels, confidence).preview()
+
+    def plan_story(
+        self,
+        choice: FamilyChoice,
+        rho: float | None = None,
+        levels: int | None = None,
+        confidence: float | None = None,
+    ) -> PlannedStory:
+        """What `story` will do, to be priced and carried out later. Spends nothing."""
+        if self.ratio is not None:
+            raise ExplanationError(
+                "A story is told of a difference, not of a ratio or a share.",
+                remedy="Ask answer.why(...).story(), or explain() the ratio.",
+            )
+        terms = self._terms(self._family(choice), 1, 1.0 if rho is None else rho, confidence, "tight", False)
+        plan = plan_story(terms, self._dataset, choice, levels, rho)
+        request = None
+        if plan.preparation is not None:
+            nested = replace(choice, conjuncts=len(plan.families), nested=True)
+            request = prepare_request(self.answer, plan.preparation.rho, nested)
+        return PlannedStory(self, plan, request, self._dataset)
 
     @checked_arguments
     def rho_for(
@@ -305,28 +278,6 @@ class Question(Frozen, Charted):
             return False
         return find_prepared(query, self._family(FamilyChoice()), self._dataset) is not None
 
-    @property
-    def relative_to(self) -> float | None:
-        """What influences are divided by for display, or None where that would be meaningless.
-
-        The released gap, times the smallest noisy group count for averages (SPEC 1). When noise could
-        have made the gap or the count zero, the quotient says nothing (SPEC 2, item 7).
-        """
-        constant = self.contrast.at_least
-        gap = abs(self.estimate - constant)
-        if self.interval[0] <= constant <= self.interval[1]:
-            return None
-        return self._times_rows(gap)
-
-    def _times_rows(self, gap: float) -> float | None:
-        release, kind = self.answer.release, self.answer.statement.query.aggregate.kind
-        if release.noisy_count is None or kind != "avg":
-            return gap
-        smallest = min(release.noisy_count[group] for group in self.contrast.groups)
-        if release.count_scale is None or smallest <= 3 * release.count_scale:
-            return None
-        return gap * smallest
-
     def plan_explain(
         self,
         choice: FamilyChoice,
@@ -337,13 +288,15 @@ class Question(Frozen, Charted):
         split: Split | Literal["best"] = DEFAULT_SPLIT,
         sensitivity: SensitivityChoice = "tight",
         distinct: bool | None = None,
+        lower_share: float = LOWER_SHARE,
     ) -> PlannedExplanation:
         """What `explain` will do, to be priced and carried out later. Spends nothing."""
         family = self._family(choice)
         price = self._prepared_rho(family, mechanism) if rho is None else rho
         terms = self._terms(family, k, price, confidence, sensitivity, distinct)
-        shares = best_split(k, family.size, terms.confidence) if split == "best" else split
-        plan = plan_explanation(terms, self._dataset, mechanism, shares)
+        if split == "best":
+            split = best_split(k, family.size, terms.confidence)
+        plan = plan_explanation(terms, self._dataset, mechanism, split, lower_share)
         if rho is None and plan.rho:  # a split or sensitivity that what is prepared does not know
             raise _needs_a_price()
         return PlannedExplanation(self, plan, explain_request(self, plan, choice), self._dataset)
@@ -383,11 +336,11 @@ class Question(Frozen, Charted):
         return prepared.worth
 
 
-def _refuse_mechanism(mechanism: str, split: object, sensitivity: str) -> None:
-    if mechanism != "auto" or split != DEFAULT_SPLIT or sensitivity != "tight":
+def _refuse_mechanism(mechanism: str, split: object, sensitivity: str, lower_share: object) -> None:
+    if (mechanism, split, sensitivity, lower_share) != ("auto", DEFAULT_SPLIT, "tight", LOWER_SHARE):
         raise ExplanationError(
             "An influence of your own has a mechanism of its own.",
-            remedy="Leave mechanism, split and sensitivity out.",
+            remedy="Leave mechanism, split, sensitivity and lower_share out.",
         )
 
 

@@ -51,6 +51,7 @@ def explain_request(question: QuestionLike, plan: ExplanationPlan, choice: Famil
             "explain_confidence": terms.confidence,
             "mechanism": plan.mechanism,
             "split": plan.split,
+            "lower_share": plan.lower_share,
             "sensitivity": terms.sensitivity,
             "distinct": terms.distinct,
             "family": choice.to_request(),

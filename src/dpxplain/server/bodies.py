@@ -172,6 +172,9 @@ class Family(Body):
     conjuncts: Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole)] | None = None
     exclude: list[Text] = Field(default=[], max_length=1_000)
     predicates: list[Text] | None = Field(default=None, max_length=1_000)
+    nested: bool = Field(
+        default=False, description="Conjunctions of fewer conditions too: what a story is prepared with."
+    )
 
     @model_validator(mode="after")
     def _short(self) -> Family:
@@ -220,6 +223,10 @@ class Explain(Why):
     explain_confidence: Confidence | None = None
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
     split: Annotated[list[float], Field(min_length=3, max_length=3)] | Literal["best"] | None = None
+    lower_share: float | None = Field(
+        default=None,
+        description="Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.",
+    )
     sensitivity: Literal["tight", "paper"] = "tight"
     distinct: bool | None = Field(
         default=None,
@@ -227,6 +234,16 @@ class Explain(Why):
     )
     family: Family = Family()
     expected_key: ExpectedKey | None = None
+
+
+class TellStory(Why):
+    """Free, once the answer is prepared with nested conjunctions: `prepare` with
+    `"family": {"conjuncts": 2, "nested": true}`."""
+
+    levels: Annotated[int, Field(ge=1, le=3), BeforeValidator(_whole)] | None = None
+    story_confidence: Confidence | None = None
+    attributes: list[Text] | None = Field(default=None, max_length=1_000)
+    exclude: list[Text] = Field(default=[], max_length=1_000)
 
 
 class PreviewExplanation(Explain):

@@ -10,6 +10,7 @@ from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.model.charge import EntryId
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
+from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
 from dpxplain.render.charts import answer_chart, chart, gap_chart
 from dpxplain.render.snippets import Place
 from dpxplain.render.words import tells_gaps
@@ -22,7 +23,7 @@ from dpxplain.results.links import AnswerLike
 from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
-from dpxplain.server.bodies import ChartOrder, Explain, Family, Prepare, Why
+from dpxplain.server.bodies import ChartOrder, Explain, Family, Prepare, TellStory, Why
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
@@ -33,6 +34,7 @@ from dpxplain.wire.payloads import (
     prepared_payload,
     question_payload,
 )
+from dpxplain.wire.story_payload import story_payload
 
 Payload = dict[str, Any]
 _MOST_DRAWN = 1_000  # groups of a chart that is passed on: as many as an image can hold
@@ -118,6 +120,7 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
         split,
         body.sensitivity,
         body.distinct,
+        LOWER_SHARE if body.lower_share is None else body.lower_share,
     )
 
 
@@ -128,6 +131,17 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     if not price.free and price.rho > 0:
         raise Problem(409, "not_stored", "This explanation was not asked yet.", "Ask it with explain first.")
     return planned.run()
+
+
+def told_story(session: Session, body: TellStory) -> Payload:
+    """The story of a question, read off what is prepared; refuses what would have to be paid for."""
+    question = question_of(session, body)
+    choice = FamilyChoice(body.attributes, None, body.exclude)
+    story = question.plan_story(choice, None, body.levels, body.story_confidence).run()
+    payload = _plain(story_payload(story, session.budget))
+    if body.chart_width is not None:
+        payload["chart"] = chart(story, width=body.chart_width)
+    return payload
 
 
 def show_release(result: Answer | Answers | Explanation | Prepared | Quality | Discovery) -> Payload:

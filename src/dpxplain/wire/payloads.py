@@ -13,7 +13,7 @@ from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
 from dpxplain.privacy.intervals import Interval
-from dpxplain.render import words
+from dpxplain.render import story_tree, words
 from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code
 from dpxplain.render.views_results import true_texts
@@ -25,6 +25,7 @@ from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.quality import QualityPreview
+from dpxplain.results.story import StoryPreview
 from dpxplain.results.tuning import TuningPreview
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowing
@@ -52,6 +53,7 @@ Preview = (
     | PreparationPreview
     | QualityPreview
     | DiscoveryPreview
+    | StoryPreview
     | TuningPreview
 )
 
@@ -187,9 +189,7 @@ def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> 
     )
 
 
-def preview_payload(
-    preview: Preview,
-) -> PreviewPayload:
+def preview_payload(preview: Preview) -> PreviewPayload:
     price = preview.price
     once = isinstance(preview, ExplanationPreview) and preview.mechanism == "marginals"
     return PreviewPayload(
@@ -220,6 +220,8 @@ def _expected(preview: Preview) -> list[str]:
         return [words.expected_margin(preview)]
     if isinstance(preview, QueriesPreview):
         return [*(words.expected_margin(part, name) for name, part in preview.parts), *preview.notes]
+    if isinstance(preview, StoryPreview):
+        return [story_tree.expected_story(preview)]
     if isinstance(preview, ExplanationPreview):
         return [words.expected_influence(preview), *preview.promises]
     return []

@@ -495,6 +495,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/story": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Story
+         * @description What explains most, within it the next, and what remains; free, of an answer prepared for it.
+         */
+        post: operations["story_api_v1_datasets__dataset__story_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/datasets/{dataset}/report": {
         parameters: {
             query?: never;
@@ -1661,6 +1681,11 @@ export interface components {
             /** Split */
             split?: number[] | "best" | null;
             /**
+             * Lower Share
+             * @description Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.
+             */
+            lower_share?: number | null;
+            /**
              * Sensitivity
              * @default tight
              * @enum {string}
@@ -1673,7 +1698,8 @@ export interface components {
             distinct?: boolean | null;
             /**
              * @default {
-             *       "exclude": []
+             *       "exclude": [],
+             *       "nested": false
              *     }
              */
             family?: components["schemas"]["Family"];
@@ -1837,6 +1863,12 @@ export interface components {
             exclude?: string[];
             /** Predicates */
             predicates?: string[] | null;
+            /**
+             * Nested
+             * @description Conjunctions of fewer conditions too: what a story is prepared with.
+             * @default false
+             */
+            nested?: boolean;
         };
         /**
          * FileColumn
@@ -2188,7 +2220,8 @@ export interface components {
             rho: number;
             /**
              * @default {
-             *       "exclude": []
+             *       "exclude": [],
+             *       "nested": false
              *     }
              */
             family?: components["schemas"]["Family"];
@@ -2297,6 +2330,11 @@ export interface components {
             /** Split */
             split?: number[] | "best" | null;
             /**
+             * Lower Share
+             * @description Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.
+             */
+            lower_share?: number | null;
+            /**
              * Sensitivity
              * @default tight
              * @enum {string}
@@ -2309,7 +2347,8 @@ export interface components {
             distinct?: boolean | null;
             /**
              * @default {
-             *       "exclude": []
+             *       "exclude": [],
+             *       "nested": false
              *     }
              */
             family?: components["schemas"]["Family"];
@@ -2799,6 +2838,78 @@ export interface components {
             rho: number;
         };
         /**
+         * StoryBranch
+         * @description Some rows: all of them, those with the conditions so far, or those without the last of these.
+         */
+        StoryBranch: {
+            /** Level */
+            level: number;
+            /**
+             * Rows
+             * @enum {string}
+             */
+            rows: "all" | "with" | "without";
+            /** Condition */
+            condition: string;
+            /** Predicate */
+            predicate: string;
+            /** Text */
+            text: string;
+            /** Gap */
+            gap: number;
+            /** Gap Low */
+            gap_low: number | null;
+            /** Gap High */
+            gap_high: number | null;
+            /** Gap Text */
+            gap_text: string;
+            /** Rows Low */
+            rows_low: number;
+            /** Rows High */
+            rows_high: number;
+            /** Rows Text */
+            rows_text: string;
+        };
+        /** StoryPayload */
+        StoryPayload: {
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "story";
+            /** Id */
+            id: number | string;
+            /** Title */
+            title: string;
+            /** Measured */
+            measured: string;
+            /** Levels */
+            levels: number;
+            /** Confidence */
+            confidence: number;
+            /** Rho */
+            rho: number;
+            /** Free */
+            free: boolean;
+            /** Private */
+            private: boolean;
+            /** Sentences */
+            sentences: string[];
+            /** Rows */
+            rows: components["schemas"]["StoryBranch"][];
+            /** Shaped By */
+            shaped_by: string[];
+            /** Notes */
+            notes: string[];
+            /** Spends */
+            spends: components["schemas"]["SpendPayload"][];
+            budget: components["schemas"]["BudgetFigures"];
+            /** Chart */
+            chart?: {
+                [key: string]: unknown;
+            };
+        };
+        /**
          * Summary
          * @description `available` is false where the data cannot be opened at the moment; then requests get 503.
          */
@@ -2814,6 +2925,76 @@ export interface components {
             /** Columns */
             columns: number;
             budget: components["schemas"]["BudgetFigures"];
+        };
+        /**
+         * TellStory
+         * @description Free, once the answer is prepared with nested conjunctions: `prepare` with
+         *     `"family": {"conjuncts": 2, "nested": true}`.
+         */
+        TellStory: {
+            /** Answer */
+            answer: number | string;
+            /** Of */
+            of?: string | null;
+            /**
+             * Weights
+             * @example [
+             *       {
+             *         "group": [
+             *           "Male"
+             *         ],
+             *         "weight": 1
+             *       },
+             *       {
+             *         "group": [
+             *           "Female"
+             *         ],
+             *         "weight": -1
+             *       }
+             *     ]
+             */
+            weights: components["schemas"]["Weight"][];
+            /**
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
+             */
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
+            /**
+             * Confidence
+             * @default 0.95
+             */
+            confidence?: number;
+            /**
+             * Method
+             * @default mover
+             */
+            method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
+            /** Chart Width */
+            chart_width?: number | null;
+            /** Levels */
+            levels?: number | null;
+            /** Story Confidence */
+            story_confidence?: number | null;
+            /** Attributes */
+            attributes?: string[] | null;
+            /**
+             * Exclude
+             * @default []
+             */
+            exclude?: string[];
         };
         /** TokenList */
         TokenList: {
@@ -3078,7 +3259,8 @@ export interface components {
             chart_width?: number | null;
             /**
              * @default {
-             *       "exclude": []
+             *       "exclude": [],
+             *       "nested": false
              *     }
              */
             family?: components["schemas"]["Family"];
@@ -5476,6 +5658,105 @@ export interface operations {
             };
             /** @description Failed. If budget was reserved, the charge stays, and the message says so. */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    story_api_v1_datasets__dataset__story_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TellStory"];
+            };
+        };
+        responses: {
+            /** @description The story. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoryPayload"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

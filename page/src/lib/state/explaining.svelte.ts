@@ -23,6 +23,7 @@ class Explaining {
   predicates = $state('');
   mechanism = $state('auto');
   split = $state.raw<number[] | 'best' | null>(null);
+  lowerShare = $state<number | null>(null);
   sensitivity = $state<Sensitivity>('tight');
   /** Whether conditions that say nearly the same are folded; null: as the server finds best. */
   distinct = $state<boolean | null>(null);
@@ -77,6 +78,7 @@ class Explaining {
       conjuncts: this.conjuncts,
       exclude: [],
       predicates: lines.length ? lines : null,
+      nested: false,
     };
   }
 
@@ -103,6 +105,7 @@ class Explaining {
       confidence: this.confidence,
       mechanism: prepared ? 'auto' : this.mechanism,
       split: this.split,
+      lowerShare: this.lowerShare,
       sensitivity: this.sensitivity,
       distinct: this.distinct,
       family: this.family,
@@ -116,6 +119,7 @@ class Explaining {
     this.confidence = place.confidence;
     this.mechanism = place.mechanism;
     this.split = place.split;
+    this.lowerShare = place.lowerShare;
     this.sensitivity = place.sensitivity;
     this.distinct = place.distinct;
     this.attributes = place.family.attributes;
@@ -151,8 +155,18 @@ class Explaining {
       explain_confidence: this.confidence,
       distinct: this.distinct,
       ...(this.way === 'once'
-        ? { mechanism: this.mechanism, split: this.split, sensitivity: this.sensitivity }
-        : { mechanism: rho === null ? 'auto' : 'marginals', split: null, sensitivity: 'tight' }),
+        ? {
+            mechanism: this.mechanism,
+            split: this.split,
+            lower_share: this.lowerShare,
+            sensitivity: this.sensitivity,
+          }
+        : {
+            mechanism: rho === null ? 'auto' : 'marginals',
+            split: null,
+            lower_share: null,
+            sensitivity: 'tight',
+          }),
       family: this.family,
     };
   }

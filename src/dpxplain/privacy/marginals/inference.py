@@ -181,7 +181,7 @@ def infer_arrays(
         first_order = largest_allowance(e, box, first_order)
     low, high = _where(trusted, first_order, provable_ends)
     plain = slope_at(e, signed, estimated(e)).influence
-    influence = np.clip(np.where(trusted, plain, _cautious(e, signed)), low, high)
+    influence = np.clip(np.where(trusted, plain, cautious_influence(e, signed)), low, high)
 
     order = np.argsort(-influence, axis=-1, kind="stable")
     selected = order[..., :k] if choose is None else np.array(choose(order), dtype=np.int64)
@@ -202,7 +202,7 @@ def _where(trusted: BoolArray, first_order: Ends, provable_ends: Ends) -> Ends:
     return np.where(use, low, provable_ends[0]), np.where(use, high, provable_ends[1])
 
 
-def _cautious(e: Estimates, weights: FloatArray) -> FloatArray:
+def cautious_influence(e: Estimates, weights: FloatArray) -> FloatArray:
     """Plug-in influence with every part clamped to its possible values; for parts lost in noise."""
     c = np.maximum(e.count.rest, 0.0)
     n = np.maximum(e.count.total[..., None], 0.0)
@@ -272,8 +272,8 @@ def _gap_without(
         return value, value - reach, value + reach
     count, count_scale = _remaining(e.count, selected)
     rest, count = np.swapaxes(rest, -1, -2), np.swapaxes(count, -1, -2)
-    means = _means(e, rest, count, scale[..., None], count_scale[..., None])
-    return _weighted_means(means, weights, failure_of_each(1.0 - confidence, size))
+    means = noisy_means(e, rest, count, scale[..., None], count_scale[..., None])
+    return weighted_means(means, weights, failure_of_each(1.0 - confidence, size))
 
 
 def _gap(e: Estimates, weights: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -283,15 +283,17 @@ def _gap(e: Estimates, weights: FloatArray, confidence: float) -> tuple[FloatArr
         value = np.asarray(part.total @ weights)
         reach = simultaneous_quantile(confidence, 1) * math.hypot(*weights) * part.total_scale
         return value, value - reach, value + reach
-    means = _means(e, part.total, e.count.total, np.array(part.total_scale), np.array(e.count.total_scale))
-    return _weighted_means(means, weights, 1.0 - confidence)
+    means = noisy_means(
+        e, part.total, e.count.total, np.array(part.total_scale), np.array(e.count.total_scale)
+    )
+    return weighted_means(means, weights, 1.0 - confidence)
 
 
 def _remaining(part: Measured, selected: IntArray) -> tuple[FloatArray, FloatArray]:
     return np.take_along_axis(part.rest, selected[..., None, :], axis=-1), part.rest_scale[selected]
 
 
-def _means(
+def noisy_means(
     e: Estimates, total: FloatArray, count: FloatArray, total_scale: FloatArray, count_scale: FloatArray
 ) -> NoisyMeans:
     """Means whose parts are estimates with known scales; the last axis is the group."""
@@ -306,9 +308,10 @@ def _means(
     )
 
 
-def _weighted_means(
+def weighted_means(
     means: NoisyMeans, weights: FloatArray, failure: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Σ w·mean with the ends of its interval."""
     weighted = weights != 0.0  # a group of weight 0 counts in m and M only
     kept = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
     low, high = weighted_means_intervals_failing(kept, weights[weighted], failure)

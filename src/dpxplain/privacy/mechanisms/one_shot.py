@@ -40,14 +40,22 @@ class OneShotPlan:
     rho_select: float
     rho_influence: float
     rho_rank: float
+    lower_share: float = LOWER_SHARE  # the paper's η: of ρ for ranks, the part for their lower bounds
 
     def __post_init__(self) -> None:
-        insist_on_numbers(self.k, self.family_size, self.sensitivity)
+        insist_on_numbers(self.k, self.family_size, self.sensitivity, self.lower_share)
         insist_on_numbers(self.rho_select, self.rho_influence, self.rho_rank)
 
     @classmethod
     def share(
-        cls, *, k: int, family_size: int, sensitivity: int, rho: float, split: tuple[float, float, float]
+        cls,
+        *,
+        k: int,
+        family_size: int,
+        sensitivity: int,
+        rho: float,
+        split: tuple[float, float, float],
+        lower_share: float = LOWER_SHARE,
     ) -> OneShotPlan:
         """Splits ρ; a part that has nothing to decide costs nothing, and its share goes to the others."""
         select, influence, rank = split
@@ -57,7 +65,16 @@ class OneShotPlan:
             rank = 0.0
         whole = select + influence + rank
         rho_select, rho_rank = rho * select / whole, rho * rank / whole
-        return cls(k, family_size, sensitivity, rho_select, remainder(rho, rho_select, rho_rank), rho_rank)
+        rho_influence = remainder(rho, rho_select, rho_rank)
+        return cls(k, family_size, sensitivity, rho_select, rho_influence, rho_rank, lower_share)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Part of a request's key. η came later and is left out at its default: older releases stay found."""
+        numbers = (self.k, self.family_size, self.sensitivity)
+        shares = (self.rho_select, self.rho_influence, self.rho_rank)
+        later = () if self.lower_share == LOWER_SHARE else (self.lower_share,)
+        return type(self).__name__, (*numbers, *shares, *later)
 
     @property
     def largest_scale(self) -> float:
@@ -67,7 +84,8 @@ class OneShotPlan:
             # Twice the sensitivity covers the rounding that buckets add to it.
             scales.append(top_k_scale(2 * self.sensitivity, self.k, self.rho_select))
         if self.rho_rank > 0:
-            per_probe = self.rho_rank / self.k * LOWER_SHARE / rank_probes(self.family_size)
+            smaller = min(self.lower_share, 1.0 - self.lower_share)
+            per_probe = self.rho_rank / self.k * smaller / rank_probes(self.family_size)
             scales.append(gaussian_scale(2 * self.sensitivity, per_probe))
         return max(scales)
 
@@ -94,7 +112,7 @@ class OneShotPlan:
         probes = rank_probes(self.family_size)
         if probes == 0:
             return 0.0
-        return rank_slack(self._probe_scale(1.0 - LOWER_SHARE), probes, (1.0 + confidence) / 2.0)
+        return rank_slack(self._probe_scale(1.0 - self.lower_share), probes, (1.0 + confidence) / 2.0)
 
     def _probe_scale(self, share: float) -> float:
         """σ of one probe of a predicate's searches, of which one gets this share."""
@@ -124,7 +142,7 @@ class OneShotPlan:
         # A probe stops short of the truth if its noise exceeds the slack that it must clear once more.
         upper, lower = (
             2.0 * rank_slack(self._probe_scale(share), probes, one_sided)
-            for share in (1.0 - LOWER_SHARE, LOWER_SHARE)
+            for share in (1.0 - self.lower_share, self.lower_share)
         )
         return upper, lower
 
@@ -178,6 +196,7 @@ def select_and_measure(
         rho=plan.rho_rank,
         confidence=confidence,
         noise=noise,
+        lower_share=plan.lower_share,
     )
     return [
         Selected(predicate, score, rank)

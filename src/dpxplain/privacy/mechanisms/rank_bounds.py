@@ -31,6 +31,7 @@ def bound_ranks(
     rho: float,
     confidence: float,
     noise: NoiseSource,
+    lower_share: float = LOWER_SHARE,
 ) -> list[tuple[int, int]]:
     """A rank interval for each chosen position, all together for `rho`."""
     family = secret.reveal()
@@ -48,6 +49,7 @@ def bound_ranks(
         rho=rho,
         confidence=confidence,
         noise=noise,
+        lower_share=lower_share,
     )
 
 

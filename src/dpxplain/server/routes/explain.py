@@ -16,7 +16,7 @@ from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Pr
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.server import precision, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
-from dpxplain.server.bodies import Explain, Form, JobId, Prepare, PreviewExplanation, Wait
+from dpxplain.server.bodies import Explain, Form, JobId, Prepare, PreviewExplanation, TellStory, Wait
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
 from dpxplain.server.job_runner import FINISHED, lost
 from dpxplain.server.middleware import PREFIX
@@ -28,6 +28,7 @@ from dpxplain.server.response_shapes import JobLine, JobList, JobPayload
 from dpxplain.wire.account_payloads import request_weights
 from dpxplain.wire.payloads import preview_payload
 from dpxplain.wire.shapes import PreviewPayload
+from dpxplain.wire.story_payload import StoryPayload
 
 router = APIRouter(tags=["Explaining"], prefix=PREFIX)
 Planned = PlannedPreparation | PlannedExplanation
@@ -76,6 +77,12 @@ async def preview_explain(access: AccessDep, body: PreviewExplanation) -> Any:
 async def explain(access: AccessDep, body: Explain, wait: Wait = 0.0, form: Form = "shown") -> Any:
     """Phase 3: the k predicates that matter most. Without rho it must be prepared, and is free."""
     return await _start_job(access, body, wait, form)
+
+
+@router.post("/datasets/{dataset}/story", responses=answers(StoryPayload, "The story.", 409, 503))
+async def story(access: AccessDep, body: TellStory) -> Any:
+    """What explains most, within it the next, and what remains; free, of an answer prepared for it."""
+    return JSONResponse(await access.plan(lambda: translate.told_story(access.read_only_session(), body)))
 
 
 @router.post(

@@ -1,0 +1,239 @@
+"""A story of a gap: the condition that explains most, within it the next, and what remains.
+
+Read off released marginals of single conditions, of pairs and of triples, at no cost; or paid for by one
+preparation of all of them, whose whole price is reserved before data are read. docs/proofs/story.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpxplain.errors import ExplanationError
+from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family import Conjunctions, Family
+from dpxplain.model.charge import Entry, Request
+from dpxplain.model.groups import Groups
+from dpxplain.model.hardening import plain
+from dpxplain.model.predicate import Predicate
+from dpxplain.model.release import PreparedRelease
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_marginals import released_groups
+from dpxplain.phases.plan import ExplanationTerms
+from dpxplain.phases.prepare_answer import (
+    Preparation,
+    StoredPreparation,
+    find_prepared,
+    plan_preparation,
+)
+from dpxplain.privacy.marginals.estimates import IntArray, estimate
+from dpxplain.privacy.marginals.story_gaps import (
+    Gap,
+    all_rows,
+    gap_among,
+    most_influential,
+    rows_with,
+    rows_without,
+)
+from dpxplain.privacy.normal import normal_quantile
+
+MOST_LEVELS = 3
+USUAL_LEVELS = 2
+
+Codes = dict[str, int]  # a conjunction: which declared value each of its columns has
+
+
+@dataclass(frozen=True)
+class StoryLine:
+    """One step: a further condition, the gap among the rows that meet it, and among those that do not."""
+
+    predicate: Predicate  # with the conditions of all steps before
+    condition: Predicate  # the step's own
+    inside: Gap
+    rest: Gap
+    is_clear: bool  # leaving its rows out lowers the number by more than noise explains
+
+
+@dataclass(frozen=True)
+class ToldStory:
+    """The gap and the steps, of which only the last may be unclear: noise ended the story there."""
+
+    gap: Gap
+    lines: tuple[StoryLine, ...]
+    entry: Entry  # of the preparation it was read off
+    free: bool
+    private: bool
+
+
+@dataclass(frozen=True)
+class StoryPlan:
+    """What a story needs: one family of conjunctions per level, stored or to be prepared together."""
+
+    terms: ExplanationTerms  # of the first level
+    families: tuple[Family, ...]
+    preparation: Preparation | None
+    stored: tuple[StoredPreparation, ...] | None
+
+    @property
+    def margins(self) -> tuple[float, float | None]:
+        """Half the widths to expect of a number of rows, and of a gap that is a sum, at the last step."""
+        last, weights = len(self.families) - 1, self.terms.contrast.weights
+        noise: Preparation | PreparedRelease | None = self.preparation
+        if self.stored:
+            noise = self.stored[-1].release
+        assert noise is not None
+        z = -normal_quantile(self._failure(last) / 2.0)
+        gap_scale = {"count": noise.count_scale, "sum": noise.total_scale}.get(self.terms.kind)
+        rows = z * noise.count_scale * math.sqrt(len(weights))
+        return rows, None if gap_scale is None else z * gap_scale * math.hypot(*weights)
+
+    def run(self, dataset: OpenDataset, request: Request | None) -> ToldStory:
+        """The story from what is stored, which is free; or reserve, measure and store, then read."""
+        if self.stored:
+            levels, entry, free = [part.release for part in self.stored], self.stored[-1].entry, True
+        else:
+            assert self.preparation is not None
+            assert request is not None
+            prepared = dataset.find_or_measure(self.preparation, request)
+            levels = self._levels(self.preparation.family, prepared.value)
+            entry, free = prepared.entry, prepared.free
+        gap, lines = self.read(levels)
+        private = self.terms.answer.private and all(release.private for release in levels)
+        return ToldStory(gap, lines, entry, free, private)
+
+    def read(self, levels: Sequence[PreparedRelease]) -> tuple[Gap, tuple[StoryLine, ...]]:
+        """The whole gap and the steps; post-processing of what was released."""
+        lines: list[StoryLine] = []
+        terms, weights = self.terms, np.array(self.terms.contrast.weights)
+        codes: Codes = {}
+        for number, (family, release) in enumerate(zip(self.families, levels, strict=True)):
+            # Later levels leave Phase 1 out, so that their noise is independent of all that came before.
+            e = estimate(released_groups(terms, release, with_answer=number == 0))
+            failure = self._failure(number)
+            if number == 0:
+                among = all_rows(e)
+                whole = parent = gap_among(e, weights, among, failure)
+            candidates = list(children(family, codes))
+            if not candidates:
+                break
+            indices: IntArray = np.array([index for index, _ in candidates], dtype=np.int64)
+            chosen = most_influential(e, weights, among, indices)
+            added = dict(candidates)[chosen]
+            inside = rows_with(e, chosen)
+            rest = rows_without(e, chosen) if number == 0 else among.without(inside)
+            line = self._line(
+                family,
+                chosen,
+                added,
+                gap_among(e, weights, inside, failure),
+                gap_among(e, weights, rest, failure),
+                parent,
+            )
+            lines.append(line)
+            if not line.is_clear:
+                break
+            codes, among, parent = codes | added, inside, line.inside
+        return whole, tuple(lines)
+
+    def _line(
+        self, family: Family, chosen: int, added: Codes, inside: Gap, rest: Gap, parent: Gap
+    ) -> StoryLine:
+        predicate = family.predicate(chosen)
+        assert isinstance(predicate, Predicate)
+        own = tuple(part for part in predicate.conditions if part.column in added)
+        # Counts and sums of the parts add up; of averages, the two intervals must lie apart.
+        clear = rest.interval[1] < parent.interval[0] if self.terms.kind == "avg" else inside.interval[0] > 0
+        return StoryLine(predicate, Predicate(own), inside, rest, clear)
+
+    def _failure(self, number: int) -> float:
+        """How often a statement of a level may fail: levels share 1 − γ, and so does all that each may say.
+
+        Of each of its conjunctions: the gap and the number of the rows that meet it, and of the rows that
+        fail it although they meet all its other conditions, one of which is the latest: so many each.
+        """
+        conditions = number + 1
+        statements = 2 + 2 * (1 + conditions) * self.families[number].size
+        return (1.0 - self.terms.confidence) / len(self.families) / statements
+
+    def _levels(self, whole: Family, prepared: PreparedRelease) -> list[PreparedRelease]:
+        groups = Groups.of(self.terms.query, whole.schema).size
+        return [
+            prepared.only([whole.positions[identity] for identity in family.positions], groups)
+            for family in self.families
+        ]
+
+
+def children(family: Family, codes: Codes) -> Iterator[tuple[int, Codes]]:
+    """The conjunctions of a family that add one condition to those in `codes`, with what each adds."""
+    for part, offset in zip(family.parts, family.offsets, strict=False):
+        assert isinstance(part, Conjunctions)
+        added = [name for name in part.columns if name not in codes]
+        if len(added) != 1 or not codes.keys() <= set(part.columns):
+            continue
+        (name,) = added
+        for code in range(part.shape[part.columns.index(name)]):
+            whole = codes | {name: code}
+            index = int(np.ravel_multi_index([whole[column] for column in part.columns], part.shape))
+            yield offset + index, {name: code}
+
+
+def plan_story(
+    terms: ExplanationTerms, dataset: OpenDataset, choice: FamilyChoice, levels: int | None, rho: float | None
+) -> StoryPlan:
+    """Finds what is prepared, or plans what has to be; reads no data. `terms` are of the first level."""
+    most = min(MOST_LEVELS, len(terms.family.parts))
+    levels = plain(levels)
+    if levels is not None and (type(levels) is not int or not 1 <= levels <= most):
+        raise ExplanationError(
+            f"levels must be a whole number from 1 to {most}, not {levels!r}.", remedy="Leave levels out."
+        )
+    query = terms.query
+
+    def family(number: int, *, nested: bool = False) -> Family:
+        return dataset.family(query, replace(choice, conjuncts=number, nested=nested))
+
+    if rho is None:
+        return _prepared_story(terms, dataset, family, range(1, (levels or most) + 1), needs_all=bool(levels))
+    depth = levels or min(USUAL_LEVELS, most)
+    families, whole = tuple(family(number + 1) for number in range(depth)), family(depth, nested=True)
+    preparation = plan_preparation(query, whole, terms.answer, dataset.schema, rho)
+    stored = [find_prepared(query, level, dataset) for level in families]
+    known = tuple(
+        part
+        for part, level in zip(stored, families, strict=True)
+        # Whoever names a higher price than was paid wants more precision than was bought.
+        if part is not None and part.worth >= preparation.rho * len(level.parts) / len(whole.parts)
+    )
+    return StoryPlan(terms, families, preparation, known if len(known) == depth else None)
+
+
+def _prepared_story(
+    terms: ExplanationTerms,
+    dataset: OpenDataset,
+    family: Callable[[int], Family],
+    levels: Iterable[int],
+    *,
+    needs_all: bool,
+) -> StoryPlan:
+    """As many levels as are prepared."""
+    families: list[Family] = []
+    stored: list[StoredPreparation] = []
+    for number in levels:
+        try:
+            level = family(number)
+        except ExplanationError:  # more conjunctions than are handled, so nobody prepared them
+            break
+        if (prepared := find_prepared(terms.query, level, dataset)) is None:
+            break
+        families.append(level)
+        stored.append(prepared)
+    if not stored or (needs_all and len(stored) < max(levels)):
+        raise ExplanationError(
+            "This story is not prepared, so it needs a price.",
+            remedy="Pay once with story(rho=0.1), or prepare the answer with nested conjunctions "
+            '("conjuncts": 2, "nested": true); then every story and why on it is free.',
+        )
+    return StoryPlan(terms, tuple(families), None, tuple(stored))

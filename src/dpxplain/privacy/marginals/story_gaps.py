@@ -1,0 +1,100 @@
+"""The numbers of a story: gaps among rows that meet a condition and among those of the same rows that do not.
+
+Post-processing of released marginals, at no cost in privacy. Which condition a step takes depends on the same
+noise, so its statements hold for all conditions that it might have taken (docs/proofs/story.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpxplain.privacy.intervals import Interval
+from dpxplain.privacy.marginals.estimates import Estimates, FloatArray, IntArray
+from dpxplain.privacy.marginals.inference import cautious_influence, noisy_means, weighted_means
+from dpxplain.privacy.normal import normal_quantile
+
+
+@dataclass(frozen=True)
+class RowsOfGroups:
+    """Estimated rows, and their sums, in each group of a question; noise has one scale for all groups."""
+
+    count: FloatArray  # (groups,)
+    count_scale: float
+    total: FloatArray | None = None  # None for COUNT
+    total_scale: float = 0.0
+
+    def without(self, part: RowsOfGroups) -> RowsOfGroups:
+        """The other rows; the two estimates must have noises of their own."""
+        total = None
+        if self.total is not None and part.total is not None:
+            total = self.total - part.total
+        return RowsOfGroups(
+            self.count - part.count,
+            math.hypot(self.count_scale, part.count_scale),
+            total,
+            math.hypot(self.total_scale, part.total_scale),
+        )
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The question's number among some rows, and how many rows these are in its groups together."""
+
+    estimate: float
+    interval: Interval
+    rows: Interval
+
+
+def all_rows(e: Estimates) -> RowsOfGroups:
+    if e.total is None:
+        return RowsOfGroups(e.count.total, e.count.total_scale)
+    return RowsOfGroups(e.count.total, e.count.total_scale, e.total.total, e.total.total_scale)
+
+
+def rows_with(e: Estimates, predicate: int) -> RowsOfGroups:
+    scale = float(e.count.cell_scale[predicate])
+    if e.total is None:
+        return RowsOfGroups(e.count.cell[:, predicate], scale)
+    own = e.total
+    return RowsOfGroups(
+        e.count.cell[:, predicate], scale, own.cell[:, predicate], float(own.cell_scale[predicate])
+    )
+
+
+def rows_without(e: Estimates, predicate: int) -> RowsOfGroups:
+    """All other rows of the groups: estimates of one level, whose noises are not independent."""
+    scale = float(e.count.rest_scale[predicate])
+    if e.total is None:
+        return RowsOfGroups(e.count.rest[:, predicate], scale)
+    own = e.total
+    return RowsOfGroups(
+        e.count.rest[:, predicate], scale, own.rest[:, predicate], float(own.rest_scale[predicate])
+    )
+
+
+def most_influential(e: Estimates, weights: FloatArray, among: RowsOfGroups, predicates: IntArray) -> int:
+    """The predicate whose rows, left out, lower the question's number most: by its estimated influence."""
+    count = replace(e.count, total=among.count, cell=e.count.cell[:, predicates])
+    total = e.total
+    if total is not None and among.total is not None:
+        total = replace(total, total=among.total, cell=total.cell[:, predicates])
+    influence = cautious_influence(replace(e, count=count, total=total), weights)
+    return int(predicates[np.argmax(influence)])
+
+
+def gap_among(e: Estimates, weights: FloatArray, rows: RowsOfGroups, failure: float) -> Gap:
+    """Both intervals, each of which fails with probability `failure` at most."""
+    z = -normal_quantile(failure / 2.0)
+    number, reach = float(rows.count.sum()), z * rows.count_scale * math.sqrt(len(rows.count))
+    held = (max(0.0, number - reach), max(0.0, number + reach))
+    if e.kind == "avg":
+        assert rows.total is not None
+        scales = np.array(rows.total_scale), np.array(rows.count_scale)
+        value, low, high = weighted_means(noisy_means(e, rows.total, rows.count, *scales), weights, failure)
+        return Gap(float(value), (float(low), float(high)), held)
+    values, scale = (rows.count, rows.count_scale) if rows.total is None else (rows.total, rows.total_scale)
+    gap, reach = float(values @ weights), z * math.hypot(*weights) * scale
+    return Gap(gap, (gap - reach, gap + reach), held)

@@ -1,0 +1,180 @@
+"""The parts that charts are made of: labelled rows with intervals on one axis, in Vega-Lite's JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpxplain.render.layout import label_lines
+from dpxplain.results import formats
+
+WIDE, PHONE, NARROW = 500, 320, 420  # plot widths; up to a narrow one the labels stand above their rows
+
+# Mid-tones with a contrast of at least 3 to both white and near-black (blue and orange, as Okabe and Ito).
+ABOVE, BELOW, QUIET, INK, PAPER = "#2b7bba", "#c9641c", "#7d8590", "#24292f", "#ffffff"
+# Of the same widths everywhere: texts are also measured where they will not be drawn.
+FONT = "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
+
+# Plain values, as Vega-Lite's JSON has them: a server sends them on and nobody waits for a charting library.
+Spec = dict[str, Any]
+Position = Callable[[str], Spec]  # where on the x axis a field stands
+
+
+class Rows:
+    """Labelled rows of one chart: their data, their height, and the marks that every chart shares."""
+
+    def __init__(self, labels: Sequence[str], values: Sequence[dict[str, Any]], width: int) -> None:
+        self.phone = width <= NARROW
+        # Zero-width spaces keep rows apart that people would read the same.
+        lines = [label_lines(formats.clean(text), 34 if self.phone else 32) for text in labels]
+        self.data = [
+            value | {"row": "\u200b" * i, "label": "\n".join(text), "lines": len(text)}
+            for i, (text, value) in enumerate(zip(lines, values, strict=True))
+        ]
+        self.most_lines = max((len(text) for text in lines), default=1)
+        self.height = (30 + 15 * self.most_lines) if self.phone else max(28, 12 + 15 * self.most_lines)
+
+    def plot(self, layers: list[Spec], width: int, height: int | None = None) -> Spec:
+        """The layers over each other; a layer with data of its own is not about the rows."""
+        tall: Any = {"step": self.height} if height is None else height
+        return {"data": {"values": self.data}, "layer": layers, "width": width, "height": tall}
+
+    def line(self, value: float, x: Position) -> Spec:
+        """The bold reference line; on a phone it stops where row names stand in its way."""
+        if not self.phone:
+            return reference_line(value, x)
+        mark = {"type": "tick", "size": 20, "thickness": 3, "opacity": 1, "color": INK}
+        return layer(mark, {"calculate": repr(value), "as": "at"}, x=x("at"))
+
+    def whiskers(self, x: Position) -> list[Spec]:
+        """Interval lines with end caps, and dots: filled where clear, hollow where not."""
+        tip = [nominal("label", title="of"), nominal("interval", title="interval")]
+        cap = {"type": "tick", "size": 9, "thickness": 2, "opacity": 1}
+        dot, hollow = ({"type": "circle", "size": size, "opacity": 1} for size in (70, 26))
+        return [
+            layer(
+                {"type": "rule", "strokeWidth": 2.5},
+                x=x("low"),
+                x2={"field": "high"},
+                color=COLOR,
+                tooltip=tip,
+            ),
+            *(layer(cap, x=x(end), color=COLOR) for end in ("low", "high")),
+            layer(dot, x=x("estimate"), color=COLOR, tooltip=tip),
+            layer(hollow, {"filter": "datum.unclear"}, x=x("estimate"), color={"value": PAPER}),
+        ]
+
+    def labels(self, aside: int = 0) -> list[Spec]:
+        """Row names, left of the plot or, on a phone, above their rows with `aside` at the right end."""
+        text: Spec = {"type": "text", "fontSize": 13, "lineHeight": 15, "lineBreak": "\n", "color": INK}
+        # A text of several lines hangs from its first one, so each number of lines is lifted by itself.
+        lifted = [(n, {"filter": f"datum.lines == {n}"}) for n in range(1, self.most_lines + 1)]
+        if not self.phone:
+            return [
+                layer(
+                    text | {"align": "right", "dy": -7 * (n - 1)},
+                    of_lines,
+                    x={"value": -14},
+                    text=nominal("label"),
+                )
+                for n, of_lines in lifted
+            ]
+        halo = text | {"stroke": PAPER, "strokeWidth": 5, "strokeJoin": "round"}  # over the grid behind it
+        ends = [("left", 0, "label"), *([("right", aside, "aside")] if aside else [])]
+        return [
+            layer(
+                style | {"align": align, "dy": -18 - 15 * (n - 1)},
+                of_lines,
+                x={"value": at},
+                text=nominal(field),
+            )
+            for n, of_lines in lifted
+            for align, at, field in ends
+            for style in (halo, text)
+        ]
+
+
+def interval_mark(
+    interval: tuple[float, float],
+    estimate: float,
+    unclear: bool = False,
+    write: Callable[[float, float], str] = formats.interval,
+) -> dict[str, Any]:
+    """JSON has no infinity: an unbounded end is drawn at the estimate."""
+    low, high = (end if math.isfinite(end) else estimate for end in interval)
+    return {
+        "low": low,
+        "estimate": estimate,
+        "high": high,
+        "unclear": unclear,
+        "color": ABOVE,
+        "interval": write(*interval),
+    }
+
+
+def nominal(field: str, **options: Any) -> Spec:
+    return {"field": field, "type": "nominal", **options}
+
+
+_ROW = nominal("row", sort=None, axis=None)
+COLOR = nominal("color", scale=None, legend=None)
+
+
+def layer(mark: Spec, *transforms: Spec, **encoding: Any) -> Spec:
+    """One mark per row, after the transforms."""
+    layer = {"mark": mark, "encoding": {"y": _ROW, **encoding}}
+    return layer | {"transform": list(transforms)} if transforms else layer
+
+
+def reference_line(value: float, x: Position) -> Spec:
+    """The bold reference line."""
+    return {
+        "data": {"values": [{"at": value}]},
+        "mark": {"type": "rule", "strokeWidth": 3, "color": INK},
+        "encoding": {"x": x("at")},
+    }
+
+
+def x_position(title: str | list[str], ends: tuple[float, float], axis: Spec) -> Position:
+    """Positions on one x axis; every layer says the same about it, so that they share it."""
+    scale = {"domain": list(ends), "nice": False, "zero": False}
+    return lambda field: {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": scale,
+        "axis": axis,
+    }
+
+
+def padded(low: float, high: float, share: float = 0.04) -> tuple[float, float]:
+    margin = (high - low) * share
+    return low - margin, high + margin
+
+
+def x_axis(form: str | None = None, ticks: int | list[int] = 6) -> Spec:
+    options: Spec = {"values": ticks} if isinstance(ticks, list) else {"tickCount": ticks}
+    if form is not None:
+        options["format"] = form
+    return {"domain": False, "ticks": False, "labelPadding": 6, "titlePadding": 10, **options}
+
+
+def styled(chart: Spec) -> Spec:
+    """Calm, without frames, and on whatever paper it is put."""
+    config = {
+        "background": "transparent",
+        "font": FONT,
+        "padding": {"left": 12, "right": 12, "top": 4, "bottom": 4},
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": INK,
+            "titleColor": INK,
+            "labelFontSize": 11,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "gridColor": INK,
+            "gridOpacity": 0.14,
+        },
+    }
+    return {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "config": config, **chart}

@@ -1,0 +1,166 @@
+"""A story of a gap as an analyst holds it: a short tree of conditions, and what remains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpxplain.model.charge import Request, Spend
+from dpxplain.model.display import Charted, Displayed, Record, Tabular, check_report_name, renderer
+from dpxplain.model.hardening import Frozen
+from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.explain_marginals import plan_marginals
+from dpxplain.phases.tell_story import StoryLine, StoryPlan, ToldStory
+from dpxplain.privacy.marginals.story_gaps import Gap
+from dpxplain.results.explanation import Explanation
+from dpxplain.results.links import QuestionLike
+from dpxplain.results.preview import Price
+from dpxplain.results.sentences import UNMATCHED
+
+_ANY_RHO = 1e-9  # a price that whatever is prepared exceeds
+
+
+class Story(Frozen, Charted, Tabular):
+    """The condition that explains most, within it the next, and what remains at each step.
+
+    It ends before a condition that noise might have chosen (`ends_in_noise`).
+
+    >>> import dpxplain as dpx
+    >>> sql = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+    >>> question = dpx.example("adult").query(sql, rho=0.1).why("Married-civ-spouse", "Never-married")
+    >>> story = question.story(rho=0.5)
+    >>> len(story.steps) >= 1, question.story().free
+    (True, True)
+    """
+
+    def __init__(
+        self, question: QuestionLike, plan: StoryPlan, told: ToldStory, dataset: OpenDataset
+    ) -> None:
+        self.question = question
+        self.plan = plan
+        self.gap: Gap = told.gap
+        self.steps: tuple[StoryLine, ...] = tuple(line for line in told.lines if line.is_clear)
+        self.ends_in_noise = len(self.steps) < len(told.lines)
+        self.entry = told.entry
+        self.id = told.entry.id
+        self.rho = told.entry.rho
+        self.free = told.free
+        self.private = told.private
+        self._dataset = dataset
+        self.freeze()
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.entry.spends
+
+    @property
+    def confidence(self) -> float:
+        """With which all intervals of the story hold together."""
+        return self.plan.terms.confidence
+
+    @property
+    def levels(self) -> int:
+        """How many steps it could have had."""
+        return len(self.plan.families)
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return (*self.question.shaped_by, UNMATCHED)
+
+    def records(self) -> list[Record]:
+        """One line for all rows, then for each step those that meet its condition and those that do not."""
+        lines = [_record(0, "all rows", "", "all", self.gap)]
+        for level, step in enumerate(self.steps, 1):
+            lines.append(_record(level, str(step.condition), str(step.predicate), "with", step.inside))
+            lines.append(_record(level, str(step.condition), str(step.predicate), "without", step.rest))
+        return lines
+
+    def save(self, path: str | Path) -> Path:
+        """Write the question, its table of single conditions and the story as one HTML file. Free."""
+        check_report_name(Path(path))
+        return Path(renderer("report").save_report(self._table(), path, self))
+
+    def _table(self) -> Explanation:
+        """The explanation by single conditions, which a story is prepared with."""
+        terms = self.plan.terms
+        plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), self._dataset)
+        request = Request(self.question.text, {})
+        return Explanation(
+            self.question, plan, plan.explain(self._dataset, request), self._dataset, request={}
+        )
+
+
+def _record(level: int, condition: str, predicate: str, rows: str, gap: Gap) -> Record:
+    return {
+        "level": level,
+        "condition": condition,
+        "predicate": predicate,
+        "rows": rows,
+        "gap": gap.estimate,
+        "gap_low": gap.interval[0],
+        "gap_high": gap.interval[1],
+        "rows_low": gap.rows[0],
+        "rows_high": gap.rows[1],
+    }
+
+
+@dataclass(frozen=True)
+class StoryPreview(Displayed, Tabular):
+    """What a story would cost as a whole, and how precise it would be."""
+
+    price: Price
+    question: str
+    levels: int
+    predicates: int  # conjunctions that its steps choose from
+    confidence: float
+    rows_margin: float  # half an interval of a number of rows, at the last step
+    gap_margin: float | None  # of the gap among them, where that does not depend on their number
+
+    def records(self) -> list[Record]:
+        return [
+            {
+                "rho": self.price.rho,
+                "remaining_after": self.price.remaining_after,
+                "levels": self.levels,
+                "predicates": self.predicates,
+                "rows_margin": self.rows_margin,
+                "gap_margin": self.gap_margin,
+            }
+        ]
+
+
+class PlannedStory(Frozen):
+    """A story of a question, planned and not yet paid for."""
+
+    def __init__(
+        self, question: QuestionLike, plan: StoryPlan, request: Request | None, dataset: OpenDataset
+    ) -> None:
+        self.question = question
+        self.plan = plan
+        self.request = request  # of the preparation that pays for it; None where it is prepared
+        self._dataset = dataset
+        self.freeze()
+
+    def preview(self) -> StoryPreview:
+        plan, remaining = self.plan, self._dataset.ledger.budget(self._dataset.name).remaining
+        price = Price(0.0, (), remaining, free=True)
+        if not plan.stored:
+            assert plan.preparation is not None
+            is_stored = self._dataset.find(plan.preparation) is not None
+            price = Price.of(plan.preparation, self._dataset, free=is_stored)
+        rows_margin, gap_margin = plan.margins
+        return StoryPreview(
+            price,
+            self.question.text,
+            len(plan.families),
+            sum(family.size for family in plan.families),
+            plan.terms.confidence,
+            rows_margin,
+            gap_margin,
+        )
+
+    def run(self, dataset: OpenDataset | None = None) -> Story:
+        """Finds or measures what it needs, and tells it."""
+        dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
+        return Story(self.question, self.plan, self.plan.run(dataset, self.request), dataset)
