@@ -55,7 +55,8 @@ def test_nonsense_is_refused(question: dpx.Question) -> None:
             question.rho_for(**wanted)
 
 
-def test_ranks_are_bounded_from_below_with_the_share_that_is_asked_for(question: dpx.Question) -> None:
+def test_ranks_are_bounded_from_below_with_the_share_that_is_asked_for() -> None:
+    question = _question()
     usual = question.explain(k=3, rho=0.01, mechanism="one-shot")
     again = question.explain(k=3, rho=0.01, mechanism="one-shot", lower_share=0.1)
     assert again.free, "the paper's η is the default"
