@@ -247,6 +247,19 @@ def test_shares_without_noise_are_exact_and_rise() -> None:
                 assert part == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.parametrize(("rows", "scale"), [(1e8, 0.22), (1e9, 0.7), (1e10, 5.0)])
+def test_shares_hold_for_many_rows_too(rows: float, scale: float) -> None:
+    """Where terms of the size rows⁴ would cancel; seeded, 200 draws at 90%."""
+    generator = np.random.default_rng(1)
+    true = np.round(generator.dirichlet(np.full(30, 0.3)) * rows)
+    exact = np.cumsum(true)[:-1] / true.sum()
+    held = 0
+    for _ in range(200):
+        _, low, high = shares_up_to(true + generator.normal(0, scale, 30), scale, 0.9)
+        held += bool(np.all((low[1:-1] <= exact) & (exact <= high[1:-1])))
+    assert held >= 180
+
+
 def test_proposals_keep_the_declared_center_inside() -> None:
     plan = plan_tuning(declared({"pay": {"bounds": [0, 100], "center": 80}}), 1e6)
     low_values = noisy(plan, {"pay": np.full(1000, 12.0)}, [], np.random.default_rng(3))
