@@ -20,7 +20,7 @@ from dpxplain.errors import BadRequest, BudgetExhausted
 from dpxplain.model.charge import Entry
 from dpxplain.model.column import Column
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.fit import FitQuestion, TuningRelease, tuned_edges
+from dpxplain.model.fit import FitQuestion, TuningRelease, tuned_edges, tuned_pairs
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases import tune_bounds
@@ -175,7 +175,16 @@ def noisy(plan: TuningPlan, values: dict[str, Any], sizes: Any, generator: Any) 
         true = np.bincount(np.searchsorted(plan.asked.sizes, sizes), minlength=len(plan.asked.sizes) + 1)
         units = tuple(true + generator.normal(0, plan.units_scale, true.size))
     edges = tuple(part.edges for part in plan.asked.partitions)
-    return TuningRelease(plan.rho, plan.columns, tuple(bins), edges, plan.bins_scale, units, plan.units_scale)
+    return TuningRelease(
+        plan.rho,
+        plan.columns,
+        tuple(bins),
+        edges,
+        plan.bins_scale,
+        units,
+        plan.asked.sizes,
+        plan.units_scale,
+    )
 
 
 def test_with_little_noise_the_narrowest_round_bounds_are_proposed() -> None:
@@ -192,7 +201,43 @@ def test_with_little_noise_the_narrowest_round_bounds_are_proposed() -> None:
     assert by_keep[0.99].sum_noise == pytest.approx(0.05)
     assert {row.keep: row.max_rows for row in tuning.max_rows} == {0.9: 2, 0.95: 2, 0.99: 10, 0.999: 20}
     assert [row.rows_lost[0] for row in tuning.max_rows] == [35 * 6 + 5 * 19, 35 * 6 + 5 * 19, 5 * 11, 5]
-    assert tuning.toml() == "[columns.pay]\nbounds = [20000, 50000]\n\n[privacy]\nmax_rows = 10"
+    assert tuning.toml().endswith("then tune the bounds again.\n[privacy]\nmax_rows = 10")
+    assert tuning.toml(0.999) == "[columns.pay]\nbounds = [20000, 200000]"
+    assert [row.sure for row in tuning.max_rows] == [True, True, True, False]
+
+
+def test_shares_are_said_to_be_of_the_rows_chosen_now() -> None:
+    """Which rows of a person are kept follows from clamped values: other bounds choose others."""
+    for privacy, is_said in (({}, False), ({"unit": "id"}, True), ({"unit": "id", "max_rows": 5}, True)):
+        plan = plan_tuning(declared({"pay": {"bounds": [0, 100]}}, **privacy), 1.0)
+        tuning = tuned(plan, noisy(plan, {"pay": np.full(900, 5.0)}, [1] * 900, np.random.default_rng(4)))
+        assert ("choose other rows" in " ".join(tuning.notes)) == is_said
+
+
+def test_what_is_declared_too_narrowly_is_not_said_to_keep_its_share() -> None:
+    plan = plan_tuning(declared({"pay": {"bounds": [0, 100]}}, unit="id", max_rows=3), 1.0)
+    values, sizes = np.repeat([10.0, 5e5], [700, 300]), np.repeat([1, 9], [800, 200])
+    tuning = tuned(plan, noisy(plan, {"pay": values}, sizes, np.random.default_rng(5)))
+    assert not any(row.sure for row in (*tuning, *tuning.max_rows))
+    assert not any(record["sure"] for record in tuning.records())
+    assert "99%: not sure" in str(tuning)
+    assert "surely loses more than 1% of the values: widen the bounds of pay." in " ".join(tuning.notes)
+    assert "surely loses more than 1% of the privacy units: raise max_rows." in " ".join(tuning.notes)
+    assert "A larger ρ" not in " ".join(tuning.notes)
+
+
+def test_a_column_of_zeros_is_not_narrowed_without_a_word() -> None:
+    plan = plan_tuning(declared({"pay": {"bounds": [0, 1_000_000]}}), 10.0)
+    values = np.repeat([0.0, 40_000.0], [99_990, 10])
+    tuning = tuned(plan, noisy(plan, {"pay": values}, [], np.random.default_rng(6)))
+    assert "Less than a thousandth of the declared range is left of pay" in " ".join(tuning.notes)
+
+
+@pytest.mark.parametrize("column", [{"bounds": [0, 100], "step": 7}, {"bounds": [0.5, 10.5], "step": 1}])
+def test_every_proposal_is_one_that_a_schema_takes(column: dict[str, Any]) -> None:
+    edges = tuned_edges(Column(**column))
+    for i, j in tuned_pairs(Column(**column)):
+        assert Column(**column | {"bounds": [edges[i], edges[j]]}).grid.range >= 1
 
 
 def test_with_noise_alone_nothing_narrower_than_declared_is_proposed() -> None:
@@ -225,14 +270,13 @@ def test_intervals_and_promises_hold_at_least_as_often_as_they_say(rho: float) -
             held[name] += all(
                 row.below[0] <= np.mean(column < row.low) <= row.below[1]
                 and row.above[0] <= np.mean(column > row.high) <= row.above[1]
-                and (
-                    row.average_noise == 1 or np.mean((column >= row.low) & (column <= row.high)) >= row.keep
-                )
+                and (not row.sure or np.mean((column >= row.low) & (column <= row.high)) >= row.keep)
                 for row in tuning
                 if row.column == name
             )
         held["units"] += all(
             row.cut[0] <= np.mean(sizes > row.max_rows) <= row.cut[1]
+            and (not row.sure or np.mean(sizes <= row.max_rows) >= row.keep)
             and row.rows_lost[0] <= np.maximum(sizes - row.max_rows, 0).sum() <= row.rows_lost[1]
             for row in tuning.max_rows
         )
@@ -245,6 +289,19 @@ def test_shares_without_noise_are_exact_and_rise() -> None:
             exact = np.concatenate([[0], np.cumsum(counts)]) / sum(counts)
             for part in shares_up_to(np.array(counts, dtype=float), 1e-9, 0.95):
                 assert part == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "scale"), [(1e8, 0.22), (1e9, 0.7), (1e10, 5.0)])
+def test_shares_hold_for_many_rows_too(rows: float, scale: float) -> None:
+    """Where terms of the size rows⁴ would cancel; seeded, 200 draws at 90%."""
+    generator = np.random.default_rng(1)
+    true = np.round(generator.dirichlet(np.full(30, 0.3)) * rows)
+    exact = np.cumsum(true)[:-1] / true.sum()
+    held = 0
+    for _ in range(200):
+        _, low, high = shares_up_to(true + generator.normal(0, scale, 30), scale, 0.9)
+        held += bool(np.all((low[1:-1] <= exact) & (exact <= high[1:-1])))
+    assert held >= 180
 
 
 def test_proposals_keep_the_declared_center_inside() -> None:
@@ -260,6 +317,7 @@ PEOPLE = pd.DataFrame(
         "pay": [float(i % 90) for i in range(900)],
         "age": [25 + i % 40 for i in range(900)],
         "sex": ["F", "M"] * 450,
+        "is_paid": [0, 1] * 450,
     }
 )
 COLUMNS = {
@@ -267,6 +325,7 @@ COLUMNS = {
     "age": {"edges": [0, 20, 40, 60, 80, 200]},
     "sex": {"values": ["F", "M"]},
     "born": {"bounds": ["1900-01-01", "2025-01-01"]},
+    "is_paid": {"bounds": [0, 1], "step": 1},
     "double pay": {"expression": "2 * pay"},
 }
 
@@ -298,7 +357,7 @@ def test_what_is_charged_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     plan = plan_tuning(declared(COLUMNS, unit="sex", max_rows=4), 0.3, ["pay", "age"])
     assert [spend.event for spend in plan.spends] == ["gaussian.bins", "gaussian.unit-counts"]
     assert sum(spend.rho for spend in plan.spends) <= 0.3
-    assert plan_tuning(declared({"a": {"values": [1]}}, unit="id"), 0.3).spends[0].rho == 0.3
+    assert plan_tuning(declared({"a": {"values": [1]}}, unit="id", max_rows=2), 0.3).spends[0].rho == 0.3
 
 
 def test_beyond_the_budget_it_is_refused_and_reads_nothing(
@@ -324,6 +383,10 @@ def test_proposals_for_binned_columns_are_among_their_edges(tmp_path: Path) -> N
         ({"columns": ["sex"]}, "sex has no numeric bounds or edges"),
         ({"columns": ["born"]}, "born has no numeric bounds or edges"),
         ({"columns": ["double pay"]}, "follow from its expression"),
+        ({"columns": ["is_paid"]}, "No round number lies between the bounds or edges of is_paid"),
+        ({"columns": "pay"}, "columns must be a list of names"),
+        ({"columns": None}, "columns must be a list of names"),
+        ({"columns": [["pay"]]}, "columns must be a list of names"),
         ({"keep": 1.0}, "keep must be at least 0.5 and below 1"),
         ({"keep": math.nan}, "keep must be at least 0.5 and below 1"),
     ],
@@ -339,8 +402,18 @@ def test_what_cannot_be_tuned_is_refused_with_a_remedy(
 
 
 def test_without_bounds_and_persons_there_is_nothing_to_tune() -> None:
-    with pytest.raises(BadRequest, match="nothing to tune"):
-        plan_tuning(declared({"sex": {"values": ["F", "M"]}}), 0.1)
+    for privacy in ({}, {"unit": "id"}):
+        for column in ({"values": ["F", "M"]}, {"bounds": [0, 1], "step": 1}):
+            with pytest.raises(BadRequest, match="nothing to tune"):
+                plan_tuning(declared({"sex": column}, **privacy), 0.1)
+
+
+def test_the_order_of_columns_makes_no_other_release(tmp_path: Path) -> None:
+    session = connect(tmp_path)
+    first = session.tune(rho=0.5, columns=["pay", "age"])
+    again = session.tune(rho=0.5, columns=["age", "pay", "age"])
+    assert again.free
+    assert again.release == first.release
 
 
 def test_a_tuning_prints_and_exports(tmp_path: Path) -> None:

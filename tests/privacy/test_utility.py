@@ -123,8 +123,9 @@ def test_a_preview_promises_in_words(question: dpx.Question, mechanism: str) -> 
     choice, ranks = preview.promises
     assert preview.proved
     assert choice.startswith("With 95% confidence each of the 5 shown has an influence at most ")
-    assert choice.endswith("% of the gap) below the true fifth highest.")
-    assert ranks.startswith("Between the ends of its rank interval are only conditions at most ")
+    assert choice.endswith("% relative influence) below the true fifth highest.")
+    each = "for each of them" if mechanism == "one-shot" else "for all of them at once"
+    assert ranks.startswith(f"With 95% confidence, {each}: between the ends of its rank interval are only ")
     assert choice[:40] in str(preview)
     finer = question.preview(rho=2.0, mechanism=mechanism)
     assert finer.shortfall == pytest.approx(preview.shortfall / 2, rel=1e-3)
@@ -147,7 +148,9 @@ def test_sentences_fit_what_is_asked(question: dpx.Question) -> None:
     assert first(k=1).endswith("below the highest.")
     nested = first(predicates=dpx.thresholds("age"), distinct=True)
     assert "below the highest that was left to choose" in nested
-    assert first(conjuncts=2).endswith("before conditions that say the same are folded.")
+    assert first(conjuncts=2).endswith(", before folding.")
+    folded = first(k=103, distinct=True)
+    assert folded == "All predicates are chosen, so none is missed; those that say the same are folded."
 
 
 def test_a_precision_is_priced_by_what_is_released() -> None:
@@ -163,6 +166,8 @@ def test_a_precision_is_priced_by_what_is_released() -> None:
     prices = [question.rho_for(precision=precision, mechanism="vector") for precision in (0.2, 0.6, 0.8)]
     assert prices[0] == 0.0  # known already
     assert 0 < prices[1] < prices[2]
+    free = [question.rho_for(precision=precision) for precision in (0.2, 0.6, 0.8)]
+    assert all(price == 0 or price > 0.003 for price in free)  # what is prepared costs nothing
     assert question._dataset.ledger.budget("adult").spent == spent
     question.answer.prepare(rho=0.5)
     assert question.rho_for(precision=1.0) == 0.0
@@ -174,6 +179,11 @@ def test_a_precision_is_priced_by_what_is_released() -> None:
 def test_a_precision_that_is_no_share_is_refused(question: dpx.Question, precision: float) -> None:
     with pytest.raises(dpx.ExplanationError, match="precision must be above 0 and at most 1"):
         question.rho_for(precision=precision)
+
+
+def test_a_shortfall_is_never_negative() -> None:
+    plan = OneShotPlan.share(k=1, family_size=3, sensitivity=GRID, rho=4.0, split=(1, 1, 2))
+    assert plan.shortfall(0.01, distinct=True) == 0.0
 
 
 def test_ties_have_no_price() -> None:

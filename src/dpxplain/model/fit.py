@@ -9,6 +9,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dpxplain.model.schema import Column, Schema
@@ -92,6 +94,33 @@ def tuned_edges(column: Column) -> tuple[float, ...]:
     return tuple(sorted(inside | ends))
 
 
+def tuned_pairs(column: Column) -> tuple[tuple[int, int], ...]:
+    """Which two of its `tuned_edges` may become the bounds of a column: the declared ones are among them.
+
+    The declared center must lie between others, and at least one step, which a schema insists on.
+
+    >>> tuned_pairs(Column(bounds=[0, 1], step=1)), len(tuned_pairs(Column(bounds=[0, 5], step=1)))
+    (((0, 1),), 15)
+    """
+    edges, center = tuned_edges(column), column.center
+    last = len(edges) - 1
+
+    def is_allowed(i: int, j: int) -> bool:
+        if (i, j) == (0, last):
+            return True
+        is_around = center is None or ((i == 0 or edges[i] <= center) and (j == last or edges[j] >= center))
+        return is_around and _holds_a_step(edges[i], edges[j], column.step)
+
+    return tuple(pair for pair in combinations(range(len(edges)), 2) if is_allowed(*pair))
+
+
+def _holds_a_step(low: float, high: float, step: float | None) -> bool:
+    if step is None:
+        return True
+    first, last = (Fraction(repr(end)) / Fraction(repr(float(step))) for end in (low, high))
+    return math.ceil(first) < math.floor(last)
+
+
 def _round_numbers(width: Decimal, least: float) -> list[Decimal]:
     """1, 2 and 5 times powers of ten up to a width, the largest first; none smaller than `least`."""
     powers = range(width.adjusted(), width.adjusted() - _DECADES, -1)
@@ -103,6 +132,8 @@ def _round_numbers(width: Decimal, least: float) -> list[Decimal]:
 def tuned_sizes(schema: Schema) -> tuple[int, ...]:
     """The numbers of rows among which max_rows is chosen: the declared one, and round ones below it.
 
+    None where a row is the unit or max_rows is 1, which cannot be lower.
+
     >>> privacy = {"rho": 1, "unit": "person", "max_rows": 40}
     >>> columns = {"a": {"values": ["x"]}}
     >>> tuned_sizes(Schema.load({"table": {"name": "t"}, "privacy": privacy, "columns": columns}))
@@ -111,6 +142,8 @@ def tuned_sizes(schema: Schema) -> tuple[int, ...]:
     if schema.privacy.unit == "row":
         return ()
     most = schema.privacy.max_rows
+    if most == 1:
+        return ()
     rounded = {digits * 10**power // 10 for power in range(len(str(most))) for digits in _ROUND_SIZES}
     return (*sorted(size for size in rounded if size < most), most)
 
@@ -174,6 +207,8 @@ class TuningRelease:
     bin_edges: tuple[tuple[float, ...], ...]
     bins_scale: float | None
     noisy_units: tuple[float, ...]
+    """Of units with at most so many rows as each of the sizes, and of those with more than the last one."""
+    unit_sizes: tuple[int, ...]
     units_scale: float | None
     private: bool = True
 
@@ -184,7 +219,8 @@ class TuningRelease:
     def from_json(cls, text: str) -> TuningRelease:
         raw = json.loads(text)
         lists = {name: tuple(map(tuple, raw[name])) for name in ("noisy_bins", "bin_edges")}
-        return cls(**(raw | lists | {name: tuple(raw[name]) for name in ("columns", "noisy_units")}))
+        flat = {name: tuple(raw[name]) for name in ("columns", "noisy_units", "unit_sizes")}
+        return cls(**(raw | lists | flat))
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,8 @@ def rho_for_precision(
     """The cheapest plan that leaves at most the share 1 − precision of the k shown outside the true k.
 
     By its shortfall, if the influences are where an earlier preparation puts them (docs/proofs/utility.md,
-    theorem 4). That preparation itself, which is free, if its ranks promise the precision already.
+    theorem 4). That preparation itself, which is free, if its ranks promise the precision already or it is
+    worth as much. Of the choice before folding.
     """
     precision = plain(precision)
     if not 0 < precision <= 1:
@@ -151,15 +152,22 @@ def rho_for_precision(
         )
     wrong = math.floor(terms.k * (1 - precision) + 1e-9)
     lines = _released_lines(terms, dataset, terms.family.size, "How many of the true k will be shown")
-    if sum(line.rank[1] > terms.k for line in lines[: terms.k]) <= wrong:
-        return plan_marginals(replace(terms, rho=_BARELY, distinct=False), dataset)
+    terms = replace(terms, distinct=False)
+    doubtful = sum(line.rank[1] > terms.k for line in lines[: terms.k])
+    rivals = sum(line.rank[0] <= terms.k for line in lines[terms.k :])
+    if min(doubtful, rivals) <= wrong:
+        return plan_marginals(replace(terms, rho=_BARELY), dataset)
     influence = [line.influence for line in lines]
-    return _cheapest(
-        replace(terms, distinct=False),
+    cheapest = _cheapest(
+        terms,
         dataset,
         mechanism,
         lambda plan: 1.0 if most_wrong(influence, terms.k, plan.shortfall) <= wrong else 2.0,
     )
+    if mechanism not in ("auto", "marginals"):
+        return cheapest
+    prepared = plan_marginals(replace(terms, rho=cheapest.rho), dataset)
+    return prepared if prepared.rho == 0.0 else cheapest
 
 
 def most_wrong(influence: Sequence[float], k: int, shortfall: float) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from dpxplain.errors import BadRequest
 from dpxplain.model.budget import check_rho, remainder
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
-from dpxplain.model.fit import FitQuestion, TuningRelease, tuned_sizes
+from dpxplain.model.fit import FitQuestion, TuningRelease, tuned_pairs, tuned_sizes
 from dpxplain.model.schema import Schema
 from dpxplain.model.spelling import did_you_mean
 from dpxplain.phases.dataset import OpenDataset
@@ -100,6 +100,7 @@ class TuningPlan:
             bin_edges=tuple(part.edges for part in self.asked.partitions),
             bins_scale=self.bins_scale,
             noisy_units=units,
+            unit_sizes=self.asked.sizes,
             units_scale=self.units_scale,
             private=dataset.noise.private,
         )
@@ -108,14 +109,13 @@ class TuningPlan:
 def plan_tuning(schema: Schema, rho: float, columns: Sequence[str] = ()) -> TuningPlan:
     """Refuses what cannot be tuned, and splits ρ; reads no data. By default all columns with bounds."""
     rho = check_rho(rho)
-    chosen = tuple(dict.fromkeys(columns)) or _bounded(schema)
-    for name in chosen:
-        _check_column(schema, name)
+    chosen = _named(schema, columns) or _bounded(schema)
     has_units = bool(tuned_sizes(schema))
     if not chosen and not has_units:
         raise BadRequest(
-            "There is nothing to tune: no column has bounds, and a row is the privacy unit.",
-            remedy="Declare generous bounds of a numeric column from public knowledge; proposals are within.",
+            "There is nothing to tune: no bounds can be narrower and no max_rows lower.",
+            remedy="Declare generous bounds of a numeric column from public knowledge; proposals are within. "
+            "Name a binned column to choose among its edges.",
         )
     of_units = 0.0 if not has_units else rho * _UNITS_SHARE if chosen else rho
     plan = TuningPlan(chosen, rho, remainder(rho, of_units) if chosen else 0.0, of_units, schema)
@@ -126,9 +126,28 @@ def plan_tuning(schema: Schema, rho: float, columns: Sequence[str] = ()) -> Tuni
 
 
 def _bounded(schema: Schema) -> tuple[str, ...]:
-    """The columns of numbers that are clamped; what an expression computes follows from other columns."""
-    named = schema.columns.items()
-    return tuple(name for name, column in named if column.is_summable and column.expression is None)
+    """The columns of numbers that are clamped and may have narrower bounds.
+
+    What an expression computes follows from other columns.
+    """
+    return tuple(
+        name
+        for name, column in schema.columns.items()
+        if column.is_summable and column.expression is None and len(tuned_pairs(column)) > 1
+    )
+
+
+def _named(schema: Schema, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns asked for, in the order of the schema: one release for any order."""
+    is_list = isinstance(columns, Sequence) and not isinstance(columns, str)
+    if not is_list or not all(isinstance(name, str) for name in columns):
+        raise BadRequest(
+            "columns must be a list of names of columns.",
+            remedy='Write columns=["pay"], or leave it out for all columns with bounds.',
+        )
+    for name in columns:
+        _check_column(schema, name)
+    return tuple(name for name in schema.columns if name in columns)
 
 
 def _check_column(schema: Schema, name: str) -> None:
@@ -147,4 +166,9 @@ def _check_column(schema: Schema, name: str) -> None:
         raise BadRequest(
             f"{name} has no numeric bounds or edges to choose within.",
             remedy="Only numbers are clamped; name a column with bounds or numeric edges.",
+        )
+    if len(tuned_pairs(column)) == 1:
+        raise BadRequest(
+            f"No round number lies between the bounds or edges of {name} to narrow them to.",
+            remedy="`quality` tells which share of its values lies beyond them.",
         )

@@ -216,7 +216,9 @@ def shares_up_to(
         estimate, low, high = np.full(bins - 1, 0.5), np.zeros(bins - 1), np.ones(bins - 1)
     else:
         middle = below * total - variance * places
-        root = np.sqrt(np.maximum(middle**2 - leading * (below**2 - variance * places), 0.0))
+        # The discriminant with its largest terms, which cancel, left out.
+        spread = places * (total - below) ** 2 + (bins - places) * below**2
+        root = np.sqrt(variance * np.maximum(spread - variance * places * (bins - places), 0.0))
         estimate = np.clip(below / total, 0.0, 1.0)
         low, high = (np.clip((middle + side * root) / leading, 0.0, 1.0) for side in (-1.0, 1.0))
     ends = [np.concatenate([[0.0], part, [1.0]]) for part in (estimate, low, high)]

@@ -15,7 +15,7 @@ from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.quality import Quality, QualityPreview
 from dpxplain.results.sentences import NOT_PRIVATE
-from dpxplain.results.tuning import Tuning, TuningPreview
+from dpxplain.results.tuning import BoundsProposal, RowsProposal, Tuning, TuningPreview
 
 _ANY = "for any groups, weights, k and confidence, as often as you like"
 
@@ -244,7 +244,7 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
             tuple(
                 (
                     formats.clean(row.column),
-                    formats.level(row.keep),
+                    _kept(row),
                     edge_text(row.low, ","),
                     edge_text(row.high, ","),
                     formats.percent(*row.below),
@@ -271,6 +271,10 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
     )
 
 
+def _kept(row: BoundsProposal | RowsProposal) -> str:
+    return formats.level(row.keep) if row.sure else f"{formats.level(row.keep)}: not sure"
+
+
 def _max_rows(tuning: Tuning) -> Grid:
     unit = formats.clean(tuning.schema.privacy.unit)
     return Grid(
@@ -283,7 +287,7 @@ def _max_rows(tuning: Tuning) -> Grid:
         ),
         tuple(
             (
-                formats.level(row.keep),
+                _kept(row),
                 f"{row.max_rows:,}",
                 formats.percent(*row.cut),
                 words.lost(*row.rows_lost),

@@ -227,13 +227,14 @@ class ExplanationPreview(Displayed, Tabular):
 
     def _choice_promise(self) -> str:
         if self.k == self.family_size:
-            return "All conditions are shown, so none is missed."
+            folded = "; those that say the same are folded" if self.folds else ""
+            return f"All conditions are {'chosen' if folded else 'shown'}, so none is missed{folded}."
         begin = f"With {formats.level(self.confidence)} confidence"
         begin = begin if self.proved else f"Expected, not proved: {begin[0].lower()}{begin[1:]}"
         shown = f"each of the {self.k:,} shown has" if self.k > 1 else "the one shown has"
         below = self._amount(self.shortfall, self.relative_shortfall)
         best = "the highest that was left to choose" if self.selects_distinct else self._lowest_shown
-        before = ", before conditions that say the same are folded" if self.folds else ""
+        before = ", before folding" if self.folds else ""
         return f"{begin} {shown} an influence at most {below} below {best}{before}."
 
     @property
@@ -244,15 +245,17 @@ class ExplanationPreview(Displayed, Tabular):
         if self.rank_reach is None or self.family_size == 1:
             return ""
         below, above = map(formats.number, self.rank_reach)
+        several = "for all of them at once" if self.mechanism == "vector" else "for each of them"
+        whose = several if self.k > 1 else "for it"
         return (
-            f"Between the ends of its rank interval are only conditions at most {below} below and {above} "
-            "above it."
+            f"With {formats.level(self.confidence)} confidence, {whose}: between the "
+            f"ends of its rank interval are only conditions at most {below} below and {above} above it."
         )
 
     def _amount(self, influence: float, relative: float | None) -> str:
         if relative is None:
             return formats.number(influence)
-        return f"{formats.number(influence)} ({formats.number(relative * 100)}% of the {self.measured})"
+        return f"{formats.number(influence)} ({formats.number(relative * 100)}% relative influence)"
 
     def records(self) -> list[Record]:
         return [

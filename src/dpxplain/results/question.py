@@ -242,7 +242,7 @@ class Question(AskedQuestion):
         """The ρ needed for relative influences within ± `relative` (0.02 is ±2%), or ranks within `ranks`.
 
         Or for a `precision`: the share of the k shown that are among the true k. Spends nothing. The last two
-        depend on how close influences lie: an earlier preparation tells; 0 if it has that precision already.
+        depend on how close influences lie: an earlier preparation tells; 0 means: explain from it.
         """
         family = self._family(FamilyChoice(attributes, conjuncts, exclude, predicates))
         terms = self._terms(family, k, 1.0, confidence, "tight")

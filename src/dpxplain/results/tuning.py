@@ -18,7 +18,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.dates import edge_text
 from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.fit import TuningRelease
+from dpxplain.model.fit import TuningRelease, tuned_pairs
 from dpxplain.model.hardening import Frozen, plain_number
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
@@ -34,6 +34,8 @@ from dpxplain.results.preview import Price
 KEEP = 0.99
 _KEEPS = (0.9, 0.95, 0.99, 0.999)
 _MOVED = 0.01
+_HARDLY_ANY = 1e-3  # of the declared range
+_TUNE_AGAIN = "# It chooses other rows: put it in first, then tune the bounds again.\n"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -51,6 +53,13 @@ class BoundsProposal:
     average_noise: float
     """The noise of an average, as a multiple of what it is with the declared range."""
     sum_noise: float
+    sure: bool
+    """Whether it surely keeps the share; otherwise it is what is declared."""
+
+    @property
+    def is_too_narrow(self) -> bool:
+        """Whether what is declared surely clamps more."""
+        return not self.sure and self.below[0] + self.above[0] > 1 - self.keep
 
 
 @dataclass(frozen=True)
@@ -65,14 +74,22 @@ class RowsProposal:
     """How many rows they have beyond it; the upper end is rarely finite."""
     noise: float
     """The noise of every answer, as a multiple of what it is with the declared max_rows, at most."""
+    sure: bool
+
+    @property
+    def is_too_low(self) -> bool:
+        """Whether more units surely have more rows than what is declared."""
+        return not self.sure and self.cut[0] > 1 - self.keep
 
 
 class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
     """Proposed bounds and max_rows, at several shares to keep.
 
     >>> import dpxplain as dpx
-    >>> tuning = dpx.example("adult").tune(rho=0.1)
+    >>> tuning = dpx.example("adult").tune(rho=0.1, columns=["age"])
     >>> print(tuning.toml())  # doctest: +SKIP
+    [columns.age]
+    bounds = [10, 80]
     """
 
     def __init__(
@@ -97,23 +114,24 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         return self.plan.spends
 
     def toml(self, keep: float | None = None) -> str:
-        """The lines to put into the schema; empty where nothing better than the declared was found."""
+        """The lines to put into the schema; empty where nothing better than the declared was found.
+
+        A smaller max_rows stands alone: it chooses other rows, of which the bounds are to be tuned again.
+        """
         wanted = self.keep if keep is None else keep
         if wanted not in self.keeps:
             raise BadRequest(
                 f"There is no proposal that keeps {wanted!r}.",
                 remedy=f"Ask for it with tune(keep={wanted!r}).",
             )
+        declared = self.schema.privacy.max_rows
+        for units in self.max_rows:
+            if units.keep == wanted and units.max_rows != declared:
+                return f"{_TUNE_AGAIN if self.rows else ''}[privacy]\nmax_rows = {units.max_rows}"
         blocks = [
             f"[columns.{_key(row.column)}]\nbounds = [{edge_text(row.low)}, {edge_text(row.high)}]"
             for row in self.rows
             if row.keep == wanted and (row.low, row.high) != self.schema.column(row.column).bounds
-        ]
-        declared = self.schema.privacy.max_rows
-        blocks += [
-            f"[privacy]\nmax_rows = {row.max_rows}"
-            for row in self.max_rows
-            if row.keep == wanted and row.max_rows != declared
         ]
         return "\n\n".join(blocks)
 
@@ -125,19 +143,45 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
             f"All intervals of one column, and of max_rows, hold at once with {sure} confidence. Shares are "
             "of the values in the rows that answers are of, without NULL. How far values lie beyond is not "
             "told, so neither is how far clamping moves a sum or an average.",
+            *self._chosen_now(),
             *self._unproposed(),
+            *self._too_narrow(),
+            *self._hardly_any(),
             "Nothing was written. Under other bounds or another max_rows every request is a new one: answers "
             "so far stay paid for, but are of the present declarations.",
         )
 
+    def _chosen_now(self) -> Iterator[str]:
+        if self.schema.privacy.unit != "row" and self.rows:
+            yield (
+                "They are of the rows as they are chosen now: where a privacy unit has more than max_rows "
+                "rows, other bounds or another max_rows choose other rows, of which the shares may differ."
+            )
+
+    def _too_narrow(self) -> Iterator[str]:
+        """What is declared surely clamps or cuts more than was asked to be."""
+        more = f"surely loses more than {formats.level(1 - self.keep)}"
+        columns = [row.column for row in self.rows if row.keep == self.keep and row.is_too_narrow]
+        if columns:
+            yield f"What is declared {more} of the values: widen the bounds of {', '.join(columns)}."
+        if any(row.keep == self.keep and row.is_too_low for row in self.max_rows):
+            yield f"What is declared {more} of the privacy units: raise max_rows."
+
+    def _hardly_any(self) -> Iterator[str]:
+        rows = [row for row in self.rows if row.keep == self.keep and row.average_noise < _HARDLY_ANY]
+        if rows:
+            yield (
+                "Less than a thousandth of the declared range is left of "
+                f"{', '.join(row.column for row in rows)}: most values are nearly the same, such as 0, and "
+                "narrowing removes the others."
+            )
+
     def _unproposed(self) -> Iterator[str]:
         """What no better proposal was found of, for the share asked for."""
         wanted = [row for row in self.rows if row.keep == self.keep]
-        kept = [row.column for row in wanted if row.average_noise == 1.0]
-        if self.release.units_scale is not None and all(
-            row.noise == 1.0 for row in self.max_rows if row.keep == self.keep
-        ):
-            kept.append("max_rows")
+        kept = [row.column for row in wanted if row.average_noise == 1.0 and not row.is_too_narrow]
+        units = [row for row in self.max_rows if row.keep == self.keep]
+        kept += ["max_rows" for row in units if row.noise == 1.0 and not row.is_too_low]
         if kept:
             yield (
                 f"Nothing narrower than what is declared surely keeps {formats.level(self.keep)}: "
@@ -158,6 +202,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 "above_high": row.above[1],
                 "average_noise": row.average_noise,
                 "sum_noise": row.sum_noise,
+                "sure": row.sure,
             }
             for row in self.rows
         ]
@@ -174,6 +219,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 "above_high": row.cut[1],
                 "average_noise": row.noise,
                 "sum_noise": row.noise,
+                "sure": row.sure,
             }
             for row in self.max_rows
         ]
@@ -181,12 +227,13 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
     def _of_column(self, place: int) -> Iterator[BoundsProposal]:
         name, release = self.plan.columns[place], self.release
         assert release.bins_scale is not None
-        edges, center = release.bin_edges[place], self.schema.column(name).center
+        edges, pairs = release.bin_edges[place], tuned_pairs(self.schema.column(name))
         counts = np.array(release.noisy_bins[place])
         _, *ends = shares_up_to(counts, release.bins_scale, self.confidence)
         least, most = (part.tolist()[1:-1] for part in ends)  # one for each edge
         for keep in self.keeps:
-            i, j = _chosen_edges(edges, least, most, 1 - keep, center)
+            kept = [(i, j) for i, j in pairs if most[i] + 1 - least[j] <= 1 - keep]
+            i, j = _narrowest(edges, kept) if kept else (0, len(edges) - 1)
             low, high = edges[i], edges[j]
             yield BoundsProposal(
                 name,
@@ -197,10 +244,11 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 above=(1 - most[j], 1 - least[j]),
                 average_noise=(high - low) / (edges[-1] - edges[0]),
                 sum_noise=max(abs(low), abs(high)) / max(abs(edges[0]), abs(edges[-1])),
+                sure=bool(kept),
             )
 
     def _of_units(self) -> Iterator[RowsProposal]:
-        release, sizes = self.release, self.plan.asked.sizes
+        release, sizes = self.release, self.release.unit_sizes
         if release.units_scale is None:
             return
         half = 1 - (1 - self.confidence) / 2  # of shares, and of the rows lost, both at once
@@ -208,7 +256,8 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         counts = bin_bounds([NoisyCount(value, release.units_scale) for value in release.noisy_units], half)
         last = len(sizes)
         for keep in self.keeps:
-            place = min((p for p in range(1, last) if 1 - least[p] <= 1 - keep), default=last)
+            kept = [p for p in range(1, last + 1) if 1 - least[p] <= 1 - keep]
+            place = min(kept, default=last)
             size = sizes[place - 1]
             yield RowsProposal(
                 keep,
@@ -216,26 +265,18 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 cut=(1 - float(most[place]), 1 - float(least[place])),
                 rows_lost=_rows_lost(size, sizes[place - 1 :], counts[place:]),
                 noise=size / sizes[-1],
+                sure=bool(kept),
             )
 
 
-def _chosen_edges(
-    edges: Sequence[float], least: list[float], most: list[float], beyond: float, center: float | None
-) -> tuple[int, int]:
-    """The lower and upper edge of the narrowest range that leaves at most the share `beyond` outside.
-
-    An end is moved only for a hundredth of the range. What is declared, where nothing surely leaves so few.
-    """
+def _narrowest(edges: Sequence[float], pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The lower and upper edge of the narrowest range; an end is moved only for a hundredth of all."""
     last, width = len(edges) - 1, edges[-1] - edges[0]
-    lower = [i for i in range(last) if i == 0 or center is None or edges[i] <= center]
-    upper = [j for j in range(1, last + 1) if j == last or center is None or edges[j] >= center]
-    pairs = [(i, j) for i in lower for j in upper if i < j and most[i] + 1 - least[j] <= beyond]
     return min(
         pairs,
         key=lambda pair: (
             (edges[pair[1]] - edges[pair[0]]) / width + _MOVED * ((pair[0] > 0) + (pair[1] < last))
         ),
-        default=(0, last),
     )
 
 

@@ -82,6 +82,7 @@ def tuning_payload(tuning: Tuning, budget: Budget) -> dict[str, Any]:
                 "above": list(row.above),
                 "average_noise": row.average_noise,
                 "sum_noise": row.sum_noise,
+                "sure": row.sure,
             }
             for row in tuning.rows
         ],
@@ -96,6 +97,7 @@ def tuning_payload(tuning: Tuning, budget: Budget) -> dict[str, Any]:
                     row.rows_lost[1] if math.isfinite(row.rows_lost[1]) else None,
                 ],
                 "noise": row.noise,
+                "sure": row.sure,
             }
             for row in tuning.max_rows
         ],

@@ -130,7 +130,7 @@ class OneShotPlan:
         widened = self.sensitivity + bucket_rounding(self.sensitivity, self.k, rho)
         scale = top_k_scale(widened, 1, rho / self.k) * (1.0 + 2.0**-20)
         if distinct:
-            return scale * math.log((self.family_size - 1) * (self.k / (1.0 - confidence) - 1.0))
+            return scale * max(0.0, math.log((self.family_size - 1) * (self.k / (1.0 - confidence) - 1.0)))
         return scale * gumbel_shortfall(confidence, self.family_size, self.k)
 
     def rank_reach(self, confidence: float) -> tuple[float, float]:
