@@ -150,7 +150,7 @@ def test_sentences_fit_what_is_asked(question: dpx.Question) -> None:
     assert "below the highest that was left to choose" in nested
     assert first(conjuncts=2).endswith(", before folding.")
     folded = first(k=103, distinct=True)
-    assert folded == "All predicates are chosen, so none is missed; those that say the same are folded."
+    assert folded == "All conditions are chosen, so none is missed; those that say the same are folded."
 
 
 def test_a_precision_is_priced_by_what_is_released() -> None:
