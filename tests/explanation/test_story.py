@@ -127,6 +127,24 @@ def test_all_intervals_of_a_story_hold_together(
     assert len(chosen) > 1, "noise decided what was told"
 
 
+def test_where_a_group_is_missing_noise_chooses_no_condition(tmp_path: Path) -> None:
+    """Within a = x no rows of B remain, so all influence is noise there; 850 of the 1,000 rows have b = 1."""
+    lifted = [("A", "x", int(row < 850), "klmn"[row % 4], 1) for row in range(1000)]
+    alike = [(group, "y", row % 2, "klmn"[row % 4], 1) for row in range(300) for group in "AB"]
+    frame = pd.DataFrame(lifted + alike, columns=list("gabcx"))
+    for seed in range(10):
+        question = asked(frame, tmp_path / str(seed), "COUNT(*)", insecure_seed=seed)
+        story = question.story(0.5, levels=2)
+        assert [str(step.condition) for step in story.steps] == ["a = 'x'", "b = 1"]
+
+
+def test_a_condition_that_all_rows_meet_is_told(tmp_path: Path) -> None:
+    rows = [{"g": group, "a": "x", "b": 1, "c": "k", "x": 1} for group in ["A"] * 1000 + ["B"] * 100]
+    for seed in range(6):
+        story = asked(pd.DataFrame(rows), tmp_path / str(seed), "COUNT(*)", insecure_seed=seed).story(5.0)
+        assert story.steps, "leaving these rows out takes the gap from 900 to 0"
+
+
 def test_a_story_tells_the_conditions_that_made_the_gap(tmp_path: Path) -> None:
     story = asked(people((900, 700)), tmp_path).story(rho=8.0, levels=3)
     assert [str(step.condition) for step in story.steps] == ["a = 'x'", "b = 1"]
@@ -224,7 +242,7 @@ def test_each_step_adds_one_condition_to_those_before(tmp_path: Path) -> None:
 
 def test_a_story_is_shown_as_chart_page_and_report(tmp_path: Path) -> None:
     story = asked(people((900, 700)), tmp_path).story(rho=8.0)
-    assert "explains most" in story._repr_html_()
+    assert "is estimated to explain most" in story._repr_html_()
     assert len(chart(story)["data"]["values"]) == len(story.records())
     assert story.chart().to_dict()["layer"]
     report = story.save(tmp_path / "story.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A story of a gap: the condition that explains most, within it the next, and what remains.
+"""A story of a gap: the condition that is estimated to explain most, within it the next, and what remains.
 
 Read off released marginals of single conditions, of pairs and of triples, at no cost; or paid for by one
 preparation of all of them, whose whole price is reserved before data are read. docs/proofs/story.md.
@@ -29,12 +29,13 @@ from dpxplain.phases.prepare_answer import (
     find_prepared,
     plan_preparation,
 )
-from dpxplain.privacy.marginals.estimates import IntArray, estimate
+from dpxplain.privacy.marginals.estimates import Estimates, IntArray, estimate
 from dpxplain.privacy.marginals.story_gaps import (
     Gap,
+    RowsOfGroups,
     all_rows,
+    estimated_influences,
     gap_among,
-    most_influential,
     rows_with,
     rows_without,
 )
@@ -55,6 +56,24 @@ class StoryLine:
     inside: Gap
     rest: Gap
     is_clear: bool  # leaving its rows out lowers the number by more than noise explains
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A line that a story may take."""
+
+    line: StoryLine
+    added: Codes
+    inside: RowsOfGroups
+    influence: float | None
+    """None of counts and sums where noise may be all that remains of a group, and so all of the influence."""
+
+    @property
+    def preference(self) -> tuple[bool, bool, float]:
+        """Clear ones first, by influence; then those without it, by how much they lower the number."""
+        if self.influence is None:
+            return self.line.is_clear, False, self.line.inside.estimate
+        return self.line.is_clear, True, self.influence
 
 
 @dataclass(frozen=True)
@@ -120,33 +139,38 @@ class StoryPlan:
             if not candidates:
                 break
             indices: IntArray = np.array([index for index, _ in candidates], dtype=np.int64)
-            chosen = most_influential(e, weights, among, indices)
-            added = dict(candidates)[chosen]
-            inside = rows_with(e, chosen)
-            rest = rows_without(e, chosen) if number == 0 else among.without(inside)
-            line = self._line(
-                family,
-                chosen,
-                added,
-                gap_among(e, weights, inside, failure),
-                gap_among(e, weights, rest, failure),
-                parent,
-            )
-            lines.append(line)
-            if not line.is_clear:
+            influences = estimated_influences(e, weights, among, indices)
+            steps = [
+                self._step(e, family, index, added, among, parent, float(influence))
+                for (index, added), influence in zip(candidates, influences, strict=True)
+            ]
+            step = max(steps, key=lambda step: step.preference)
+            lines.append(step.line)
+            if not step.line.is_clear:
                 break
-            codes, among, parent = codes | added, inside, line.inside
+            codes, among, parent = codes | step.added, step.inside, step.line.inside
         return whole, tuple(lines)
 
-    def _line(
-        self, family: Family, chosen: int, added: Codes, inside: Gap, rest: Gap, parent: Gap
-    ) -> StoryLine:
-        predicate = family.predicate(chosen)
+    def _step(
+        self, e: Estimates, family: Family, index: int, added: Codes, among: RowsOfGroups, parent: Gap,
+        influence: float,
+    ) -> _Step:  # fmt: skip
+        predicate, number, is_average = family.predicate(index), self.families.index(family), e.kind == "avg"
         assert isinstance(predicate, Predicate)
-        own = tuple(part for part in predicate.conditions if part.column in added)
+        weights, failure = np.array(self.terms.contrast.weights), self._failure(number)
+        inside = rows_with(e, index)
+        rest = rows_without(e, index) if number == 0 else among.without(inside)
+        gap, gap_of_rest = (gap_among(e, weights, rows, failure) for rows in (inside, rest))
         # Counts and sums of the parts add up; of averages, the two intervals must lie apart.
-        clear = rest.interval[1] < parent.interval[0] if self.terms.kind == "avg" else inside.interval[0] > 0
-        return StoryLine(predicate, Predicate(own), inside, rest, clear)
+        clear = gap_of_rest.interval[1] < parent.interval[0] if is_average else gap.interval[0] > 0
+        own = Predicate(tuple(part for part in predicate.conditions if part.column in added))
+        noise = -normal_quantile(failure / 2.0) * rest.count_scale
+        return _Step(
+            StoryLine(predicate, own, gap, gap_of_rest, clear),
+            added,
+            inside,
+            influence if is_average or rest.count.min() > noise else None,
+        )
 
     def _failure(self, number: int) -> float:
         """How often a statement of a level may fail: levels share 1 − γ, and so does all that each may say.

@@ -64,13 +64,13 @@ def sentences(story: Story) -> list[str]:
         return [*told, _ending(story, [])]
     first, *others = story.steps
     told.append(
-        f"{_label(first)} explains most: without its {_rows(first.inside)} rows, the {name} would be "
-        f"{_interval(first.rest)}; among them it is {_interval(first.inside)}."
+        f"{_label(first)} is estimated to explain most: without its {_rows(first.inside)} rows, the {name} "
+        f"would be {_interval(first.rest)}; among them it is {_interval(first.inside)}."
     )
     for step in others:
         told.append(
-            f"Within these, {_label(step)} explains most: among its {_rows(step.inside)} rows the {name} is "
-            f"{_interval(step.inside)}, among the others of them {_interval(step.rest)}."
+            f"Within these, {_label(step)} is estimated to explain most: among its {_rows(step.inside)} rows "
+            f"the {name} is {_interval(step.inside)}, among the others of them {_interval(step.rest)}."
         )
     ending = _ending(story, story.steps)
     remains = f"What remains among the {_rows(first.rest)} rows without {_label(first)}"
@@ -112,7 +112,7 @@ def notes(story: Story) -> list[str]:
     )
     return [
         f"{formats.level(story.confidence)} intervals, which hold together for all {number:,} conditions "
-        "that the steps chose from.",
+        "that the steps chose from. Which of them comes first is an estimate.",
         cost,
         words.CAVEAT,
     ]
