@@ -87,6 +87,9 @@ def test_an_interval_by_bootstrap_is_asked_for_and_says_what_it_is(
     assert widths["auto"] == widths["image"] != widths["bootstrap"]
     assert run(["compute", "-e", "adult", "'Male'", "--method", "mover", "--json"]) == 2
     assert "bootstrap" in json.loads(capfd.readouterr().err)["remedy"]
+    sure = ["--confidence", "0.9999"]
+    assert run(["compute", "-e", "adult", "'Male' / 2", "--method", "bootstrap", *sure]) == 2
+    assert "up to a confidence of 0.995" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("terms", [985, 2_000])

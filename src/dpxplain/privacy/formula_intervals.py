@@ -48,6 +48,7 @@ METHODS = ("auto", "image", "bootstrap")
 DEFAULT_METHOD = "auto"
 
 _RESAMPLES = 4000
+_FEWEST_BEYOND = 10  # resamples beyond either end of an interval
 _SPLITS = 40  # of the box, per end, where a value occurs more than once
 _HOPELESS = 8  # splits after which an end that is still infinite is taken to be so
 _STEPS = 20_000  # of arithmetic, per end: a long formula is split less
@@ -264,6 +265,12 @@ def _least(formula: Expression, atoms: Mapping[Hashable, Atom], box: FloatArray)
 
 def _bootstrap(formula: Expression, confidence: float) -> Interval:
     """The paper's appendix, with ties shared evenly: a value at a bound would look biased otherwise."""
+    if (1.0 - confidence) / 2.0 * _RESAMPLES < _FEWEST_BEYOND:
+        most = 1.0 - 2.0 * _FEWEST_BEYOND / _RESAMPLES
+        raise BadRequest(
+            f"The bootstrap's {_RESAMPLES:,} resamples tell intervals up to a confidence of {most:g}.",
+            remedy="Use the method image, or a lower confidence.",
+        )
     draws = np.random.default_rng(1985)  # seeded: post-processing of released values, not privacy noise
     atoms = leaves(formula)
     if any(isinstance(atom, NoisyImage) for atom in atoms.values()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dpxplain.errors import ExplanationError
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.display import Charted, Displayed, Record, Tabular, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
@@ -85,6 +86,11 @@ class Story(Frozen, Charted, Tabular):
         """The explanation by single conditions, which a story is prepared with."""
         terms = self.plan.terms
         plan = plan_marginals(replace(terms, k=min(5, terms.family.size), rho=_ANY_RHO), self._dataset)
+        if plan.stored is None:  # nothing is charged for a report
+            raise ExplanationError(
+                "Too little was paid for the story's first step to make a table of it.",
+                remedy="Ask for a story at a higher price.",
+            )
         request = Request(self.question.text, {})
         return Explanation(
             self.question, plan, plan.explain(self._dataset, request), self._dataset, request={}
