@@ -220,7 +220,8 @@ def test_what_is_declared_too_narrowly_is_not_said_to_keep_its_share() -> None:
     tuning = tuned(plan, noisy(plan, {"pay": values}, sizes, np.random.default_rng(5)))
     assert not any(row.sure for row in (*tuning, *tuning.max_rows))
     assert not any(record["sure"] for record in tuning.records())
-    assert "99%: not sure" in str(tuning)
+    assert "99%?" in str(tuning)
+    assert "?: this share is not surely kept." in str(tuning)
     assert "surely loses more than 1% of the values: widen the bounds of pay." in " ".join(tuning.notes)
     assert "surely loses more than 1% of the privacy units: raise max_rows." in " ".join(tuning.notes)
     assert "A larger ρ" not in " ".join(tuning.notes)
@@ -419,7 +420,7 @@ def test_the_order_of_columns_makes_no_other_release(tmp_path: Path) -> None:
 def test_a_tuning_prints_and_exports(tmp_path: Path) -> None:
     tuning = connect(tmp_path, unit="sex", max_rows=10).tune(rho=9.0)
     text = str(tuning)
-    assert "AVG noise" in text
+    assert "noise: of an average" in text
     assert "Nothing was written." in text
     assert "max_rows" in tuning._repr_html_()
     assert set(tuning.to_pandas()["of"]) == {"pay", "sex"}

@@ -229,17 +229,18 @@ def of_quality_preview(preview: QualityPreview, most: int = MOST_ROWS) -> View:
 @view.register
 def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
     toml = tuning.toml()
+    surely = all(row.sure for row in tuning.rows) and all(row.sure for row in tuning.max_rows)
     lines = f"For {formats.level(tuning.keep)}, put into the schema:\n{toml}" if toml else ""
     grids = [
         Grid(
             (
-                Column("bounds of", wrap=True),
+                Column("column", wrap=True),
                 Column("keep", "right"),
                 Column("low", "right"),
                 Column("high", "right"),
                 Column("below", "right"),
                 Column("above", "right"),
-                Column("AVG noise", "right"),
+                Column("noise", "right"),
             ),
             tuple(
                 (
@@ -265,6 +266,8 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
         further=tuple(grids[1:]),
         notes=(
             *((lines,) if lines else ()),
+            *(() if surely else ("?: this share is not surely kept.",)),
+            "noise: of an average, or of all answers, against that of today.",
             *map(formats.clean, tuning.notes),
             words.cost(tuning.rho, tuning.spends, tuning.free),
         ),
@@ -272,7 +275,7 @@ def of_tuning(tuning: Tuning, most: int = MOST_ROWS) -> View:
 
 
 def _kept(row: BoundsProposal | RowsProposal) -> str:
-    return formats.level(row.keep) if row.sure else f"{formats.level(row.keep)}: not sure"
+    return formats.level(row.keep) if row.sure else f"{formats.level(row.keep)}?"
 
 
 def _max_rows(tuning: Tuning) -> Grid:
