@@ -16,9 +16,10 @@ const COLUMNS = {
       estimate: [10, 4],
       low: [9, null],
       high: [11, null],
-      estimate_text: ['10', '4'],
-      interval_text: ['9 to 11', 'unbounded'],
-      in_general: { low: [5, 1], high: [15, 8], interval_text: ['5 to 15', '1 to 8'] },
+      decimals: 0,
+      estimate_text: null,
+      interval_text: null,
+      in_general: { low: [5, 1], high: [15, 8], interval_text: null },
     },
   ],
 } as unknown as AnswerColumns;
@@ -29,7 +30,14 @@ test('columns become groups, the last column changing fastest', () => {
   const [last, second] = answer.parts[0]!.rows;
   expect(last).toMatchObject({ group: [null, 3], label: 'NULL, 3', labels: ['NULL', '3'], estimate: 10, low: 9 });
   expect(second).toMatchObject({ group: ['F', 2], label: 'F, 2', labels: ['female', '2'], low: null });
-  expect(second!.in_general).toEqual({ low: 1, high: 8, interval_text: '1 to 8' });
+  expect([last!.estimate_text, last!.interval_text, second!.interval_text]).toEqual(['10', '9 to 11', 'unbounded']);
+  expect(second!.in_general).toMatchObject({ label: 'F, 2', low: 1, high: 8, interval_text: '1 to 8' });
+});
+
+test('texts that are sent are shown', () => {
+  const part = { ...COLUMNS.parts[0]!, decimals: null, estimate_text: ['a', 'b'], interval_text: ['c', 'd'] };
+  const [first] = byGroups({ ...COLUMNS, parts: [part] }).parts[0]!.rows;
+  expect([first!.estimate_text, first!.interval_text]).toEqual(['a', 'c']);
 });
 
 test('without GROUP BY there is one group of all rows', () => {

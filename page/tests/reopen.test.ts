@@ -48,6 +48,11 @@ describe('a line of the history', () => {
     expect(withQuestion).toBe('#/adult?answer=1&group=1*True%2C+NULL&group=-1*b&explain=5');
   });
 
+  test('of a preparation for a story leads to the story', () => {
+    const family = { conjuncts: 2, nested: true, attributes: ['sex'] };
+    expect(hash(entry('prepare', { answer: 1, family }))).toBe('#/adult?answer=1&explain=5&attribute=sex&story=2');
+  });
+
   test('of somebody leads everybody to their answer', () => {
     const line = { ...entry('explain', { answer: 1 }), address: '4@ann@example.org' };
     expect(placeOf(line, 'adult')?.answer).toBe('1@ann@example.org');

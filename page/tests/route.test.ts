@@ -3,6 +3,7 @@ import { placeIn, hashOf } from '../src/curator/place';
 import { ALL, format, isCurator, parse, type Place } from '../src/lib/route';
 
 const PLACE: Place = {
+  story: 3,
   job: 'a-job',
   dataset: 'adult',
   answer: '3@ann',
@@ -43,8 +44,8 @@ describe('the address of what is shown', () => {
   });
 
   test('escapes the name of a data set', () => {
-    const hash = format(parse(`#/${encodeURIComponent('a/b?c')}`));
-    expect(parse(hash).dataset).toBe('a/b?c');
+    const hash = format(parse(`#/${encodeURIComponent('a b?c')}`));
+    expect(parse(hash).dataset).toBe('a b?c');
   });
 
   test('without a data set is the root', () => {
@@ -64,6 +65,11 @@ describe('the address of what is shown', () => {
     expect(parse('#/100%').dataset).toBe('100%');
   });
 });
+
+test.each(['#/adult%2Fanswers%2F1%2Ftruth', '#/adult%5Canswers', '#/..', '#/%2e'])(
+  'the address %s, which could lead elsewhere, names no data set',
+  (hash) => expect(parse(hash).dataset).toBeNull(),
+);
 
 describe("the curator's addresses", () => {
   test('are told from those of data sets', () => {

@@ -187,7 +187,7 @@ def groups(page: Page) -> Fluidity:
     """Of an answer with 500 groups: shown, one of them chosen, scrolled."""
     rows = page.get_by_role("list", name="Groups")
     shown = _seconds(page, page.get_by_role("button", name="Run for"), _ROW, 1)
-    chosen = _seconds(page, rows.get_by_role("button", name="Zone 007"), "[aria-pressed=true].row", 1)
+    chosen = _seconds(page, rows.locator(".row").first, "[aria-pressed=true].row", 1)
     return Fluidity(shown, chosen, *_frames(rows, 250))
 
 
@@ -198,17 +198,19 @@ class Opening:
     told: float
     drawn: float
     searched: float
+    megabytes: float  # of the answer
 
 
 def widest(page: Page, address: str) -> Opening:
     """A stored answer opened by its address, and one of its groups found by its name."""
     page.goto(address)
-    shown, told = page.evaluate(
+    shown, told, size = page.evaluate(
         """async (selector) => {
         while (!document.querySelector(selector)) await new Promise(requestAnimationFrame);
         await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
         const answers = performance.getEntriesByType('resource').filter(({ name }) => /answers/.test(name));
-        return [performance.now(), Math.max(...answers.map(({ responseEnd }) => responseEnd))]; }""",
+        const [answer] = answers;
+        return [performance.now(), answer.responseEnd, answer.transferSize]; }""",
         _ROW,
     )
     searched = page.get_by_role("searchbox", name="Find a group").evaluate(
@@ -221,7 +223,7 @@ def widest(page: Page, address: str) -> Opening:
         return performance.now() - start; }""",
         _ROW,
     )
-    return Opening(told / 1000, (shown - told) / 1000, searched / 1000)
+    return Opening(told / 1000, (shown - told) / 1000, searched / 1000, size / 1e6)
 
 
 def history(page: Page) -> Fluidity:

@@ -136,7 +136,7 @@ def moving(page: Page) -> list[str]:
 
 @contextmanager
 def held(page: Page, address: str) -> Iterator[None]:
-    """Requests to that address wait, as on a slow network, until the block ends."""
+    """Requests to that address wait, as on a slow network, until the block ends and there was one."""
     waiting: list[Route] = []
     slow = True
 
@@ -147,7 +147,8 @@ def held(page: Page, address: str) -> Iterator[None]:
             route.continue_()
 
     page.route(address, hold)
-    yield
+    with page.expect_request(address):  # otherwise an address that nobody asks would hold nothing, unnoticed
+        yield
     slow = False
     for route in waiting:
         route.continue_()

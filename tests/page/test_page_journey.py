@@ -83,7 +83,7 @@ def _explain(page: Page, shoot: Shoot) -> None:
     expect(page.get_by_test_id("explanation").locator("svg.marks, canvas.marks")).to_be_visible()
     expect(page.get_by_test_id("live-progress")).to_contain_text("Explained by 5 conditions.")
     assert spent(page) == 0.12
-    page.get_by_test_id("explanation").scroll_into_view_if_needed()
+    page.get_by_test_id("explanation").get_by_role("heading").first.scroll_into_view_if_needed()
     shoot(page, "03-explanation")
 
 

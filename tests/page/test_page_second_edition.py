@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+import struct
 from contextlib import ExitStack
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from page_servers import GENEROUS, PLACE, asked, done, owner
-from page_steps import Visit, ask, choose, download, held, run_button, set_price, sign_in, spent, table
+from page_steps import Visit, ask, choose, download, group, held, run_button, set_price, sign_in, spent, table
 from playwright.sync_api import Page, expect
 from slow_engine import slow_down
 
@@ -24,6 +26,8 @@ WIDTHS = (
     pytest.param((390, 844), id="390"),
 )
 PEOPLE = ("North", "South")
+TWO_COLUMNS = 1280  # pixels of a window
+RIGHT_END = "(part) => part.getBoundingClientRect().right"
 
 
 def people(folder: Path, servers: ExitStack) -> RunningServer:
@@ -45,7 +49,14 @@ def test_a_filtered_answer_says_its_filter_in_title_and_files(adult: RunningServ
     image = download(page, page.get_by_test_id("answer"), "Chart as SVG").read_text(encoding="utf-8")
     assert "only where race is Black" in image
     assert "adult · number" in image
-    expect(page.get_by_test_id("toast")).to_have_text("Saved as SVG.")
+    drawn = ElementTree.fromstring(image)
+    png = download(page, page.get_by_test_id("answer"), "Chart as PNG").read_bytes()
+    wide, high = struct.unpack(">II", png[16:24])
+    shape = float(drawn.attrib["width"]) / float(drawn.attrib["height"])
+    assert wide / high == pytest.approx(shape, rel=0.01), (
+        "the image has room for its title, as the drawing has"
+    )
+    expect(page.get_by_test_id("toast")).to_have_text("Saved as PNG.")
 
 
 @pytest.mark.parametrize("size", WIDTHS)
@@ -57,11 +68,42 @@ def test_what_was_bought_is_in_view(
     sign_in(page, server.token("alice"))
     ask(page, SQL, 0.1)
     expect(page.locator("#answer-title")).to_be_in_viewport(ratio=1)
-    choose(page, PEOPLE)
+    bar = page.get_by_test_id("next-step")
+    group(page, "North").click()
+    expect(bar).to_contain_text("Choose another group")
+    expect(bar).to_be_in_viewport(ratio=1)
+    group(page, "South").click()
+    expect(page.get_by_test_id("finding")).to_be_visible()
+    if size[0] >= TWO_COLUMNS:
+        left, right = page.get_by_test_id("answer"), page.get_by_test_id("verdict")
+        assert left.evaluate(RIGHT_END) < right.evaluate("(part) => part.getBoundingClientRect().left")
+    else:
+        expect(bar).to_have_text(re.compile(r"A\s+North\s*B\s+South\s+gap\s+[\d.]+, not just noise\s+Why\?"))
+        expect(bar).to_be_in_viewport(ratio=1)
+        bar.get_by_role("button", name="Why?").click()
+        expect(page.locator("#explain-title")).to_be_in_viewport(ratio=1)
+        expect(bar).to_be_hidden()
     page.get_by_role("button", name="Prepare and explain for 0.02").click()
     expect(page.get_by_test_id("explanation").locator("svg.marks")).to_be_visible()
     expect(page.locator("#explanation-title")).to_be_in_viewport(ratio=1)
     expect(page.locator("#explanation-title")).to_be_focused()
+    expect(bar).to_be_hidden()
+    group(page, "South").click()
+    expect(bar).to_contain_text("Choose another group")
+
+
+def test_an_answer_higher_than_the_window_stays_beside_its_why(adult: RunningServer, visit: Visit) -> None:
+    place = PLACE.format(answer=asked(owner(adult)))
+    page = visit(adult, place, viewport={"width": TWO_COLUMNS, "height": 600})
+    expect(page.get_by_test_id("finding")).to_be_visible()
+    answer = page.get_by_test_id("answer")
+    heading = answer.get_by_role("heading").first
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(heading).not_to_be_in_viewport()
+    expect(answer).to_be_in_viewport()
+    for control in (answer.get_by_role("button").first, answer.get_by_role("button").last):
+        control.focus()
+        expect(control).to_be_in_viewport(ratio=1)
 
 
 def test_a_click_just_after_an_edit_buys_what_the_button_said(
@@ -149,6 +191,12 @@ def test_a_reload_finds_the_job_again(tmp_path: Path, servers: ExitStack, visit:
     expect(table(page).locator("tbody tr").first).to_be_visible()
     expect(page).not_to_have_url(re.compile("job="))
     assert spent(page) == 0.12
+    page.get_by_role("button", name="History").click()
+    jobs = page.get_by_test_id("jobs")
+    jobs.get_by_text(re.compile("of the last day")).click()
+    prepared = jobs.get_by_role("listitem").filter(has_text="Preparing")
+    expect(prepared).to_contain_text("done")
+    expect(prepared.get_by_role("button", name="Open")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -237,6 +285,11 @@ def test_buttons_that_need_the_server_say_so(tmp_path: Path, visit: Visit) -> No
     expect(run_button(page)).to_be_disabled()
     page.mouse.wheel(0, 2000)
     expect(page.get_by_test_id("gone")).to_be_in_viewport()
+    page.get_by_text("What is this?").click()
+    page.get_by_role("button", name="Ask for more budget").click()
+    page.get_by_label("What for").fill("Another question.")
+    request = page.get_by_role("dialog", name="Ask for more budget").get_by_role("button", name="Waits")
+    expect(request).to_be_disabled()
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ def test_what_is_typed_while_a_linked_answer_loads_is_kept(adult: RunningServer,
     with held(page, "**/answers/*"):
         page.goto(adult.url + address)
         page.reload()
+        page.get_by_role("button", name="Change it, or ask something else").click()
         write_sql(page, OTHER)
     expect(page.get_by_role("heading", name="Average of high_income by marital_status")).to_be_visible()
     expect(page.locator(".cm-content")).to_contain_text("SELECT sex")

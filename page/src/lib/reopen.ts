@@ -1,5 +1,5 @@
 // A line of the history as a place in the page, from what the ledger keeps about its request.
-import type { HistoryEntry, JobLine } from './api/types';
+import type { Family, HistoryEntry, JobLine } from './api/types';
 import { ALL, comparison, DEFAULT_CONFIDENCE, FIRST_K, type ExplainPlace, type Place } from './route';
 
 /** What both a line of the history and a job tell of a request. */
@@ -20,6 +20,7 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
     groups: [],
     atLeast: 0,
     explain: null,
+    story: null,
     job: null,
   };
   if (entry.state !== 'released') return null;
@@ -29,7 +30,15 @@ export function placeOf(entry: Asked, dataset: string): Place | null {
   if (!request || !answer) return null;
   const groups = entry.weights.map(({ group, weight }) => ({ label: group, weight }));
   const question = { ...place, answer, of: (request.of as string) ?? null, groups };
-  if (entry.kind === 'prepare') return { ...question, explain: prepared(request.family as object | undefined) };
+  if (entry.kind === 'prepare') {
+    const family = { ...ALL, ...(request.family as object | undefined) };
+    const story = family.nested ? family.conjuncts : null;
+    return {
+      ...question,
+      explain: prepared(story === null ? family : { ...ALL, attributes: family.attributes }),
+      story,
+    };
+  }
   if (entry.kind !== 'explain') return question;
   return {
     ...question,
@@ -59,7 +68,7 @@ function addressed(answer: unknown, address: string): string | null {
 }
 
 /** Any why about what was prepared, by the predicates it was prepared for. */
-function prepared(family: object | undefined): ExplainPlace {
+function prepared(family: Family): ExplainPlace {
   return {
     k: FIRST_K,
     rho: null,
@@ -69,6 +78,6 @@ function prepared(family: object | undefined): ExplainPlace {
     lowerShare: null,
     sensitivity: 'tight',
     distinct: null,
-    family: { ...ALL, ...family },
+    family,
   };
 }

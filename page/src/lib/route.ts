@@ -14,6 +14,8 @@ export interface Place {
   /** Only where it is not the difference. */
   compare?: 'ratio' | 'share';
   explain: ExplainPlace | null;
+  /** How many steps the story that is shown may have. */
+  story: number | null;
   /** Work that goes on, found again after a reload. */
   job: string | null;
 }
@@ -48,6 +50,12 @@ export function boardOf(hash: string): string | null {
   return name ? decoded(name) : null;
 }
 
+/** The data set of an address; none has a slash, which would lead to another address of the server. */
+function named(path: string): string | null {
+  const name = decoded(path);
+  return name && !/[/\\]|^\.+$/.test(name) ? name : null;
+}
+
 export function parse(hash: string): Place {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?');
   const values = new URLSearchParams(search);
@@ -70,13 +78,14 @@ export function parse(hash: string): Place {
       }
     : null;
   return {
-    dataset: path ? decoded(path) : null,
+    dataset: named(path),
     answer: values.has('answer') ? (/^\d+(@.*)?$/.exec(values.get('answer')!)?.[0] ?? '0') : null,
     of: values.get('of'),
     confidence: number(values.get('confidence'), DEFAULT_CONFIDENCE),
     groups: values.getAll('group').flatMap(weighted),
     atLeast: number(values.get('at_least'), 0),
     explain,
+    story: values.has('story') ? number(values.get('story'), 2) : null,
     job: values.get('job'),
     ...comparison(values.get('compare')),
   };
@@ -92,6 +101,7 @@ export function format(place: Place): string {
   if (place.atLeast) values.set('at_least', String(place.atLeast));
   if (place.compare) values.set('compare', place.compare);
   if (place.explain) explainValues(place.explain, values);
+  if (place.story !== null) values.set('story', String(place.story));
   if (place.job) values.set('job', place.job);
   const search = values.toString();
   return `#/${encodeURIComponent(place.dataset)}${search && `?${search}`}`;

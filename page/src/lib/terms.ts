@@ -24,6 +24,10 @@ export const TERMS = {
     name: 'prepared',
     text: 'Noisy counts of this answer by its attributes were released once and paid for. Every later why is computed from them, so it costs nothing more.',
   },
+  story: {
+    name: 'the story',
+    text: 'A short tree. First the condition that is estimated to explain most of the difference; then, among its rows only, the next. Beside each stands what the difference is among the other rows. It ends before a condition that noise may have made up.',
+  },
   condition: {
     name: 'a condition',
     text: 'A property of rows, such as sex = Male. It is judged by leaving out the rows that have it and looking at what becomes of the difference. That is not proof of cause.',

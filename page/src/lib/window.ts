@@ -1,4 +1,5 @@
-// Which rows of a long list are in the document: those in sight, a few around them, and the one with the focus.
+// Which rows of a long list are in the document: those in sight, a few around them, and the one with the focus
+// with its neighbours.
 
 /** Rows above and below those in sight, so that Tab finds the next one before it is scrolled to. */
 export const MARGIN = 6;
@@ -17,7 +18,9 @@ export function rowsInSight(
 ): number[] {
   const first = Math.max(0, Math.floor(top / rowHeight) - MARGIN);
   const last = Math.min(count, Math.ceil((top + height) / rowHeight) + MARGIN);
-  const rows = Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
-  if (focused === null || focused >= count || (focused >= first && focused < last)) return rows;
-  return focused < first ? [focused, ...rows] : [...rows, focused];
+  const rows = new Set(Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i));
+  // Tab goes to a neighbour even where scrolling has not caught up with it.
+  const near = focused === null || focused >= count ? [] : [focused - 1, focused, focused + 1];
+  for (const index of near) if (index >= 0 && index < count) rows.add(index);
+  return [...rows].sort((a, b) => a - b);
 }

@@ -39,9 +39,8 @@ export function counted(count: number, noun: string): string {
   return `${whole(count)} ${count === 1 ? noun : plural}`;
 }
 
-/** Whether a question compares two groups, so that its number is a gap. */
-export function isGap({ weights, at_least }: { weights: unknown[]; at_least: number }): boolean {
-  return weights.length === 2 && at_least === 0;
+export function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 const times = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });

@@ -5,6 +5,19 @@ import type { Me, Problem } from './types';
 const BASE = new URL('api/v1', document.baseURI).href;
 const BUSY_TRIES = 3;
 
+/** Requests that `public/start.js` has begun before this script was there, each to be taken over once. */
+const early: Map<string, Promise<Response>> = (globalThis as { dpxplainEarly?: Map<string, Promise<Response>> })
+  .dpxplainEarly ?? new Map();
+
+/** What was not asked for at the start is asked for anew when it is wanted later. */
+export const forgetEarly = (): void => early.clear();
+
+function takeEarly(method: string, path: string): Promise<Response> | undefined {
+  const begun = method === 'GET' ? early.get(path) : undefined;
+  early.delete(path);
+  return begun;
+}
+
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -46,13 +59,14 @@ async function request(method: string, path: string, options: Options, tries = 0
   if (options.file) headers['Content-Type'] = 'application/octet-stream';
   let response: Response;
   try {
-    response = await fetch(BASE + path, {
-      method,
-      headers,
-      body: options.file ?? (options.body === undefined ? undefined : JSON.stringify(options.body)),
-      signal: options.signal,
-      credentials: 'same-origin',
-    });
+    response = await (takeEarly(method, path) ??
+      fetch(BASE + path, {
+        method,
+        headers,
+        body: options.file ?? (options.body === undefined ? undefined : JSON.stringify(options.body)),
+        signal: options.signal,
+        credentials: 'same-origin',
+      }));
   } catch (error) {
     if (options.signal?.aborted) throw error;
     connection.lost();

@@ -1,44 +1,114 @@
 // An answer as it is sent, a list for each field, and as panels read it: group by group.
+import { intervalText, valueText, type Figures } from '../figures';
 import type { Answer, AnswerColumns, AnswerRow } from './types';
 
 type Part = AnswerColumns['parts'][number];
+type Ends = Pick<Part, 'low' | 'high' | 'interval_text'>;
 
 export function byGroups({ domains, groups, parts, ...words }: AnswerColumns): Answer {
-  const codes = codesOf(groups, domains);
-  const names = codes.map((code) => ({
-    group: domains.map(({ values }, i) => values[code[i]!]!),
-    label: domains.map(({ labels }, i) => labels[code[i]!]!).join(', ') || 'all rows',
-    labels: domains.map(({ texts }, i) => texts[code[i]!]!),
-  }));
+  const names = new Names(domains, groups);
   return { ...words, parts: parts.map((part) => ({ ...wordsOf(part), rows: rowsOf(part, names) })) };
 }
 
-/** Which value of each column a group has; the last column changes fastest. */
-function codesOf(groups: number[], domains: AnswerColumns['domains']): number[][] {
-  return groups.map((number) => {
-    const code: number[] = [];
-    for (let i = domains.length - 1; i >= 0; i -= 1) {
-      const size = domains[i]!.values.length;
-      code[i] = number % size;
-      number = Math.floor(number / size);
+/** What the groups are called, written when somebody reads it: of thousands few are in sight. */
+class Names {
+  readonly #domains: AnswerColumns['domains'];
+  readonly #groups: number[];
+
+  constructor(domains: AnswerColumns['domains'], groups: number[]) {
+    this.#domains = domains;
+    this.#groups = groups;
+  }
+
+  get size(): number {
+    return this.#groups.length;
+  }
+
+  values(row: number): AnswerRow['group'] {
+    return this.#of(row, 'values') as AnswerRow['group'];
+  }
+
+  label(row: number): string {
+    return this.#of(row, 'labels').join(', ') || 'all rows';
+  }
+
+  texts(row: number): string[] {
+    return this.#of(row, 'texts') as string[];
+  }
+
+  /** A group is a number; the last column changes fastest. */
+  #of(row: number, field: 'values' | 'labels' | 'texts'): unknown[] {
+    let number = this.#groups[row]!;
+    const parts: unknown[] = [];
+    for (let i = this.#domains.length - 1; i >= 0; i -= 1) {
+      const values = this.#domains[i]![field];
+      parts[i] = values[number % values.length];
+      number = Math.floor(number / values.length);
     }
-    return code;
-  });
+    return parts;
+  }
 }
 
-function rowsOf(part: Part, names: Pick<AnswerRow, 'group' | 'label' | 'labels'>[]): AnswerRow[] {
-  const { estimate, low, high, estimate_text, interval_text, in_general: general } = part;
-  return names.map((name, i) => ({
-    ...name,
-    estimate: estimate[i]!,
-    low: low[i]!,
-    high: high[i]!,
-    estimate_text: estimate_text[i]!,
-    interval_text: interval_text[i]!,
-    in_general: general
-      ? { low: general.low[i]!, high: general.high[i]!, interval_text: general.interval_text[i]! }
-      : undefined,
-  }));
+/** The values of a part with the intervals to show. */
+interface Source {
+  names: Names;
+  part: Part;
+  ends: Ends;
+}
+
+class Row implements AnswerRow {
+  readonly #source: Source;
+  readonly #at: number;
+  readonly estimate: number;
+  readonly low: number | null;
+  readonly high: number | null;
+
+  constructor(source: Source, at: number) {
+    this.#source = source;
+    this.#at = at;
+    this.estimate = source.part.estimate[at]!;
+    this.low = source.ends.low[at]!;
+    this.high = source.ends.high[at]!;
+  }
+
+  get group(): AnswerRow['group'] {
+    return this.#source.names.values(this.#at);
+  }
+
+  get label(): string {
+    return this.#source.names.label(this.#at);
+  }
+
+  get labels(): string[] {
+    return this.#source.names.texts(this.#at);
+  }
+
+  get estimate_text(): string {
+    const { part } = this.#source;
+    return part.estimate_text?.[this.#at] ?? valueText(figuresOf(part), this.estimate);
+  }
+
+  get interval_text(): string {
+    const { part, ends } = this.#source;
+    return ends.interval_text?.[this.#at] ?? intervalText(figuresOf(part), this.low, this.high);
+  }
+
+  get in_general(): AnswerRow | undefined {
+    const { names, part } = this.#source;
+    return part.in_general ? new Row({ names, part, ends: part.in_general }, this.#at) : undefined;
+  }
+}
+
+function rowsOf(part: Part, names: Names): AnswerRow[] {
+  const source = { names, part, ends: part };
+  const rows: AnswerRow[] = [];
+  for (let at = 0; at < names.size; at += 1) rows.push(new Row(source, at));
+  return rows;
+}
+
+/** Where there are no texts, there are decimals. */
+function figuresOf({ decimals, percent }: Part): Figures {
+  return { decimals: decimals ?? 0, percent };
 }
 
 function wordsOf({ name, title, heading, expression, aggregate, column, subject, rows_counted, percent }: Part) {

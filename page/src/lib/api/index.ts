@@ -8,6 +8,7 @@ interface AnswerOptions {
   population?: boolean;
   chart_width?: number;
   chart_order?: string;
+  chart_order_of?: string;
 }
 const answerAt = (dataset: string, id: number | string, options: Record<string, unknown>) =>
   at(dataset, `/answers/${encodeURIComponent(id)}${query(options)}`);
@@ -44,13 +45,16 @@ export const api = {
     call<T.Preview>('POST', at(name, '/prepare/preview'), { body, signal, free: true }),
   previewExplain: (name: string, body: T.ExplainRequest & { prices?: number[] }, signal?: AbortSignal) =>
     call<T.Preview>('POST', at(name, '/explain/preview'), { body, signal, free: true }),
+  previewStory: (name: string, body: T.StoryRequest & { rho: number; prices?: number[] }, signal?: AbortSignal) =>
+    call<T.Preview>('POST', at(name, '/story/preview'), { body, signal, free: true }),
+  story: (name: string, body: T.StoryRequest) => call<T.Story>('POST', at(name, '/story'), { body, free: true }),
   prepare: (name: string, body: T.PrepareRequest) => start<T.Prepared>(at(name, '/prepare'), { body }),
   explain: (name: string, body: T.ExplainRequest) => start<T.Explanation>(at(name, '/explain'), { body }),
   job: <R>(id: string, signal?: AbortSignal) =>
     call<T.Job<R>>('GET', `/jobs/${encodeURIComponent(id)}?wait=${JOB_WAIT}`, { signal }),
   jobs: (name: string) => call<{ jobs: T.JobLine[] }>('GET', at(name, '/jobs')),
   cancel: (id: string) => call<T.Job<unknown>>('DELETE', `/jobs/${encodeURIComponent(id)}`),
-  report: (name: string, body: T.ExplainRequest) => callText('POST', at(name, '/report'), { body }),
+  report: (name: string, body: T.ReportRequest) => callText('POST', at(name, '/report'), { body }),
   history: (name: string, page: { before?: number | string; limit?: number; find?: string }, signal?: AbortSignal) =>
     call<T.HistoryPage>('GET', at(name, `/history${query(page)}`), { signal }),
 };

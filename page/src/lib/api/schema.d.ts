@@ -495,6 +495,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/datasets/{dataset}/story/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Story
+         * @description What a story would cost as a whole, and how precise it would be. Spends nothing: what is shown is paid
+         *     for by `prepare`, with nested conjunctions of as many conditions as the story has levels (usually 2).
+         */
+        post: operations["preview_story_api_v1_datasets__dataset__story_preview_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/datasets/{dataset}/story": {
         parameters: {
             query?: never;
@@ -526,7 +547,7 @@ export interface paths {
         put?: never;
         /**
          * Report
-         * @description The whole story as one HTML file, of an explanation that is stored or free.
+         * @description Answer, question, explanation and, if asked for, story as one HTML file; all stored or free.
          */
         post: operations["report_api_v1_datasets__dataset__report_post"];
         delete?: never;
@@ -1936,7 +1957,7 @@ export interface components {
             /** High */
             high: (number | null)[];
             /** Interval Text */
-            interval_text: string[];
+            interval_text: string[] | null;
         };
         /**
          * GeneralPayload
@@ -2153,6 +2174,9 @@ export interface components {
         /**
          * PartColumns
          * @description One aggregate's values, in the order shown: one list for each field of a row.
+         *
+         *     Where all of them have the same `decimals`, whoever shows a group writes its texts, as nobody looks at
+         *     thousands of them (page/src/lib/figures.ts).
          */
         PartColumns: {
             /** Name */
@@ -2176,6 +2200,8 @@ export interface components {
             rows_counted: string;
             /** Percent */
             percent: boolean;
+            /** Decimals */
+            decimals: number | null;
             /** Estimate */
             estimate: number[];
             /** Low */
@@ -2183,9 +2209,9 @@ export interface components {
             /** High */
             high: (number | null)[];
             /** Estimate Text */
-            estimate_text: string[];
+            estimate_text: string[] | null;
             /** Interval Text */
-            interval_text: string[];
+            interval_text: string[] | null;
             in_general: components["schemas"]["GeneralColumns"] | null;
         };
         /** Position */
@@ -2259,7 +2285,10 @@ export interface components {
             spends: components["schemas"]["SpendPayload"][];
             budget: components["schemas"]["BudgetFigures"];
         };
-        /** PreviewExplanation */
+        /**
+         * PreviewExplanation
+         * @description With `relative`, `ranks` or `precision` in place of `rho`: at the least price that gives it.
+         */
         PreviewExplanation: {
             /** Answer */
             answer: number | string;
@@ -2360,6 +2389,21 @@ export interface components {
              * @default []
              */
             prices?: number[];
+            /**
+             * Relative
+             * @description Influences within so much of the gap: 0.02 for 2%.
+             */
+            relative?: number | null;
+            /**
+             * Ranks
+             * @description Rank intervals of so many places on average; needs a preparation.
+             */
+            ranks?: number | null;
+            /**
+             * Precision
+             * @description The share of the k that is right; needs a preparation.
+             */
+            precision?: number | null;
         };
         /**
          * PreviewPayload
@@ -2429,6 +2473,80 @@ export interface components {
             chart_width?: number | null;
             /** Expected Key */
             expected_key?: string | null;
+            /**
+             * Prices
+             * @description Other prices, to be told what each would buy.
+             * @default []
+             */
+            prices?: number[];
+        };
+        /** PreviewStory */
+        PreviewStory: {
+            /** Answer */
+            answer: number | string;
+            /** Of */
+            of?: string | null;
+            /**
+             * Weights
+             * @example [
+             *       {
+             *         "group": [
+             *           "Male"
+             *         ],
+             *         "weight": 1
+             *       },
+             *       {
+             *         "group": [
+             *           "Female"
+             *         ],
+             *         "weight": -1
+             *       }
+             *     ]
+             */
+            weights: components["schemas"]["Weight"][];
+            /**
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
+             */
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
+            /**
+             * Confidence
+             * @default 0.95
+             */
+            confidence?: number;
+            /**
+             * Method
+             * @default mover
+             */
+            method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
+            /** Chart Width */
+            chart_width?: number | null;
+            /** Levels */
+            levels?: number | null;
+            /** Story Confidence */
+            story_confidence?: number | null;
+            /** Attributes */
+            attributes?: string[] | null;
+            /**
+             * Exclude
+             * @default []
+             */
+            exclude?: string[];
+            /** Rho */
+            rho?: number | null;
             /**
              * Prices
              * @description Other prices, to be told what each would buy.
@@ -2597,6 +2715,8 @@ export interface components {
             weights: components["schemas"]["WeightPayload"][];
             /** Compare */
             compare: string;
+            /** Measured */
+            measured: string;
             /** At Least */
             at_least: number;
             /** Estimate */
@@ -2665,6 +2785,115 @@ export interface components {
             release: string;
             /** Preparations */
             preparations?: components["schemas"]["PreparationsOfQuery"][];
+        };
+        /** Report */
+        Report: {
+            /** Answer */
+            answer: number | string;
+            /** Of */
+            of?: string | null;
+            /**
+             * Weights
+             * @example [
+             *       {
+             *         "group": [
+             *           "Male"
+             *         ],
+             *         "weight": 1
+             *       },
+             *       {
+             *         "group": [
+             *           "Female"
+             *         ],
+             *         "weight": -1
+             *       }
+             *     ]
+             */
+            weights: components["schemas"]["Weight"][];
+            /**
+             * Compare
+             * @description A weighted sum; the first group divided by the second (weights 1 and -1); or the share that one group (weight 1) has in the total of all groups.
+             * @default difference
+             * @enum {string}
+             */
+            compare?: "difference" | "ratio" | "share";
+            /**
+             * At Least
+             * @description What it is compared with: 0, for a ratio 1, for a share an even one.
+             */
+            at_least?: number | null;
+            /**
+             * Confidence
+             * @default 0.95
+             */
+            confidence?: number;
+            /**
+             * Method
+             * @default mover
+             */
+            method?: string;
+            /**
+             * Population
+             * @description Also what holds in the population that the rows were drawn from at random.
+             * @default false
+             */
+            population?: boolean;
+            /** Chart Width */
+            chart_width?: number | null;
+            /**
+             * K
+             * @default 5
+             */
+            k?: number;
+            /** Rho */
+            rho?: number | null;
+            /** Explain Confidence */
+            explain_confidence?: number | null;
+            /**
+             * Mechanism
+             * @default auto
+             */
+            mechanism?: string;
+            /** Split */
+            split?: number[] | "best" | null;
+            /**
+             * Lower Share
+             * @description Of the ρ for ranks, the part for their lower bounds; null: 0.1, the paper's η.
+             */
+            lower_share?: number | null;
+            /**
+             * Sensitivity
+             * @default tight
+             * @enum {string}
+             */
+            sensitivity?: "tight" | "paper";
+            /**
+             * Distinct
+             * @description Fold conditions that say nearly the same; null: where they have several columns.
+             */
+            distinct?: boolean | null;
+            /**
+             * @default {
+             *       "exclude": [],
+             *       "nested": false
+             *     }
+             */
+            family?: components["schemas"]["Family"];
+            /** Expected Key */
+            expected_key?: string | null;
+            /**
+             * Story
+             * @description Also the story of the question, which the answer must be prepared for; its conditions are on the attributes of the family.
+             * @default false
+             */
+            story?: boolean;
+            /**
+             * Order
+             * @description Of the answer's groups.
+             * @default given
+             * @enum {string}
+             */
+            order?: "given" | "high" | "low" | "name";
         };
         /** ReviewBody */
         ReviewBody: {
@@ -2879,8 +3108,12 @@ export interface components {
             kind: "story";
             /** Id */
             id: number | string;
+            /** Preparations */
+            preparations: components["schemas"]["StoryPreparation"][];
             /** Title */
             title: string;
+            /** Caption */
+            caption: string;
             /** Measured */
             measured: string;
             /** Levels */
@@ -2908,6 +3141,16 @@ export interface components {
             chart?: {
                 [key: string]: unknown;
             };
+        };
+        /**
+         * StoryPreparation
+         * @description Something that was paid for once, and that a story is read off.
+         */
+        StoryPreparation: {
+            /** Id */
+            id: number | string;
+            /** Rho */
+            rho: number;
         };
         /**
          * Summary
@@ -4132,6 +4375,8 @@ export interface operations {
                 /** @description If given, a Vega-Lite chart of this width comes along. */
                 chart_width?: number | null;
                 chart_order?: "given" | "high" | "low" | "name";
+                /** @description Of several values, by whose a chart is ordered. */
+                chart_order_of?: string | null;
                 /** @description Each group with its fields, or a list for each field: smaller for many groups. */
                 form?: "shown" | "columns";
             };
@@ -5676,6 +5921,105 @@ export interface operations {
             };
         };
     };
+    preview_story_api_v1_datasets__dataset__story_preview_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The data set's name. */
+                dataset: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewStory"];
+            };
+        };
+        responses: {
+            /** @description Price. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PricedPreview"];
+                };
+            };
+            /** @description The request was refused; the message says why, and the position where in the SQL. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description A valid token is needed. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Not for this role, or a forged request. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description There is no such thing, or it is another's. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The budget does not cover it, it is not stored, or the data have changed; nothing was charged. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Too many requests; see Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+            /** @description Busy, or the ledger cannot be used; see Retry-After. To ask the same again is charged once. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     story_api_v1_datasets__dataset__story_post: {
         parameters: {
             query?: never;
@@ -5787,7 +6131,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Explain"];
+                "application/json": components["schemas"]["Report"];
             };
         };
         responses: {

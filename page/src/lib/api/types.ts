@@ -44,7 +44,8 @@ export type Preview = Omit<Schemas['PreviewPayload'], 'rows'> & { rows: PreviewR
 
 /** As it is sent for the page; `byGroups` makes an `Answer` of it. */
 export type AnswerColumns = Charted<Schemas['AnswerColumns']>;
-export type AnswerRow = Omit<Schemas['GroupPayload'], 'noise_scale'>;
+/** With the same group as it holds in general, where that was asked for. */
+export type AnswerRow = Omit<Schemas['GroupPayload'], 'noise_scale' | 'in_general'> & { in_general?: AnswerRow };
 export type AnswerPart = Omit<Schemas['AnswerPart'], 'rows'> & { rows: AnswerRow[] };
 export type Answer = Omit<AnswerColumns, 'domains' | 'groups' | 'parts'> & { parts: AnswerPart[] };
 export type AnswerRecord = Schemas['AnswerPayload']['rows'][number];
@@ -64,6 +65,10 @@ export type Explanation = Charted<Omit<Schemas['ExplanationPayload'], 'question'
   gap_chart?: ChartSpec | null;
 };
 export type ExplanationRow = Schemas['ExplanationLine'];
+export type ReportRequest = Schemas['Report'];
+export type StoryRequest = Schemas['TellStory'];
+export type Story = Charted<Schemas['StoryPayload']>;
+export type StoryBranch = Schemas['StoryBranch'];
 export type Job<Result> = Omit<Schemas['JobPayload'], 'result'> & { result: Result | null };
 
 export type JobLine = Schemas['JobLine'];

@@ -20,7 +20,10 @@ export function orderOf(rows: AnswerRow[], sort: Sort): number[] {
   const numbers = rows.map((_, i) => i);
   if (sort === 'high') numbers.sort((a, b) => rows[b]!.estimate - rows[a]!.estimate);
   if (sort === 'low') numbers.sort((a, b) => rows[a]!.estimate - rows[b]!.estimate);
-  if (sort === 'name') numbers.sort((a, b) => byName.compare(rows[a]!.label, rows[b]!.label));
+  if (sort === 'name') {
+    const labels = rows.map(({ label }) => label);
+    numbers.sort((a, b) => byName.compare(labels[a]!, labels[b]!));
+  }
   return numbers;
 }
 
@@ -53,11 +56,14 @@ class Comparing {
   readonly inGeneral = $derived(this.population && this.part?.rows[0]?.in_general !== undefined);
   /** The groups with the intervals that are shown. */
   readonly rows: AnswerRow[] = $derived(
-    this.inGeneral ? this.part!.rows.map((row) => ({ ...row, ...row.in_general })) : (this.part?.rows ?? []),
+    this.inGeneral ? this.part!.rows.map((row) => row.in_general ?? row) : (this.part?.rows ?? []),
   );
   readonly complete = $derived(
     this.totals ? this.chosen.length > 0 : this.chosen.length === 2 || (this.#isShare && this.chosen.length === 1),
   );
+
+  /** Only a difference has a story; the parts of a ratio add up to nothing a reader would recognise. */
+  readonly hasStory = $derived(this.question !== null && (this.totals || this.compare === 'difference'));
 
   show(answer: Answer, of: string | null = null): void {
     const keep = this.answer?.id === answer.id ? this.chosen.map((choice) => choice.row.label) : [];

@@ -12,6 +12,11 @@ class Connection {
   #pause = FIRST_PAUSE;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
+  /** What a button says that needs the server. */
+  labelled(text: string): string {
+    return this.gone ? 'Waits for the server' : text;
+  }
+
   lost(): void {
     if (!this.gone) this.#wait('', FIRST_PAUSE);
   }

@@ -7,6 +7,7 @@ import { ladder } from '../precision';
 import { SETTLING } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { preparations } from './prepared.svelte';
+import { Work } from './work.svelte';
 import { workspace } from './workspace.svelte';
 
 export type Way = 'prepare' | 'once';
@@ -36,16 +37,12 @@ class Explaining {
   /** What the problem is of. */
   #refused = $state('');
   table = $state.raw<Explanation | null>(null);
-  job = $state.raw<Pick<Job<unknown>, 'id' | 'stage' | 'stopping'> | null>(null);
-  running = $state(false);
+  readonly work = new Work();
   /** Why the present options have no price. */
   problem = $state.raw<Problem | null>(null);
-  /** How the last work ended, if not well; a new price does not make that undone. */
-  failure = $state.raw<Problem | null>(null);
   /** How many predicates a family has, from the server's previews. */
   #sizes = $state.raw<Record<string, number>>({});
   #request: AbortController | null = null;
-  #latestJob = 0;
   #tableRequest = '';
 
   /** Whether the price that is shown is that of the present options. */
@@ -139,10 +136,10 @@ class Explaining {
 
   reset(): void {
     this.#request?.abort();
-    this.#latestJob += 1;
+    this.work.drop();
     this.table = null;
-    this.preview = this.problem = this.failure = this.job = this.#priced = null;
-    this.running = this.more = false;
+    this.preview = this.problem = this.#priced = null;
+    this.more = false;
   }
 
   request(rho: number | null, chartWidth?: number): ExplainRequest | null {
@@ -244,13 +241,13 @@ class Explaining {
   async buy(chartWidth: number): Promise<void> {
     const dataset = workspace.dataset?.name;
     const why = comparing.request();
-    if (!dataset || !why || this.running) return;
+    if (!dataset || !why || this.work.running) return;
     if (this.way === 'once') {
       await this.#explain(this.request(this.rho, chartWidth));
       return;
     }
     const { answer, of } = why;
-    const prepared = await this.#work(() => api.prepare(dataset, { answer, of, rho: this.rho, family: this.family }));
+    const prepared = await this.#follow(() => api.prepare(dataset, { answer, of, rho: this.rho, family: this.family }));
     if (!prepared) return;
     workspace.spent((prepared as Prepared).budget);
     this.#prepared();
@@ -265,8 +262,8 @@ class Explaining {
 
   /** Follows work that was begun before the page was loaded; free, as what it costs is charged already. */
   async resume(id: string, chartWidth: number): Promise<void> {
-    if (this.running) return;
-    const result = await this.#work(() => api.job<Explanation | Prepared>(id));
+    if (this.work.running) return;
+    const result = await this.#follow(() => api.job<Explanation | Prepared>(id));
     if (!result) return;
     if (result.kind === 'explanation') this.#show(result, '');
     else {
@@ -276,16 +273,17 @@ class Explaining {
     }
   }
 
-  async cancel(): Promise<void> {
-    if (this.job) await api.cancel(this.job.id);
-  }
-
   async #explain(body: ExplainRequest | null): Promise<void> {
     const dataset = workspace.dataset?.name;
     if (!dataset || !body) return;
-    const table = await this.#work(() => api.explain(dataset, body));
+    const table = await this.#follow(() => api.explain(dataset, body));
     if (!table) return;
     this.#show(table as Explanation, identity(body));
+  }
+
+  #follow<R>(begin: () => Promise<Job<R>>): Promise<R | null> {
+    this.problem = null;
+    return this.work.follow(begin);
   }
 
   #show(table: Explanation, request: string): void {
@@ -298,50 +296,11 @@ class Explaining {
     const first = this.table.rows[0];
     workspace.report(`Explained by ${this.table.rows.length} conditions. ${first ? first.sentence : ''}`);
   }
-
-  /** Follows a job to its end; null if it failed, was stopped, or another question was asked meanwhile. */
-  async #work<R>(begin: () => Promise<Job<R>>): Promise<R | null> {
-    const thisJob = (this.#latestJob += 1);
-    this.running = true;
-    this.problem = this.failure = null;
-    try {
-      let job = await begin();
-      while (job.state === 'queued' || job.state === 'running') {
-        if (thisJob !== this.#latestJob) return null;
-        this.job = job;
-        workspace.report(job.stage);
-        job = await api.job<R>(job.id);
-      }
-      if (thisJob !== this.#latestJob) return null;
-      if (job.state === 'done') return job.result;
-      this.failure = job.error ?? ENDED[job.state] ?? null;
-      await workspace.refreshFailures();
-      return null;
-    } catch (error) {
-      if (thisJob === this.#latestJob) this.failure = problemFrom(error);
-      return null;
-    } finally {
-      if (thisJob === this.#latestJob) {
-        this.running = false;
-        this.job = null;
-      }
-    }
-  }
 }
 
 /** What is asked, whatever the size of its chart. */
 function identity(body: ExplainRequest | null): string {
   return JSON.stringify({ ...body, chart_width: null });
 }
-
-const ENDED: Record<string, Problem> = {
-  cancelled: { code: 'cancelled', message: 'Stopped. What it had been charged stays charged.', remedy: '' },
-  lost: {
-    code: 'lost',
-    message: 'The server was restarted while it worked.',
-    remedy: 'Its charge stays; the history shows it.',
-  },
-  failed: { code: 'failed', message: 'The server could not finish it.', remedy: 'Try again.' },
-};
 
 export const explaining = new Explaining();

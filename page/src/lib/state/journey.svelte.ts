@@ -2,11 +2,12 @@
 import { api } from '../api';
 import { problemFrom } from '../api/client';
 import type { Answer } from '../api/types';
-import { comparison, format, isCurator, parse, type Place } from '../route';
+import { comparison, format, parse, type Place } from '../route';
 import { asking } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { explaining } from './explaining.svelte';
 import { preparations } from './prepared.svelte';
+import { telling } from './telling.svelte';
 import { workspace } from './workspace.svelte';
 
 class Journey {
@@ -14,16 +15,6 @@ class Journey {
   linked = $state.raw<Place | null>(null);
   loadingAnswer = $state(false);
   #loads = 0;
-  #early: { dataset: string; id: string; confidence: number; answer: Promise<Answer> } | null = null;
-
-  /** Of a link, the answer is fetched beside what else the page needs to begin. */
-  begin(hash: string): void {
-    const { dataset, answer: id, confidence } = parse(hash);
-    if (!dataset || id === null || isCurator(hash)) return;
-    const answer = api.answer(dataset, id, { confidence });
-    answer.catch(() => {}); // whoever takes it handles its failure
-    this.#early = { dataset, id, confidence, answer };
-  }
 
   async follow(hash: string): Promise<void> {
     const place = parse(hash);
@@ -33,30 +24,31 @@ class Journey {
       workspace.dataset = null;
       return;
     }
+    this.loadingAnswer = place.answer !== null && !isShown(place.answer); // before the form that it would fold is drawn
     await workspace.open(name);
-    if (!workspace.dataset) return;
+    if (!workspace.dataset) {
+      this.loadingAnswer = false;
+      return;
+    }
     asking.begin(workspace.dataset);
-    this.linked = place.explain ? place : null;
+    this.linked = place.explain || place.story ? place : null;
     if (place.answer === null) {
       comparing.answer = null;
       comparing.clear();
       explaining.reset();
+      telling.reset();
       return;
     }
     if (!isShown(place.answer) || comparing.confidence !== place.confidence) {
-      const isOther = !isShown(place.answer);
-      const { written } = asking;
       explaining.reset();
+      telling.reset();
       await this.load(place.answer, place.confidence);
-      // What somebody wrote while it was on the way stays.
-      if (isOther && comparing.answer && isShown(place.answer) && asking.written === written)
-        asking.takeAnswer(comparing.answer);
-      if (isOther) asking.opened = false;
     }
     if (!comparing.answer || !isShown(place.answer)) return;
     comparing.show(comparing.answer, place.of);
     comparing.choose(place.groups, place.atLeast, place.compare);
     if (!comparing.complete) explaining.reset();
+    telling.reset();
     if (place.explain) explaining.restore(place.explain);
     const claimsPrepared = place.explain?.rho === null;
     if (!comparing.complete || claimsPrepared) void preparations.learn(explaining.family, claimsPrepared);
@@ -67,12 +59,17 @@ class Journey {
     const dataset = workspace.dataset;
     if (!dataset) return;
     const load = (this.#loads += 1);
+    const isOther = !isShown(String(id));
+    const { written } = asking;
     this.loadingAnswer = true;
     try {
-      const answer = await (this.#begun(dataset.name, id, confidence) ?? api.answer(dataset.name, id, { confidence }));
+      const answer = await api.answer(dataset.name, id, { confidence });
       if (load !== this.#loads) return;
       comparing.confidence = confidence;
       comparing.show(answer);
+      if (!isOther) return;
+      asking.opened = false;
+      if (asking.written === written) asking.takeAnswer(answer); // what somebody wrote meanwhile stays
     } catch (error) {
       if (load === this.#loads) workspace.problem = problemFrom(error);
     } finally {
@@ -80,16 +77,10 @@ class Journey {
     }
   }
 
-  #begun(dataset: string, id: number | string, confidence: number): Promise<Answer> | null {
-    const early = this.#early;
-    this.#early = null;
-    const fits = early?.dataset === dataset && early.id === String(id) && early.confidence === confidence;
-    return fits ? early.answer : null;
-  }
-
   /** A fresh answer becomes the one that is shown; the address gets a step of its own for it. */
   show(answer: Answer, keep: { label: string; weight: number }[] = []): void {
     explaining.reset();
+    telling.reset();
     asking.opened = false;
     comparing.confidence = answer.confidence;
     comparing.show(answer);
@@ -111,10 +102,12 @@ class Journey {
       ...comparison(comparing.compare),
       explain: !comparing.complete
         ? null
-        : explaining.table || explaining.job
+        : explaining.table || explaining.work.job
           ? explaining.place
           : (this.linked?.explain ?? null),
-      job: explaining.job?.id ?? this.linked?.job ?? null,
+      // A link has one job, which the story takes if it has one too: it would take an explanation for its own.
+      story: explaining.work.job ? null : (telling.place ?? this.linked?.story ?? null),
+      job: explaining.work.job?.id ?? telling.work.job?.id ?? this.linked?.job ?? null,
     };
   }
 

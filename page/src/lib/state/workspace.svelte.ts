@@ -4,8 +4,8 @@ import { isGone, problemFrom, session, whoAmI } from '../api/client';
 import type { Budget, Dataset, DatasetSummary, Me, Problem } from '../api/types';
 import { afterPress } from '../press';
 
-export type Step = 'ask' | 'again' | 'explain' | 'quality';
-const NO_PRICES: Record<Step, number | null> = { ask: null, again: null, explain: null, quality: null };
+export type Step = 'ask' | 'again' | 'explain' | 'story' | 'quality';
+const NO_PRICES: Record<Step, number | null> = { ask: null, again: null, explain: null, story: null, quality: null };
 
 class Workspace {
   me = $state.raw<Me | null>(null);
@@ -36,13 +36,11 @@ class Workspace {
     };
   }
 
-  /** `known` runs as soon as it is clear who asks. */
-  async enter(known = () => {}): Promise<void> {
+  async enter(): Promise<void> {
     try {
       this.problem = null;
       this.me = await whoAmI();
       if (this.mustSignIn) return;
-      known();
       this.datasets = (await api.datasets()).datasets;
     } catch (error) {
       this.problem = problemFrom(error);
