@@ -20,6 +20,7 @@ from dpxplain.ledger import anchor_file
 from dpxplain.ledger.anchor_file import AnchorFile, Head, Mark
 from dpxplain.ledger.anchor_guard import AnchorGuard
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.ledger.tables import drop_triggers
 from dpxplain.model.charge import Charge, Request
 
 LATER = datetime.now(UTC) + timedelta(days=1)
@@ -376,3 +377,30 @@ def test_probes_of_an_anchor_that_cannot_be_written_fail_and_log_it_once(opened,
             with pytest.raises(LedgerUnavailable):
                 ledger.recovery.keep_anchor()
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("lost", ["the entry", "its amounts"])
+def test_entries_that_went_while_the_log_stayed_give_no_budget_back(address, opened, tmp_path, lost):
+    ledger = opened(address, anchor=tmp_path / "people.anchor")
+    spend(ledger, 0.25, "first", "ann")
+    spend(ledger, 0.5, "second", "ann")
+    with ledger._store.writing() as connection:
+        drop_triggers(connection)
+        if lost == "the entry":
+            for name in ("releases", "unreleased"):
+                connection.exec_driver_sql(f"DELETE FROM {name} WHERE entry = 2")
+            connection.exec_driver_sql("DELETE FROM entries WHERE id = 2")
+        else:
+            units = 25 * 10**10
+            connection.exec_driver_sql(
+                f"UPDATE entries SET total_units = {units}, own_units = {units} WHERE id = 2"
+            )
+    ledger.grant("adult", "ann", 1.0, reason="adds an entry with the total that it finds", by="carol")
+    for analyst in ("ann", "bob"):
+        with pytest.raises(LedgerBehind):
+            spend(ledger, 0.5, "third", analyst)
+    assert "overwritten while it was open, or was altered" in ledger.recovery.anchor_problem()
+    losses = ledger.recovery.declare_loss(reason="the file was overwritten", by="carol")
+    assert charged(losses) == [("adult", "ann", 0.5)]
+    assert ledger.budget("adult").spent == 0.75
+    spend(ledger, 0.25, "third", "bob")

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import browser_sessions
+from dpxplain.ledger import credentials
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.protocol import Identity
 from dpxplain.ledger.tables import SESSIONS
@@ -39,7 +39,7 @@ def at(monkeypatch, **how_much) -> None:
         def now(cls, tz=None):
             return datetime.now(tz) + timedelta(**how_much)
 
-    monkeypatch.setattr(browser_sessions, "datetime", LaterClock)
+    monkeypatch.setattr(credentials, "datetime", LaterClock)
 
 
 def test_session_ends_with_its_token(ledger):
@@ -117,11 +117,11 @@ def test_sessions_of_another_process_are_known_and_end_in_it(address):
 
 def test_signing_in_over_and_over_leaves_one_record_a_day_and_a_bounded_table(ledger, monkeypatch):
     ann, before = holder(ledger), len(ledger.audit())
-    for _ in range(browser_sessions.MOST + 8):
+    for _ in range(credentials.MOST_SESSIONS + 8):
         ledger.sessions.end(ledger.sessions.open(ann)[0])
     assert [record.action for record in ledger.audit(after=before)] == ["signed in"]
     assert ledger.audit(after=before)[0].details == {"role": "analyst", "token": ann.token}
-    assert stored(ledger) == browser_sessions.MOST
+    assert stored(ledger) == credentials.MOST_SESSIONS
     at(monkeypatch, days=1, hours=1)
     ledger.sessions.open(Identity("oidc:olga", "analyst", later(days=3), token=None))
     assert stored(ledger) == 1
@@ -131,7 +131,7 @@ def test_signing_in_over_and_over_leaves_one_record_a_day_and_a_bounded_table(le
 
 def test_one_session_too_many_ends_the_oldest(ledger):
     ann = holder(ledger)
-    texts = [ledger.sessions.open(ann)[1] for _ in range(browser_sessions.MOST + 1)]
+    texts = [ledger.sessions.open(ann)[1] for _ in range(credentials.MOST_SESSIONS + 1)]
     assert ledger.sessions.authenticate(texts[0]) is None
     assert None not in [ledger.sessions.authenticate(text) for text in texts[1:]]
 

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,34 +59,41 @@ class Work:
     def __init__(self, ledger: SQLLedger, call: Callable[[SQLLedger], object]) -> None:
         self.statements: list[tuple[str, Any]] = []
         self.amount = 0
-        engine = ledger._store._engine
-        sa.event.listen(engine, "before_cursor_execute", self._note)
+        engines = set(ledger._store._engines)
+        is_sqlite = ledger._store._engine.dialect.name == "sqlite"
+        for engine in engines:
+            sa.event.listen(engine, "before_cursor_execute", self._note)
         try:
-            if engine.dialect.name == "sqlite":
-                self._count_instructions(ledger, call)
+            if is_sqlite:
+                self._count_instructions(engines, partial(call, ledger))
             else:
                 call(ledger)
         finally:
-            sa.event.remove(engine, "before_cursor_execute", self._note)
-        if engine.dialect.name != "sqlite":
+            for engine in engines:
+                sa.event.remove(engine, "before_cursor_execute", self._note)
+        if not is_sqlite:
             self._count_rows(ledger)
 
     def _note(self, _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         if not re.match(r"BEGIN|COMMIT|PRAGMA|SAVEPOINT", statement):
             self.statements.append((statement, parameters))
 
-    def _count_instructions(self, ledger: SQLLedger, call: Callable[[SQLLedger], object]) -> None:
+    def _count_instructions(self, engines: set[sa.Engine], call: Callable[[], object]) -> None:
         def count() -> int:
             self.amount += 1
             return 0
 
-        with ledger._store._engine.connect() as connection:  # the only one
-            driver: Any = connection.connection.driver_connection
-        driver.set_progress_handler(count, 1)
+        drivers: list[Any] = []
+        for engine in engines:
+            with engine.connect() as connection:  # the only one
+                drivers.append(connection.connection.driver_connection)
+        for driver in drivers:
+            driver.set_progress_handler(count, 1)
         try:
-            call(ledger)
+            call()
         finally:
-            driver.set_progress_handler(None, 0)
+            for driver in drivers:
+                driver.set_progress_handler(None, 0)
 
     def _count_rows(self, ledger: SQLLedger) -> None:
         """With statistics, and as on a table that is too long to be read from end to end."""

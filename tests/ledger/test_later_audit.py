@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from ledger_contract import reserve, store
 
 from dpxplain.cli import run
-from dpxplain.ledger import audit, later_audit
+from dpxplain.ledger import anchor, audit
 from dpxplain.ledger import ledger as ledger_module
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 
@@ -95,7 +95,7 @@ def test_a_long_log_is_verified_from_where_it_was_last_found_intact(
         ledger.open_dataset("adult", 1.0, 1e-6)
     assert run(words) == 0
     assert not key.exists(), "a short log is verified in full, and nothing is remembered"
-    monkeypatch.setattr(later_audit, "LONG_LOG", 1)
+    monkeypatch.setattr(anchor, "LONG_LOG", 1)
     monkeypatch.setattr(ledger_module, "LONG_LOG", 1)
     assert run(words) == 0
     with closing(open_ledger(place, create=False)) as ledger:

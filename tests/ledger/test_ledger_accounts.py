@@ -13,7 +13,7 @@ from ledger_contract import reserve, store
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.ledger import account as accounts
 from dpxplain.ledger import visible_entries
-from dpxplain.ledger.people import MOST_OPEN
+from dpxplain.ledger.analysts import MOST_OPEN
 from dpxplain.model.budget import spend_units
 from dpxplain.model.charge import Charge, Event, Request, history_pages, spends
 
@@ -505,7 +505,7 @@ def test_a_release_is_read_only_by_who_may_see_it(ledger, monkeypatch):
 def test_requests_at_once_are_as_many_as_may_wait(ledger):
     def ask(number):
         try:
-            ledger.people.ask("adult", "ann", 0.1, f"Study {number}.")
+            ledger.analysts.ask("adult", "ann", 0.1, f"Study {number}.")
         except BadRequest:
             return 0
         return 1

@@ -69,6 +69,7 @@ def test_token_comes_with_an_allowance_if_wanted(dpxplain):
         ("token", "create", "ann", "--expires", "0d"),
         ("token", "create", "ann", "--role", "admin"),
         ("token", "revoke", "nobody"),
+        ("allow", "set", "adult", "ann", "--reason", "r"),
         ("allow", "set", "adult", "ann", "--rho", "0.1"),
         ("allow", "set", "adult", "ann", "--rho", "0.1", "--reason", " "),
         ("allow", "set", "nobody", "ann", "--rho", "0.1", "--reason", "r"),
@@ -79,6 +80,7 @@ def test_bad_wish_is_refused_and_leaves_no_record(dpxplain, words):
     code, out, err = dpxplain(*words)
     assert (code, out) == (2, "")
     assert "Error" in err
+    assert "--dry-run" not in err  # these commands have none
     assert len(json.loads(dpxplain("audit", "show", "--json")[1])["records"]) == 1
 
 

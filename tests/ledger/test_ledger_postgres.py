@@ -172,12 +172,19 @@ def test_user_who_may_not_write_is_refused_with_what_is_missing(ledger, reader, 
     with psycopg.connect(postgres_address, autocommit=True) as connection:
         connection.execute("GRANT USAGE ON SCHEMA dpxplain TO reader")
         connection.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA dpxplain TO reader")
-        connection.execute("GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA dpxplain TO reader")
+        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA dpxplain TO reader")
         connection.execute("REVOKE INSERT ON dpxplain.log, dpxplain.releases FROM reader")
     with pytest.raises(SourceError, match="rights are missing on log, releases"):
         open_ledger(reader)
     with psycopg.connect(postgres_address, autocommit=True) as connection:
         connection.execute("GRANT INSERT ON dpxplain.log, dpxplain.releases TO reader")
+        # Without these it would start, and fail at the first charge.
+        connection.execute("REVOKE UPDATE ON dpxplain.accounts FROM reader")
+        connection.execute("REVOKE DELETE ON dpxplain.unreleased FROM reader")
+    with pytest.raises(SourceError, match="rights are missing on accounts, unreleased"):
+        open_ledger(reader)
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("GRANT UPDATE, DELETE ON dpxplain.accounts, dpxplain.unreleased TO reader")
     open_ledger(reader, create=False).close()
 
 

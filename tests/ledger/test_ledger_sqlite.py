@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from ledger_contract import reserve
 
-from dpxplain.errors import InternalError, SourceError
+from dpxplain.errors import BudgetExhausted, InternalError, LedgerBehind, LedgerUnavailable, SourceError
 from dpxplain.ledger import store
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.charge import Charge, Request
@@ -134,6 +134,38 @@ def test_lost_ledger_whose_journal_remains_is_refused(path):
     assert_refused(path, "is gone", "Restore")
 
 
+def test_older_copy_that_stood_in_place_for_a_moment_is_never_charged(path):
+    older, aside = path.with_name("older"), path.with_name("aside")
+    older.write_bytes(path.read_bytes())
+    with closing(open_ledger(path, anchor="off")) as ledger:
+        reserve(ledger, 0.8)
+    with closing(open_ledger(path, anchor="off")) as ledger:  # has written nothing yet
+        path.rename(aside)
+        older.rename(path)
+        with pytest.raises(LedgerUnavailable, match="removed or replaced"):
+            reserve(ledger, 0.5)
+        path.rename(older)
+        aside.rename(path)
+        with pytest.raises(BudgetExhausted):
+            reserve(ledger, 0.5)
+        assert ledger.budget("adult").spent == 0.9
+
+
+def test_older_copy_written_over_an_open_ledger_is_never_charged(path):
+    older = path.with_name("older.sqlite")
+    with closing(open_ledger(path)) as ledger:
+        ledger.recovery.backup(older)
+        reserve(ledger, 0.7)
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ledger.note("carol", "looked")  # the journal holds the newest record, and no entry
+        with path.open("r+b") as file:  # as `cp` does: the file keeps its inode
+            file.truncate(0)
+            file.write(older.read_bytes())
+        with pytest.raises((LedgerBehind, LedgerUnavailable)):
+            reserve(ledger, 0.5)
+
+
 def test_folder_in_place_of_the_ledger_is_refused(tmp_path):
     assert_refused(tmp_path, "is a folder", "Name the file in it")
 
@@ -187,9 +219,25 @@ def test_a_thread_that_waits_for_another_process_keeps_no_reader_waiting(path, m
         assert ledger.budget("adult").spent == 0.2
 
 
+def test_no_reader_waits_for_a_charge_that_is_being_written(path):
+    with closing(open_ledger(path)) as ledger:
+        with ledger._store.writing():
+            assert ledger.budget("adult").spent == 0.1
+        reserve(ledger, 0.1)
+        assert ledger.budget("adult").spent == 0.2
+
+
+def test_the_readers_connection_cannot_write(path):
+    with closing(open_ledger(path)) as ledger:
+        with pytest.raises(SourceError), ledger._store.reading() as connection:
+            connection.exec_driver_sql("CREATE TABLE more (id INTEGER)")
+        reserve(ledger, 0.1)
+        assert ledger.budget("adult").spent == 0.2
+
+
 def test_full_disk_is_explained_and_spends_nothing(path):
     with closing(open_ledger(path)) as ledger:
-        with ledger._store.reading() as connection:
+        with ledger._store.writing() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(SourceError, match="free space"):
@@ -265,7 +313,8 @@ def test_single_reads_go_by_an_index_not_through_the_history(path, analyst, read
 
     with closing(open_ledger(path)) as ledger:
         ledger.open_dataset("adult", 1.0, 1e-6)
-        sa.event.listen(ledger._store._engine, "before_cursor_execute", explain)
+        for engine in ledger._store._engines:
+            sa.event.listen(engine, "before_cursor_execute", explain)
         read(ledger.account(analyst) if analyst else ledger)
     plan = [detail for details in plans for detail in details]
     assert any(index in detail for detail in plan), plan

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import pytest
 
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import tokens
+from dpxplain.ledger import credentials
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import METADATA
 
@@ -77,7 +77,7 @@ def test_expired_token_is_refused(ledger, monkeypatch):
         def now(cls, tz: tzinfo | None = None) -> datetime:
             return later(hours=2)
 
-    monkeypatch.setattr(tokens, "datetime", LaterClock)
+    monkeypatch.setattr(credentials, "datetime", LaterClock)
     assert ledger.tokens.authenticate(text) is None
 
 

@@ -64,9 +64,9 @@ def test_fifty_data_sets_open_without_a_connection_and_one_when_it_is_asked(
         assert sorted(counts.count.tolist()) == [1, 2]
         assert observer.execute(CONNECTIONS).fetchone() == (1,)
         missing = registry.get("set_8")
-        assert missing.guard is not None
+        assert missing.version_check is not None
         with pytest.raises(SourceError, match="no table people_8"):
-            missing.guard.measured_data()  # before anything is charged
+            missing.version_check.measured_data()  # before anything is charged
         for opened in registry.all:
             assert opened.engine is not None
             opened.engine.close()

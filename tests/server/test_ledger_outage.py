@@ -17,10 +17,9 @@ import httpx
 import pytest
 
 from dpxplain.errors import LedgerUnavailable
-from dpxplain.ledger import store
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server import readiness
+from dpxplain.server import health
 from dpxplain.server.app import ledger_of
 from postgres_server import PostgresServer
 from postgres_server import running_server as running_postgres
@@ -66,14 +65,24 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def locked_for_long(server: RunningServer, path: Path) -> Iterator[None]:
+    """Locked for longer than the server waits; before and after it waits for as long as it takes."""
+    patience = server.ledger._store.busy_seconds
+    with locked(path):
+        server.ledger._store.busy_seconds = 0.2
+        yield
+    server.ledger._store.busy_seconds = patience
+
+
+@contextmanager
 def full_disk(server: RunningServer) -> Iterator[None]:
     """No page more than there are: SQLite says the same of a disk without space."""
-    with server.ledger._store.reading() as connection:
+    with server.ledger._store.writing() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         most = connection.exec_driver_sql("PRAGMA max_page_count").scalar_one()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
     yield
-    with server.ledger._store.reading() as connection:
+    with server.ledger._store.writing() as connection:
         connection.exec_driver_sql(f"PRAGMA max_page_count = {most}")
 
 
@@ -88,18 +97,19 @@ def served(folder: Path, place: str | Path) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-def on_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningServer]:
-    monkeypatch.setattr(store, "BUSY_SECONDS", 0.2)
-    monkeypatch.setattr(readiness, "_KEPT_SECONDS", 0.0)
+def probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every probe looks anew."""
+    monkeypatch.setattr(health, "_KEPT_SECONDS", 0.0)
+
+
+@pytest.fixture
+def on_sqlite(tmp_path: Path, probed: None) -> Iterator[RunningServer]:
     with served(tmp_path / "schemas", tmp_path / "secret-folder" / "ledger.sqlite") as server:
         yield server
 
 
 @pytest.fixture
-def on_postgres(
-    tmp_path: Path, database: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[RunningServer]:
-    monkeypatch.setattr(readiness, "_KEPT_SECONDS", 0.0)
+def on_postgres(tmp_path: Path, database: PostgresServer, probed: None) -> Iterator[RunningServer]:
     with database.new_database() as address, served(tmp_path / "schemas", address) as server:
         yield server
 
@@ -163,7 +173,7 @@ def test_a_sqlite_ledger_that_cannot_be_written_is_an_outage_too(
     analyst, curator = on_sqlite.client(), on_sqlite.curator()
     assert curator.get("/metrics").status_code == 200
     long = {"sql": SQL + " -- " + "x" * 15_000, "rho": 0.1}  # does not fit into a page that is there
-    broken = {"locked": lambda: locked(path), "full": lambda: full_disk(on_sqlite)}
+    broken = {"locked": lambda: locked_for_long(on_sqlite, path), "full": lambda: full_disk(on_sqlite)}
     with broken.get(outage, lambda: removed(path))():
         refused = analyst.post("/datasets/people/query", json=long)
         assert (refused.status_code, refused.json()["code"]) == (503, "ledger_unavailable")
@@ -185,10 +195,7 @@ def test_a_ledger_file_that_was_replaced_is_not_charged_any_more(
 ) -> None:
     path = tmp_path / "secret-folder" / "ledger.sqlite"
     older = tmp_path / "older.sqlite"
-    with on_sqlite.ledger._store.reading() as connection:
-        connection.exec_driver_sql("COMMIT")
-        connection.exec_driver_sql(f"VACUUM INTO '{older}'")
-        connection.exec_driver_sql("BEGIN")
+    on_sqlite.ledger.recovery.backup(older)
     assert on_sqlite.client().post("/datasets/people/query", json=ASK).status_code == 200
     path.unlink()
     shutil.copy(older, path)
@@ -199,7 +206,7 @@ def test_a_ledger_file_that_was_replaced_is_not_charged_any_more(
 def test_a_readiness_probe_waits_for_a_locked_ledger_no_longer_than_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "SECONDS_PER_CHECK", 0.2)
+    monkeypatch.setattr(health, "SECONDS_PER_CHECK", 0.2)
     path = tmp_path / "ledger.sqlite"
     with ExitStack() as stack:
         server = stack.enter_context(served(tmp_path / "schemas", path))
@@ -222,8 +229,7 @@ def test_a_server_waits_for_a_locked_ledger_as_long_as_its_setting_says(tmp_path
         ledger.note("carol", "looked")
 
 
-def test_a_ledger_behind_its_anchor_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "_KEPT_SECONDS", 0.0)
+def test_a_ledger_behind_its_anchor_is_not_ready(tmp_path: Path, probed: None) -> None:
     backup, anchor = tmp_path / "backup.sqlite", tmp_path / "elsewhere" / "people.anchor"
     anchor.parent.mkdir()
     with (

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from dpxplain.ledger import audit, later_audit
+from dpxplain.ledger import anchor, audit
 from dpxplain.ledger import ledger as ledger_module
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.protocol import AuditReport
@@ -184,7 +184,7 @@ def test_allowances_are_granted_raised_and_expire(server: RunningServer) -> None
 def test_a_server_that_starts_again_verifies_a_long_log_from_where_it_was_last_intact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (later_audit, ledger_module):
+    for module in (anchor, ledger_module):
         monkeypatch.setattr(module, "LONG_LOG", 1)
     whole, verify = Counter[str](), audit.verify
 

@@ -13,7 +13,7 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Mount
 
-from dpxplain.ledger import tokens
+from dpxplain.ledger import credentials
 from dpxplain.server import routes
 from dpxplain.server.authenticate import PUBLIC, any_caller, curator_only
 from dpxplain.server.middleware import PREFIX
@@ -163,7 +163,7 @@ def test_expired_and_revoked_tokens_and_their_sessions_end_at_once(
 
     brief = server.client("brief")
     assert brief.get("/datasets").status_code == 200
-    monkeypatch.setattr(tokens, "datetime", LaterDatetime)
+    monkeypatch.setattr(credentials, "datetime", LaterDatetime)
     assert brief.get("/datasets").status_code == 401
 
 

@@ -25,7 +25,7 @@ from slow_engine import slow_down
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import FLIGHTS
 from dpxplain.model.charge import Charge, Request

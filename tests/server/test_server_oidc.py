@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from oidc_issuer import AUDIENCE, Issuer, running_issuer
 
-from dpxplain.ledger import browser_sessions
+from dpxplain.ledger import credentials
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server import oidc
 from dpxplain.server.config import Oidc
@@ -169,7 +169,7 @@ def test_a_good_token_opens_a_browser_session_that_ends_no_later(
             return datetime.now(tz) + timedelta(seconds=121)
 
     with monkeypatch.context() as patch:
-        patch.setattr(browser_sessions, "datetime", LaterClock)
+        patch.setattr(credentials, "datetime", LaterClock)
         assert browser.get("/datasets").status_code == 401
     assert browser.delete("/session").status_code == 204
     assert browser.get("/datasets").status_code == 401

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import re
+from secrets import token_hex
+
 import httpx
 import pytest
 
@@ -57,6 +61,26 @@ def test_an_answer_is_charged_once_and_free_from_then_on(server: RunningServer) 
     assert stored["chart"]["$schema"].startswith("https://vega.github.io")
 
 
+def test_files_have_all_groups_in_the_order_of_the_screen(server: RunningServer) -> None:
+    client = server.client("exporter")
+    several = asked(client, "SELECT age, COUNT(*) AS n, AVG(pay) AS pay FROM people GROUP BY age", 0.5)
+    order = {"chart_width": 300, "chart_order": "low", "chart_order_of": "pay"}
+    charts = client.get(f"{AT}/answers/{several['id']}", params=order).json()["chart"]["vconcat"]
+    names = [[row["label"] for row in part["data"]["values"]] for part in charts]
+    by_pay = client.get(f"{AT}/answers/{several['id']}").json()["parts"][1]["rows"]
+    assert names[0] == names[1] == [row["label"] for row in sorted(by_pay, key=lambda row: row["estimate"])]
+    answer = asked(client)
+    body = {"answer": answer["id"], "weights": WEIGHTS, "rho": 0.1, "mechanism": "one-shot", "k": 2}
+    assert client.post(f"{AT}/explain?wait=30", json=body).json()["state"] == "done"
+    ends = {}
+    for order_of_groups in ("high", "low"):
+        page = client.post(f"{AT}/report", json=body | {"order": order_of_groups}).text
+        cells = re.findall(r'<th scope="row">(North|South|West)</th>', page)
+        ends[order_of_groups] = cells
+    assert ends["high"] == ends["low"][::-1]
+    assert len(ends["high"]) == 3
+
+
 def test_a_story_is_free_once_its_conditions_are_prepared(server: RunningServer) -> None:
     client = server.client("teller")
     answer = asked(client)["id"]
@@ -67,6 +91,16 @@ def test_a_story_is_free_once_its_conditions_are_prepared(server: RunningServer)
     family = {"conjuncts": 2, "nested": True}
     price = client.post(f"{AT}/prepare/preview", json={"answer": answer, "rho": 1.0, "family": family}).json()
     assert (price["rho"], price["free"]) == (1.0, False)
+    whole = client.post(f"{AT}/story/preview", json=body | {"rho": 1.0, "prices": [0.1, 1.0]}).json()
+    assert (whole["rho"], whole["free"]) == (1.0, False)
+    assert [level["rho"] for level in whole["levels"]] == [0.1, 1.0]
+    assert all(level["margin"].startswith("±") for level in whole["levels"])
+    assert whole["protection"]["alone"]["step"] < 5
+    rough = client.post(f"{AT}/story/preview", json=body | {"rho": 1e-6}).json()
+    assert "larger than the gap itself" in rough["doubt"]
+    assert whole["expected"][0].startswith("Expected: up to 2 steps")
+    told = client.post(f"{AT}/report", json={"answer": answer, "weights": WEIGHTS, "story": True})
+    assert told.status_code == 400
     done = client.post(f"{AT}/prepare?wait=30", json={"answer": answer, "rho": 1.0, "family": family})
     assert done.json()["state"] == "done"
     told = client.post(f"{AT}/story", json=body).json()
@@ -74,13 +108,38 @@ def test_a_story_is_free_once_its_conditions_are_prepared(server: RunningServer)
     assert told["rows"][0]["rows"] == "all"
     assert told["sentences"][0].startswith("The gap is")
     assert told["chart"]["$schema"].startswith("https://vega.github.io")
+    assert [(part["id"], part["rho"]) for part in told["preparations"]] == [(told["id"], 1.0)]
+    report = client.post(f"{AT}/report", json={"answer": answer, "weights": WEIGHTS, "story": True}).text
+    assert "The same, step by step" in report
+    assert all(html.escape(sentence) in report for sentence in told["sentences"])
     assert client.get(f"{AT}/budget").json()["rho"]["spent"] == pytest.approx(1.1)
-    assert server.client("stranger").post(f"{AT}/story", json=body).status_code == 404
+    for path in ("story", "story/preview"):
+        assert server.client("stranger").post(f"{AT}/{path}", json=body).status_code == 404
     with dpx.connect(f"{server.url}people", token=server.token("teller")) as session:
         story = session.query(SQL, rho=0.1).why("North", "South").story()
         assert sorted(record["gap"] for record in story.records()) == sorted(
             row["gap"] for row in told["rows"]
         )
+
+
+def test_the_price_of_a_wanted_precision_is_told(server: RunningServer) -> None:
+    name = f"thrifty-{token_hex(4)}"  # has prepared nothing yet, also where the test is repeated
+    client = server.client(name)
+    why = {"answer": asked(client)["id"], "weights": WEIGHTS, "k": 2}
+    assert client.post(f"{AT}/explain/preview", json=why | {"precision": 0.5}).status_code == 400
+    both = client.post(f"{AT}/explain/preview", json=why | {"relative": 0.1, "rho": 0.1})
+    assert both.status_code == 400
+    body = why | {"relative": 0.1, "mechanism": "vector"}
+    priced = client.post(f"{AT}/explain/preview", json=body).json()
+    assert priced["rows"][0]["relative_margin"] == pytest.approx(0.1, rel=1e-2)
+    client.post(f"{AT}/prepare?wait=30", json={"answer": why["answer"], "rho": 0.01})
+    priced = client.post(f"{AT}/explain/preview", json=why | {"precision": 0.5}).json()
+    assert priced["rho"] >= 0
+    with dpx.connect(f"{server.url}people", token=server.token(name)) as session:
+        question = session.query(SQL, rho=0.1).why("North", "South")
+        assert question.rho_for(precision=0.5, k=2) == priced["rho"]
+        relative = question.rho_for(relative=0.1, k=2, mechanism="vector")
+        assert relative == pytest.approx(client.post(f"{AT}/explain/preview", json=body).json()["rho"])
 
 
 def test_a_group_of_several_columns_is_named_as_printed(
@@ -221,18 +280,18 @@ def test_a_ratio_is_asked_explained_and_read_by_the_client(server: RunningServer
     averages = asked(client)
     body = {"answer": averages["id"], "weights": WEIGHTS, "compare": "ratio", "population": True}
     question = client.post(f"{AT}/why", json=body).json()
-    assert (question["compare"], question["at_least"]) == ("ratio", 1.0)
+    assert (question["compare"], question["measured"], question["at_least"]) == ("ratio", "ratio", 1.0)
     assert "ratio" in question["question"]
     assert question["in_general"]["verdict"]
     refused = client.post(f"{AT}/why", json=body | {"compare": "share"})
     assert refused.status_code == 400
     assert "weighted 1" in refused.json()["message"]
-    session = dpx.connect(f"{server.url}people", token=server.token("divider"))
-    answer = session.query(SQL, rho=0.1)
-    assert answer.free
-    first, second = (part["group"] for part in WEIGHTS)
-    local = answer.why_ratio(tuple(first), tuple(second))
-    assert local.estimate == question["estimate"]
-    table = local.explain(k=1, rho=0.2)
-    assert table.question.measured == "ratio"
-    assert len(table) == 1
+    with dpx.connect(f"{server.url}people", token=server.token("divider")) as session:
+        answer = session.query(SQL, rho=0.1)
+        assert answer.free
+        first, second = (part["group"] for part in WEIGHTS)
+        local = answer.why_ratio(tuple(first), tuple(second))
+        assert local.estimate == question["estimate"]
+        table = local.explain(k=1, rho=0.2)
+        assert table.question.measured == "ratio"
+        assert len(table) == 1

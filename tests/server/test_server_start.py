@@ -56,6 +56,7 @@ def test_a_setting_of_the_wrong_kind_says_how_it_is_written(
         Config.load(raw)
     assert f"{section}.{key}" in refusal.value.problem
     assert says in refusal.value.problem
+    assert "?." not in refusal.value.problem
     assert "docs/server.md" in refusal.value.remedy
 
 
@@ -81,6 +82,7 @@ def test_a_missing_folder_is_named_with_its_key(tmp_path: Path, server: dict[str
         running.run(Config.load(file))
     assert says.format(tmp_path) in refusal.value.problem
     assert refusal.value.remedy
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["schemas", "server.toml"]  # no ledger
 
 
 def test_a_server_with_an_empty_folder_starts_and_gets_its_first_data_set(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpxplain.explanation.choice import FAMILY_BYTES
+from dpxplain.explanation.family_choice import FAMILY_BYTES
 from dpxplain.phases.dataset import KEPT_FAMILIES
 from dpxplain.server.config import Config
 from dpxplain.server.size_limits import Sizes
@@ -128,4 +128,18 @@ def test_t26_what_was_refused_is_not_kept(tmp_path: Path) -> None:
         refusals.append(preview(client, predicates=many_columns(1)))  # too many cells for one pass
         assert [refused.status_code for refused in refusals] == [400] * 4
         assert len({refused.json()["message"] for refused in refusals}) == 4
+        assert families.bytes == 0
+
+
+def test_t26_a_refused_story_or_report_is_not_kept(tmp_path: Path) -> None:
+    with running_server(config(tmp_path / "data")) as server:
+        client, families = server.client(), server.state.datasets.get("people")._families
+        answer = client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).json()["id"]
+        weights = [{"group": [0], "weight": 1}, {"group": [1], "weight": -1}]
+        body = {"answer": answer, "weights": weights}
+        refusals = [
+            client.post(f"{AT}/story", json=body | {"levels": 2}),  # not prepared
+            client.post(f"{AT}/report", json=body | {"rho": 0.1, "family": {"conjuncts": 2}}),  # not asked
+        ]
+        assert [refused.status_code // 100 for refused in refusals] == [4, 4]
         assert families.bytes == 0

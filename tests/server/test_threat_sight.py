@@ -18,7 +18,7 @@ from truth_search import stored_rows
 
 import dpxplain as dpx
 from dpxplain.errors import SchemaError
-from dpxplain.ledger import browser_sessions, tokens
+from dpxplain.ledger import credentials
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.server.config import Config
 from dpxplain.server.problems import Problem
@@ -145,8 +145,7 @@ def test_t15_a_revoked_or_expired_token_and_its_sessions_end_at_once(
 
     brief, page = server.client("t15-brief"), server.browser("t15-brief")
     assert [one.get("/datasets").status_code for one in (brief, page)] == [200, 200]
-    monkeypatch.setattr(tokens, "datetime", LaterDatetime)
-    monkeypatch.setattr(browser_sessions, "datetime", LaterDatetime)
+    monkeypatch.setattr(credentials, "datetime", LaterDatetime)
     assert [one.get("/datasets").status_code for one in (brief, page)] == [401, 401]
     token = {"token": server.token("t15-brief")}
     assert server.anonymous().post("/session", json=token).status_code == 401

@@ -17,7 +17,7 @@ from slow_engine import SECRET, slow_down
 from truth_search import TruthSearch, stored_rows
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from server_fixture import COUNT, SCHEMA, SQL, WEIGHTS, RunningServer, config_of, running_server

@@ -142,6 +142,8 @@ class Account:
         row = self._row(dataset, charge)
         units = row["charge_units"]
         state = standing(connection, dataset, self._analyst, self._default_limit)
+        if self._store.anchor is not None:
+            self._store.anchor.check_spent(dataset, self._analyst, state.spent, state.own_spent)
         if refusal := state.refusal(dataset, self._analyst, units):
             raise refusal
         if charge.kind == "discover":

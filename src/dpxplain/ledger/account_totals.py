@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -138,30 +138,27 @@ def _open(connection: sa.Connection, dataset: str, analyst: str, number: int) ->
 
 
 def _from_entries(connection: sa.Connection) -> Accounts:
-    rows = connection.execute(_READ_ENTRIES, execution_options={"yield_per": _ROWS_AT_ONCE})
-    return _counted(row._asdict() for row in rows)
-
-
-def _counted(entries: Iterable[Mapping[str, Any]]) -> Accounts:
     gaussian, numbers, bases = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[str]()
-    for entry in entries:
-        dataset, analyst, charge = entry["dataset"], entry["analyst"], entry["charge_units"]
+    rows = connection.execute(_READ_ENTRIES, execution_options={"yield_per": _ROWS_AT_ONCE})
+    for id, dataset, analyst, number, charge, spends in rows:
         if not isinstance(charge, int):
             continue  # damaged, as the audit tells by itself
         account, everyone = (dataset, account_of(analyst, charge)), (dataset, EVERYONE)
-        units = gaussian_units(charge, _spends(entry["spends"]))
+        units = _gaussian_units(charge, spends)
         gaussian[account] += units
         gaussian[everyone] += units
-        if entry["number"] is None:
-            bases[dataset] = max(bases[dataset], entry["id"])
+        if number is None:
+            bases[dataset] = max(bases[dataset], id)
         else:
-            numbers[account] = max(numbers[account], entry["number"])
+            numbers[account] = max(numbers[account], number)
     return {key: (units, max(numbers[key], bases[key[0]])) for key, units in gaussian.items()}
 
 
-def _spends(text: Any) -> Iterator[Spend]:
-    """Of a stored row; of one that cannot be read, which the audit tells of, nothing is known."""
+@lru_cache(maxsize=1_000)  # most charges are like another one
+def _gaussian_units(charge: int, spends: Any) -> int:
+    """The Gaussian part of a stored charge; 0 if its text cannot be read, which the audit tells of."""
     try:
-        yield from [Spend.from_row(row) for row in json.loads(text)]
+        shares = [Spend.from_row(row) for row in json.loads(spends)]
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):
-        return
+        shares = []
+    return gaussian_units(charge, shares)

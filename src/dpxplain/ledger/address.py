@@ -178,7 +178,7 @@ def missing_ledger(name: str) -> SourceError:
 
 
 def _named(place: str) -> LedgerAddress:
-    """As named: a path, a database, or a server's configuration, whose ledger is meant then."""
+    """The named ledger: a path, a database, or that of a server's configuration."""
     if database_address(place) is None and place.endswith(".toml"):
         address = _of_configuration(Path(place))
         if address is None:
@@ -191,7 +191,7 @@ def _named(place: str) -> LedgerAddress:
 
 
 def _with_servers_anchor(address: LedgerAddress, configured: LedgerAddress | None) -> LedgerAddress:
-    """With the anchor of the server that is configured here, if that is its ledger."""
+    """The address with the anchor of the server that is configured here, if that is its ledger."""
     if address.folder is not None:
         return address
     try:

@@ -180,8 +180,9 @@ class AnchorFile:
         heads.append(Head(int(line["records"]), str(line["head"])))
         entry, moment = int(line["entry"]), str(line["time"])
         for dataset, analysts in line["spent"].items():
-            totals = {analyst: int(units) for analyst, units in analysts.items()}
-            self._spent.setdefault(dataset, {}).update(totals)
+            totals = self._spent.setdefault(dataset, {})
+            for analyst, units in analysts.items():  # a ledger that was altered may tell of less than before
+                totals[analyst] = max(totals.get(analyst, 0), int(units))
         self._heads += heads
         self._entry, self._time = entry, moment
 

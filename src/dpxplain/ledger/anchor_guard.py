@@ -17,12 +17,15 @@ import sqlalchemy as sa
 from dpxplain.errors import LedgerBehind, LedgerUnavailable, SourceError
 from dpxplain.ledger import OFF, audit
 from dpxplain.ledger.anchor_file import AnchorDamaged, AnchorFile, Head, KeptAnchor, Mark
+from dpxplain.ledger.standing import own_spent
 from dpxplain.ledger.tables import ENTRIES, LOG
 
 LOGGER = logging.getLogger("dpxplain.ledger")
 
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _RECORD = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
+_KEPT_ENTRY = sa.select(ENTRIES.c.id).where(ENTRIES.c.id == sa.bindparam("entry")).scalar_subquery()
+_RECORD_AND_ENTRY = _RECORD.add_columns(_KEPT_ENTRY.label("entry"))
 _SPENT = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.analyst, ENTRIES.c.own_units)
 _MOST_SINCE = 1_000
 """Entries that are read one by one; of more, only the newest of each analyst is."""
@@ -76,6 +79,18 @@ class AnchorGuard:
                 self._write(unwritten, "Nothing was charged.")
             self._unwritten = None
 
+    def check_spent(self, dataset: str, analyst: str, spent: int, own: int) -> None:
+        """Refuse a charge on top of less than the anchor knows was spent, whatever the log says.
+
+        The log may be whole where the entries are not: of a SQLite file that was overwritten in place, an
+        open ledger sees some pages old and some new.
+        """
+        kept = self._kept()
+        totals = {} if kept is None else kept.spent.get(dataset, {})
+        if spent < sum(totals.values()) or own < totals.get(analyst, 0):
+            self._log_once(self._less_spent(dataset))
+            raise LedgerBehind.of()
+
     def check_writable(self) -> None:
         """Refuse if the file, or a new one in its folder, could not be written."""
         file = self.file.path
@@ -83,8 +98,10 @@ class AnchorGuard:
             self._log_once(f"the anchor {file} cannot be written")
             raise _unwritable("Nothing was charged.")
 
-    def problem(self, connection: sa.Connection) -> str | None:
+    def problem(self, connection: sa.Connection, *, with_totals: bool = False) -> str | None:
         """Why nothing may be charged, for the curator; None if the ledger goes on from its anchor.
+
+        `with_totals` looks up what each analyst has spent; of whoever charges, `check_spent` compares it.
 
         The file is read first: a snapshot that was taken before could lack what was charged meanwhile, so
         without the writers' lock this must be the first thing that the transaction does.
@@ -96,8 +113,16 @@ class AnchorGuard:
         if kept is None:
             return None
         head = kept.head
-        if holds(connection, head):
-            return None
+        record = connection.execute(
+            _RECORD_AND_ENTRY, {"id": head.records, "entry": kept.entry}
+        ).one_or_none()
+        if record is not None and record.hash == head.hash:
+            if kept.entry not in (0, record.entry):
+                return (
+                    f"{self._name} has lost the entry {kept.entry}, which its anchor tells of: the file was "
+                    "overwritten while it was open, or was altered."
+                )
+            return self._lower_total(connection, kept) if with_totals else None
         last = connection.execute(_LAST).one_or_none()
         written = f"its anchor was written at record {head.records} ({_minute(kept.time)} UTC)"
         if last is None:
@@ -107,6 +132,18 @@ class AnchorGuard:
         return (
             f"{self._name} has another record {head.records} than the one that its anchor was written "
             f"at ({_minute(kept.time)} UTC): it went on from an older copy, was rewritten, or is another one."
+        )
+
+    def _lower_total(self, connection: sa.Connection, kept: KeptAnchor) -> str | None:
+        for dataset, totals in sorted(kept.spent.items()):
+            if any(own_spent(connection, dataset, analyst) < units for analyst, units in totals.items()):
+                return self._less_spent(dataset)
+        return None
+
+    def _less_spent(self, dataset: str) -> str:
+        return (
+            f"{self._name} says that less of {dataset!r} was spent than its anchor knows of: the file was "
+            "overwritten while it was open, or was altered."
         )
 
     def check_not_empty(self, connection: sa.Connection) -> None:
@@ -138,7 +175,7 @@ class AnchorGuard:
         return Mark(Head(rows[-1].records, rows[-1].hash), rows[-1].id, audit.now(), spent)
 
     def mark_of_change(self, connection: sa.Connection) -> Mark | None:
-        """As `mark`, after a change that is no charge: None before the first charge, or without its anchor.
+        """Like `mark`, after a change that is no charge: None before the first charge, or without its anchor.
 
         A ledger that is behind may be changed, and then its anchor must stay what it is.
         """

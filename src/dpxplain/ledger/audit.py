@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -78,6 +78,7 @@ _UNREADABLE = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256", "secret": "secret_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _ADDED = frozenset({"subject", "version", "declarations", "maker", "number"})
 """Columns that older versions lack: left out where they are NULL, so that older records still fit."""
 
@@ -89,11 +90,16 @@ def now() -> str:
 
 def canonical(value: object) -> str:
     """The JSON text of a value, the same wherever it is made."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def digest(text: str) -> bytes:
+    """The SHA-256 of a text as bytes, which take half of the memory of its hexadecimal form."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def chained(previous: str, record: Mapping[str, Any]) -> str:
@@ -247,6 +253,9 @@ def verify(connection: sa.Connection, head: str | None) -> AuditReport:
 
 
 def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
+    """What is wrong with a record or with its place after the one with the hash `previous`."""
+    if row.previous == previous and row.action in CHANGES and _is_as_written(row):
+        return []
     record = {name: getattr(row, name) for name in ("id", "time", "actor", "action", "dataset")}
     try:
         altered = row.hash != chained(row.previous, record | {"details": parsed(row.details)})
@@ -259,11 +268,25 @@ def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
     return []
 
 
+def _is_as_written(row: Sequence[Any]) -> bool:
+    """Whether the hash is that of the record with its details as they are stored: as canonical JSON.
+
+    Nothing is parsed for it. False of details in another form, which `broken_link` looks at more closely.
+    """
+    id, time, actor, action, dataset, details, previous, hash = row
+    try:
+        before = f'{{"action":{canonical(action)},"actor":{canonical(actor)},"dataset":{canonical(dataset)}'
+        text = f'{before},"details":{details},"id":{id},"time":{canonical(time)}}}'
+        return bool(hash == sha256(previous + text))
+    except _UNREADABLE:
+        return False
+
+
 class RecordedTables:
     """What the records say about the tables: a digest of every row, and the limits at each moment."""
 
     def __init__(self) -> None:
-        self.digests: dict[tuple[str, Any], str] = {}  # by the row's kind and key
+        self.digests: dict[str, dict[Any, bytes]] = {}  # by the row's kind and key
         self._limits: dict[str, int] = {}  # by data set
         self._grants: dict[tuple[str, str], int] = {}  # by data set and analyst
 
@@ -271,31 +294,35 @@ class RecordedTables:
         """Take in a record of a change; returns what is wrong with it."""
         problems = []
         try:
-            details = parsed(row.details)
+            text = row.details
+            details = parsed(text)
             for kind, values in details.items():
                 key = values.get(_KEYS[kind]) if kind in _KEYS and isinstance(values, dict) else None
-                if (kind, key) in self.digests:
+                digests = self.digests.setdefault(kind, {})
+                if key in digests:
                     problems.append(f"Log record {row.id} tells of {kind} {key} a second time.")
-                self.digests[kind, key] = sha256(canonical(values))
+                # The details are canonical JSON: what a single row says stands in them as it is.
+                image_text = text[len(kind) + 4 : -1] if len(details) == 1 else canonical(values)
+                digests[key] = digest(image_text)
             problems += self._exceeded_limits(row.action, details)
         except _UNREADABLE:
             problems.append(f"Log record {row.id} cannot be read.")
         return problems
 
     def differences(self, connection: sa.Connection, tables: Sequence[sa.Table] = STATE) -> list[str]:
-        """Compare every row of these tables with the records."""
-        kinds = {NAMES[table.name] for table in tables}
-        problems, unmatched = [], {key: text for key, text in self.digests.items() if key[0] in kinds}
+        """Compare every row of these tables with the records, and forget what they say of them."""
+        problems = []
         for table in tables:
-            kind, column = NAMES[table.name], primary_key(table)
-            for row in stream(connection, sa.select(table).order_by(column)):
-                key = row._mapping[column.name]
-                recorded = unmatched.pop((kind, key), None)
-                if recorded is None:
+            kind = NAMES[table.name]
+            recorded = self.digests.pop(kind, {})
+            for key, found in row_digests(table, stream(connection, all_rows(table))):
+                expected = recorded.pop(key, None)
+                if expected is None:
                     problems.append(f"The log knows no {kind} {key}: it was put in.")
-                elif recorded != row_digest(row):
+                elif expected != found:
                     problems.append(f"The {kind} {key} is not what the log says: it was altered.")
-        return problems + [f"The {kind} {key} is gone, but the log tells of it." for kind, key in unmatched]
+            problems += [f"The {kind} {key} is gone, but the log tells of it." for key in recorded]
+        return problems
 
     def _exceeded_limits(self, action: str, details: Mapping[str, Any]) -> list[str]:
         """Note limits and grants; of a charge, say whether it exceeds those of its time.
@@ -320,28 +347,37 @@ class RecordedTables:
         return problems
 
 
-def row_digest(row: sa.Row[Any]) -> str | None:
-    """The digest of a row as its record repeats it; None if the ledger cannot have written it."""
-    try:
-        return sha256(canonical(image(row._asdict())))
-    except _UNREADABLE:
-        return None
+def all_rows(table: sa.Table) -> sa.Select[Any]:
+    return sa.select(table).order_by(primary_key(table))
+
+
+def row_digests(table: sa.Table, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, bytes | None]]:
+    """Key and digest of each row as its record repeats it; None if the ledger cannot have written the row."""
+    names = [column.name for column in table.columns]
+    place = names.index(primary_key(table).name)
+    for row in rows:
+        try:
+            yield row[place], digest(canonical(image(dict(zip(names, row, strict=True)))))
+        except _UNREADABLE:
+            yield row[place], None
 
 
 def _wrong_totals(connection: sa.Connection) -> list[str]:
     """Entries whose running totals are not the sums of the charges up to them."""
     problems, sums = [], Counter[tuple[str, ...]]()
     columns = ("id", "dataset", "analyst", "charge_units", "total_units", "own_units")
-    for row in stream(connection, sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)):
-        everyones, own = (row.dataset,), (row.dataset, row.analyst)
-        if not all(isinstance(row._mapping[name], int) for name in columns[3:]):
-            problems.append(f"The entry {row.id} does not add up with those before it.")
+    select = sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)
+    rows: Iterable[Sequence[Any]] = stream(connection, select)
+    for id, dataset, analyst, charge, total, own in rows:
+        everyones, owns = (dataset,), (dataset, analyst)
+        if not all(isinstance(units, int) for units in (charge, total, own)):
+            problems.append(f"The entry {id} does not add up with those before it.")
             continue
-        sums[everyones] += row.charge_units
-        sums[own] += row.charge_units
-        if (row.total_units, row.own_units) != (sums[everyones], sums[own]):
-            problems.append(f"The entry {row.id} does not add up with those before it.")
-            sums[everyones], sums[own] = row.total_units, row.own_units
+        sums[everyones] += charge
+        sums[owns] += charge
+        if (total, own) != (sums[everyones], sums[owns]):
+            problems.append(f"The entry {id} does not add up with those before it.")
+            sums[everyones], sums[owns] = total, own
     return problems
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from dpxplain.ledger import audit
-from dpxplain.ledger.protocol import damage_explained
+from dpxplain.ledger.protocol import check_name, check_reason, damage_explained
 from dpxplain.ledger.single_flight import may_follow
 from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, UNRELEASED
-from dpxplain.ledger.validation import check_name, check_reason
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _UNRELEASED = (

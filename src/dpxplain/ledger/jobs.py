@@ -1,4 +1,5 @@
-"""Progress of long-running work, which any server process can read and cancel.
+"""What server processes that share a ledger tell each other: the progress of long-running work, which any
+of them can read and cancel, and how many processes there are.
 
 Jobs are not in the audit log: what a job charged and released is in its entry.
 """
@@ -6,6 +7,7 @@ Jobs are not in the audit log: what a job charged and released is in its entry.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +18,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.protocol import Job, damage_explained
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import JOBS
+from dpxplain.ledger.tables import JOBS, PROCESSES
 
 UNFINISHED = ("queued", "running")
 STATES = (*UNFINISHED, "done", "failed", "cancelled")
@@ -123,3 +125,38 @@ def _job(row: sa.Row[Any]) -> Job:
         created=datetime.fromisoformat(row.created),
         heard=heard,
     )
+
+
+PROCESS_SILENCE = timedelta(seconds=45)
+"""A process that was not heard of for so long is gone."""
+
+
+class Processes:
+    """The processes of one ledger."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def enter(self) -> str:
+        """A new process's id."""
+        id = secrets.token_hex(8)
+        with self._store.updating() as connection:
+            connection.execute(sa.insert(PROCESSES).values(id=id, heard=audit.now()))
+        return id
+
+    def count(self, id: str) -> int:
+        """Give a sign of life, forget who gave none for long, and return how many there are."""
+        now = datetime.now(UTC)
+        earliest, latest = (now - PROCESS_SILENCE).isoformat(), (now + PROCESS_SILENCE).isoformat()
+        # A time far ahead is no sign of life either: a clock was wrong, and it would count until then.
+        gone = sa.or_(PROCESSES.c.heard < earliest, PROCESSES.c.heard > latest)
+        with self._store.updating() as connection:
+            heard = sa.update(PROCESSES).where(PROCESSES.c.id == id).values(heard=audit.now())
+            if connection.execute(heard).rowcount == 0:  # it was taken for gone, as after a long sleep
+                connection.execute(sa.insert(PROCESSES).values(id=id, heard=audit.now()))
+            connection.execute(sa.delete(PROCESSES).where(gone))
+            return int(connection.execute(sa.select(sa.func.count()).select_from(PROCESSES)).scalar_one())
+
+    def leave(self, id: str) -> None:
+        with self._store.updating() as connection:
+            connection.execute(sa.delete(PROCESSES).where(PROCESSES.c.id == id))

@@ -15,17 +15,25 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account
 from dpxplain.ledger.address import database_address
-from dpxplain.ledger.anchor import Anchor
+from dpxplain.ledger.analysts import Analysts
+from dpxplain.ledger.anchor import LONG_LOG, Anchor, verify_since
 from dpxplain.ledger.anchor_guard import anchor_path, check_not_gone
-from dpxplain.ledger.browser_sessions import BrowserSessions
+from dpxplain.ledger.credentials import BrowserSessions, Tokens
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.failed_charges import Failures
-from dpxplain.ledger.jobs import Jobs
-from dpxplain.ledger.later_audit import LONG_LOG, verify_since
-from dpxplain.ledger.people import People
+from dpxplain.ledger.jobs import Jobs, Processes
 from dpxplain.ledger.privacy_units import PrivacyUnits
-from dpxplain.ledger.processes import Processes
-from dpxplain.ledger.protocol import EVERYONE, Allowance, AuditRecord, AuditReport, Share, damage_explained
+from dpxplain.ledger.protocol import (
+    EVERYONE,
+    Allowance,
+    AuditRecord,
+    AuditReport,
+    Share,
+    check_name,
+    check_reason,
+    damage_explained,
+    utc_text,
+)
 from dpxplain.ledger.recovery import Recovery
 from dpxplain.ledger.single_flight import Flights
 from dpxplain.ledger.sqlite import SQLiteStore
@@ -43,8 +51,6 @@ from dpxplain.ledger.standing import (
 )
 from dpxplain.ledger.store import Observer, Store, guard
 from dpxplain.ledger.tables import GRANTS, LIMITS, LOG, SHARES
-from dpxplain.ledger.tokens import Tokens
-from dpxplain.ledger.validation import check_name, check_reason, utc_text
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
 
 
@@ -102,7 +108,7 @@ class SQLLedger(Account):
         self.sessions = BrowserSessions(store)
         self.jobs = Jobs(store)
         self.failures = Failures(store)
-        self.people = People(store)
+        self.analysts = Analysts(store)
         self.privacy_units = PrivacyUnits(store)
         self.versions = SQLDataVersions(store)
         self.verified: Anchor | None = None  # where the log stood when this object last found it intact
@@ -251,7 +257,7 @@ class SQLLedger(Account):
             begin = None
         with self._store.snapshot() as connection:
             guarding = self._store.anchor
-            problem = None if guarding is None else guarding.problem(connection)
+            problem = None if guarding is None else guarding.problem(connection, with_totals=True)
             differences = [] if anchor is None else anchor.differences(connection)
             if begin is None or not begin.records or differences or begin.differences(connection):
                 report = audit.verify(connection, head)

@@ -1,4 +1,4 @@
-"""Brings a ledger of an older version up to date, in SQLite and PostgreSQL alike.
+"""Creates the tables of a ledger, and brings an older one up to date, in SQLite and PostgreSQL alike.
 
 The version is stored in the database. All missing steps run in one transaction that holds the writers' lock,
 and each leaves a record in the audit log; a ledger of a newer version is refused.
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from dpxplain.errors import SourceError
 from dpxplain.ledger import audit
@@ -19,13 +20,16 @@ from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import (
     ENTRIES,
     LIMITS,
+    METADATA,
     RELEASES,
-    create_all,
     create_lookups,
+    create_refusal,
     create_replacement_triggers,
     create_sessions,
+    create_triggers,
     create_versions,
     fill_unreleased,
+    keep_conditions,
 )
 
 VERSION = 8
@@ -67,6 +71,29 @@ def migrate(store: Store) -> None:
             audit.append(connection, "", audit.UPGRADED, None, versions | details)
             version = step.end
         store.set_version(connection, version)
+
+
+def create_all(connection: sa.Connection) -> None:
+    """Create the tables and their triggers, within the caller's transaction."""
+    keep_conditions(connection)
+    for statement in _create_statements(connection.dialect):
+        connection.exec_driver_sql(statement)
+    create_refusal(connection)
+    create_triggers(connection)
+
+
+_CREATE_STATEMENTS: dict[tuple[object, ...], tuple[str, ...]] = {}
+
+
+def _create_statements(dialect: sa.Dialect) -> tuple[str, ...]:
+    """The SQL of all tables and indexes; SQLAlchemy needs longer to write it than a database to run it."""
+    database = (dialect.name, dialect.server_version_info)
+    if database not in _CREATE_STATEMENTS:
+        creations: list[ExecutableDDLElement] = []
+        for table in METADATA.sorted_tables:
+            creations += [CreateTable(table), *map(CreateIndex, table.indexes)]
+        _CREATE_STATEMENTS[database] = tuple(str(part.compile(dialect=dialect)) for part in creations)
+    return _CREATE_STATEMENTS[database]
 
 
 def _rebuild(connection: sa.Connection) -> dict[str, Any]:

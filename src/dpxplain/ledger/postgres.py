@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger.address import missing_ledger
-from dpxplain.ledger.migrations import VERSION, migrate
+from dpxplain.ledger.migrations import VERSION, create_all, migrate
 from dpxplain.ledger.store import Store, seconds_or_default
-from dpxplain.ledger.tables import create_all
+from dpxplain.ledger.tables import APPEND_ONLY
 
 try:
     import psycopg
@@ -46,14 +46,17 @@ _TIMEOUTS = {
     "keepalives_count": 3,
 }
 
-_MISSING_RIGHTS = """
+_APPEND_ONLY_NAMES = ", ".join(f"'{table.name}'" for table in APPEND_ONLY)
+_MISSING_RIGHTS = f"""
 SELECT 'the schema dpxplain' WHERE NOT has_schema_privilege('dpxplain', 'USAGE')
 UNION ALL SELECT * FROM (
     SELECT relname::text FROM pg_catalog.pg_class
     WHERE relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'dpxplain')
     AND CASE relkind
-        WHEN 'r' THEN NOT has_table_privilege(oid, 'SELECT') OR NOT has_table_privilege(
-            oid, CASE relname WHEN 'turnstile' THEN 'UPDATE' ELSE 'INSERT' END)
+        WHEN 'r' THEN NOT has_table_privilege(oid, 'SELECT')
+            OR relname <> 'turnstile' AND NOT has_table_privilege(oid, 'INSERT')
+            OR relname NOT IN ({_APPEND_ONLY_NAMES}) AND NOT has_table_privilege(oid, 'UPDATE')
+            OR relname NOT IN ({_APPEND_ONLY_NAMES}, 'turnstile') AND NOT has_table_privilege(oid, 'DELETE')
         WHEN 'S' THEN NOT has_sequence_privilege(oid, 'USAGE')
         ELSE false END
     ORDER BY relname) AS relations
@@ -85,7 +88,9 @@ class PostgresStore(Store):
             pool_pre_ping=True,
             hide_parameters=True,
         )
-        super().__init__(f"The ledger in the PostgreSQL database {database!r} at {host!r}", engine, seconds)
+        super().__init__(
+            f"The ledger in the PostgreSQL database {database!r} at {host!r}", engine, busy_seconds=seconds
+        )
         self._snapshots = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
@@ -218,8 +223,9 @@ def _no_rights(name: str, missing: Sequence[str] = ()) -> LedgerUnavailable:
     return LedgerUnavailable(
         f"{name} does not let this user write{lacking}{more}.",
         remedy="Let the owner of its tables run deploy/postgresql-rights.sql for this user: USAGE on the "
-        "schema dpxplain and its sequences, SELECT and INSERT on its tables, UPDATE on turnstile. A ledger "
-        "of an older version must be opened once by the owner of its tables.",
+        "schema dpxplain and its sequences, SELECT and INSERT on its tables, UPDATE on turnstile, UPDATE and "
+        "DELETE on those that are not append-only. A ledger of an older version must be opened once by the "
+        "owner of its tables.",
         kind="rights",
     )
 

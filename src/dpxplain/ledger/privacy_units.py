@@ -32,9 +32,12 @@ class PrivacyUnits:
     def check_and_record(self, dataset: str, privacy: Privacy, by: str = "") -> None:
         """Refuses a declaration that promises more than the budget already spent can cover."""
         declared = {"unit": privacy.unit, "max_rows": privacy.max_rows, "neighbours": privacy.neighbours}
-        with self._store.reading() as connection:
-            text = connection.execute(_LATEST_DECLARATION, {"dataset": dataset}).scalar_one_or_none()
-            before = None if text is None else audit.parsed(text)
+        with self._store.reading() as connection:  # usually nothing has changed, and no lock is needed
+            if _latest(connection, dataset) == declared:
+                return
+        with self._store.recording() as connection:
+            # Under the lock: what was spent until now counts, also by charges since the look before.
+            before = _latest(connection, dataset)
             if before == declared:
                 return
             if before and not _covers(before, declared) and standing(connection, dataset).spent > 0:
@@ -43,8 +46,13 @@ class PrivacyUnits:
                     f"of {dataset} protects {_unit_in_words(before)} only.",
                     remedy="Keep them, or declare the data as a new data set with a budget of its own.",
                 )
-        with self._store.recording() as connection:
             audit.append(connection, by, _DECLARED, dataset, declared)
+
+
+def _latest(connection: sa.Connection, dataset: str) -> Any:
+    """The declaration that holds; None if there is none."""
+    text = connection.execute(_LATEST_DECLARATION, {"dataset": dataset}).scalar_one_or_none()
+    return None if text is None else audit.parsed(text)
 
 
 def _covers(before: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:

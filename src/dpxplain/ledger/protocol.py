@@ -1,4 +1,5 @@
-"""The protocol that phases use of a ledger, and the records that a ledger returns.
+"""The protocol that phases use of a ledger, the records that a ledger returns, and the check of what people
+type into it: names, reasons and times.
 
 A request is reserved before data is read and released once its answer is drawn. The charge counts from the
 reservation on, so a crash between the two wastes budget at worst and never overspends it.
@@ -11,10 +12,10 @@ import hmac
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from dpxplain.errors import LedgerUnavailable
+from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Charge, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
@@ -100,7 +101,7 @@ class Ledger(LedgerView, Protocol):
         ...
 
     def reserve_once(self, dataset: str, charge: Charge) -> Entry | None:
-        """As `reserve`; but None if this account's identical request is being measured or was released.
+        """Like `reserve`, but None if this account's identical request is being measured or was released.
 
         Whoever gets an entry ends it by `release`, or by `abandon` if nothing comes of it.
         """
@@ -289,3 +290,41 @@ def damage_explained(name: str = "The ledger") -> Iterator[None]:
         yield
     except _UNREADABLE:
         raise damaged(name) from None  # not chained: the message may quote the row
+
+
+LONGEST_NAME = 200
+FOREIGN = "oidc:"
+"""How names begin that an OIDC issuer vouches for; no token of ours has one."""
+LOCAL_OWNER = "local owner"
+"""What the audit log calls the one user of a server without a login."""
+
+
+def check_name(name: str) -> str:
+    """A usable name of an analyst.
+
+    >>> check_name("ann@example.org")
+    'ann@example.org'
+    """
+    if not name or name in (EVERYONE, LOCAL_OWNER) or len(name) > LONGEST_NAME or name != name.strip():
+        raise BadRequest(
+            f"{name[:LONGEST_NAME]!r} cannot be an analyst's name.",
+            remedy=f"Use up to {LONGEST_NAME} characters, not '*' alone, no spaces around.",
+        )
+    return name
+
+
+def check_reason(reason: str) -> str:
+    if not reason.strip():
+        raise BadRequest("A reason is needed: it goes into the audit log.", remedy="Say why, in a few words.")
+    return reason
+
+
+def utc_text(time: datetime) -> str:
+    """A moment as the ledger writes it.
+
+    >>> utc_text(datetime.fromisoformat("2030-01-01T01:00+01:00"))
+    '2030-01-01T00:00:00+00:00'
+    """
+    if time.utcoffset() is None:
+        raise BadRequest("The time of expiry has no time zone.", remedy="Add one, such as UTC.")
+    return time.astimezone(UTC).isoformat()

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,10 +24,10 @@ from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger import LEDGER_FILE
 from dpxplain.ledger.address import journal_of, missing_ledger
 from dpxplain.ledger.file_sync import sync_folder
-from dpxplain.ledger.migrations import VERSION, check_version, migrate
+from dpxplain.ledger.migrations import VERSION, check_version, create_all, migrate
 from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.store import Store, seconds_or_default
-from dpxplain.ledger.tables import ENTRIES, create_all
+from dpxplain.ledger.tables import ENTRIES
 
 _MOST_CHECKED = 1_000  # entries
 _SECONDS_BETWEEN_TRIES = 0.005
@@ -39,9 +39,6 @@ class SQLiteStore(Store):
     """Transactions on the file at `path`; None keeps the ledger in this process's memory."""
 
     def __init__(self, path: Path | None, *, create: bool = True, busy_seconds: float | None = None) -> None:
-        # One connection and one lock: threads queue here instead of polling SQLite's file lock, and a ledger
-        # in memory is the same code. Every transaction is short, so nobody waits long.
-        self._lock = threading.Lock()
         self._path = None if path is None else path.absolute()
         self._file = None if path is None else f"{path.absolute().as_uri()}?mode=rw"
         self.name = "The ledger in memory" if path is None else f"The ledger {str(path)!r}"
@@ -54,43 +51,57 @@ class SQLiteStore(Store):
             else:
                 is_new = _find_or_create(path.absolute(), self.name, create)
                 engine = _engine(self._file, self.busy_seconds)
-        super().__init__(self.name, engine, self.busy_seconds)
+        self._writer = _Queue(engine)
+        # Nobody who reads a file waits while a charge is synced to disk; in memory there is one connection.
+        self._reader = self._writer if self._file is None else _Queue(_engine(self._file, self.busy_seconds))
+        super().__init__(self.name, self._writer.engine, self._reader.engine, busy_seconds=self.busy_seconds)
         self._opened_file = None if path is None else _identity(path)
         self.is_new = is_new
         if path is not None:
             try:
+                self._connect_queues()
                 self._verify(path.absolute())
             except BaseException:
                 self.close()
                 raise
+
+    def _connect_queues(self) -> None:
+        """Open both connections to the same file: one opened later might be to another file of its name."""
+        for queue in (self._writer, self._reader):
+            with self._connection(queue.engine) as connection:
+                self._check_file()
+                if queue is not self._writer:
+                    connection.exec_driver_sql("PRAGMA query_only = ON")
 
     @contextmanager
     def transaction(self, begin: str) -> Iterator[sa.Connection]:
         """Commit at the end of the block; roll back if it raises."""
         self._check_process()
         deadline = time.monotonic() + self.busy_seconds
-        with self._observed(writing=begin != "BEGIN"):
+        is_reading = begin == "BEGIN"
+        queue = self._reader if is_reading else self._writer
+        with self._observed(writing=not is_reading):
             while True:
-                with self._turn(deadline), self._connection(self._engine) as connection:
+                with self._turn(queue, deadline), self._connection(queue.engine) as connection:
                     self._check_file()
                     if self._has_begun(connection, begin):
                         yield connection
                         connection.commit()
                         return
-                # Another process writes. It is waited for without the turn, so that readers go on.
+                # Another process writes. It is waited for without the turn, so that close() need not wait.
                 if time.monotonic() > deadline:
                     raise self.busy()
                 time.sleep(_SECONDS_BETWEEN_TRIES)
 
     @contextmanager
-    def _turn(self, deadline: float) -> Iterator[None]:
+    def _turn(self, queue: _Queue, deadline: float) -> Iterator[None]:
         """Waits for the threads before."""
-        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        if not queue.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise self.busy()
         try:
             yield
         finally:
-            self._lock.release()
+            queue.lock.release()
 
     def _has_begun(self, connection: sa.Connection, begin: str) -> bool:
         """False if another process holds the writers' lock."""
@@ -141,6 +152,7 @@ class SQLiteStore(Store):
         engine = _engine(self._file, self.busy_seconds)
         try:
             with self._observed(writing=False), self._connection(engine) as connection:
+                self._check_file()  # once it is open: it is opened by its name
                 # What is no UTF-8 is for the reader to judge, not for the driver to fail on.
                 driver: Any = connection.connection.driver_connection
                 driver.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
@@ -150,7 +162,9 @@ class SQLiteStore(Store):
             engine.dispose()
 
     def close(self) -> None:
-        with self._lock:
+        with ExitStack() as turns:
+            for queue in dict.fromkeys((self._writer, self._reader)):
+                turns.enter_context(queue.lock)
             super().close()
 
     @contextmanager
@@ -210,6 +224,17 @@ class SQLiteStore(Store):
             connection.execute(recent).all()  # damaged pages cannot be read
         elif connection.exec_driver_sql("PRAGMA integrity_check(entries)").scalars().first() != "ok":
             raise damaged(self.name)
+
+
+class _Queue:
+    """A connection and its lock: threads wait here, one after the other, instead of polling the file's lock.
+
+    Every transaction is short, so nobody waits long.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self.lock = threading.Lock()
 
 
 def _engine(uri: str, busy_seconds: float) -> sa.Engine:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -42,22 +42,24 @@ class Store(ABC):
     observer: Observer | None = None
     """Of a server, which counts errors and logs outages."""
 
-    def __init__(self, name: str, engine: sa.Engine, busy_seconds: float) -> None:
+    def __init__(self, name: str, *engines: sa.Engine, busy_seconds: float) -> None:
+        """The first engine writes; the others only read."""
         self.name = name
         self.busy_seconds = busy_seconds
         self.is_new = False
         self.anchor: AnchorGuard | None = None
         """Set where the ledger is opened with an anchor file."""
-        self._engine = engine
+        self._engine = engines[0]
+        self._engines = engines
         self._process = os.getpid()
-        self._closing = weakref.finalize(self, _dispose, engine, self._process)
+        self._closing = weakref.finalize(self, _dispose, engines, self._process)
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """A read-only transaction that sees one snapshot."""
 
     def single_read(self) -> AbstractContextManager[sa.Connection]:
-        """For one reading statement, which needs no transaction around it to see one snapshot."""
+        """A connection for one reading statement: it sees one snapshot without a transaction around it."""
         return self.reading()
 
     def snapshot(self) -> AbstractContextManager[sa.Connection]:
@@ -70,7 +72,7 @@ class Store(ABC):
 
     @contextmanager
     def charging(self) -> Iterator[sa.Connection]:
-        """As `writing`, for a charge: refused if the ledger is behind its anchor, which is written after."""
+        """Like `writing`, for a charge: refused if the ledger is behind its anchor, which is written then."""
         with self.writing() as connection:
             if self.anchor is not None:
                 self.anchor.check(connection)
@@ -80,7 +82,7 @@ class Store(ABC):
 
     @contextmanager
     def recording(self) -> Iterator[sa.Connection]:
-        """As `writing`, for changes of rights: the anchor remembers them, so they cannot be undone unnoticed.
+        """Like `writing`, for changes of rights: the anchor remembers them, so undoing them is noticed.
 
         They stay if the anchor cannot be written; then nothing is charged before it is.
         """
@@ -187,6 +189,7 @@ def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
         raise
 
 
-def _dispose(engine: sa.Engine, process: int) -> None:
+def _dispose(engines: Iterable[sa.Engine], process: int) -> None:
     # A forked child lets go of its copy only: closing it would end the parent's conversation.
-    engine.dispose(close=os.getpid() == process)
+    for engine in engines:
+        engine.dispose(close=os.getpid() == process)

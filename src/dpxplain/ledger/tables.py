@@ -24,11 +24,11 @@ PUBLIC_NOTICE = "analyst = '' AND charge_units = 0"
 
 
 def _partial(name: str, condition: str, *columns: str) -> sa.Index:
-    """An index of those rows only that fulfil the condition, which `_keep_conditions` gives to SQLAlchemy."""
+    """An index of those rows only that fulfil the condition, which `keep_conditions` gives to SQLAlchemy."""
     return sa.Index(name, *columns, info={"where": sa.text(condition)})
 
 
-def _keep_conditions(connection: sa.Connection) -> None:
+def keep_conditions(connection: sa.Connection) -> None:
     """Sets the conditions of indexes for the database that is used: for both, SQLAlchemy would load both."""
     for index in ENTRIES.indexes:
         if "where" in index.info:
@@ -301,13 +301,10 @@ AND tgenabled IN ('O', 'A') AND prosrc = :body
 """)
 
 
-def create_all(connection: sa.Connection) -> None:
-    """Create the tables and their triggers, within the caller's transaction."""
-    _keep_conditions(connection)
-    METADATA.create_all(connection, checkfirst=False)
+def create_refusal(connection: sa.Connection) -> None:
+    """Create the function that PostgreSQL's triggers call."""
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql(_POSTGRES_REFUSAL)
-    create_triggers(connection)
 
 
 def create_triggers(connection: sa.Connection) -> None:
@@ -350,7 +347,7 @@ def create_lookups(connection: sa.Connection) -> None:
     old = ("entries_by_key", "entries_by_kind", "entries_by_subject")
     for name in old:
         connection.exec_driver_sql(f"DROP INDEX {name}")
-    _keep_conditions(connection)
+    keep_conditions(connection)
     for index in sorted(ENTRIES.indexes, key=lambda index: str(index.name)):
         if index.name not in ("entries_in_order", "entries_by_analyst", "entries_by_number"):
             index.create(connection)

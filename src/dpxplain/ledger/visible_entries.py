@@ -220,9 +220,9 @@ class VisibleEntries:
             if not rows:
                 known_limit(connection, dataset)
         rows = sorted(rows, key=_id, reverse=True)
-        shown = rows[:count]
+        page = rows[:count]
         entries = []
-        for row in shown:
+        for row in page:
             entries.append(self._entry(row, spent))
             spent -= row.charge_units
         return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dpxplain.errors import BadRequest, CuratorOnly, Denied
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry, EntryId, HistoryPage, Request, Spend, whole_history
 from dpxplain.model.release import R, Released
@@ -64,7 +64,7 @@ class RemoteLedger:
         return None if release is None else release[0]
 
     def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
-        """The server knows which version it has."""
+        """`version` is not sent: the server answers for the version it has."""
         if kind == "quality":
             if self._qualities is None:
                 release = self._release(f"/releases?kind={quote(kind)}")
@@ -88,10 +88,10 @@ class RemoteLedger:
         return whole_history(lambda before: self.history_page(dataset, before))
 
     def discovered(self, dataset: str, key: str) -> None:
-        """None: the server has what was found in the schema."""
+        """Always None: the server's schema holds what was discovered."""
 
     def delta_charges(self, dataset: str) -> list[Entry]:
-        """None: the server, which knows everybody's, checks δ before it charges."""
+        """Always empty: the server, which knows all charges, checks δ before it charges."""
         return []
 
     def keep_preparations(self, preparations: Sequence[Mapping[str, Any]]) -> None:
@@ -102,9 +102,9 @@ class RemoteLedger:
     def add_preparation(self, subject: str, entry: Entry, text: str) -> None:
         """Remembers a preparation of this session's own."""
         self._releases[entry.id] = entry, text
-        known = self._preparations.get(subject)
-        if known is not None and all(other.id != entry.id for other in known):
-            known.append(entry)
+        preparations = self._preparations.get(subject)
+        if preparations is not None and all(other.id != entry.id for other in preparations):
+            preparations.append(entry)
 
     def add_quality(self, entry: Entry, text: str) -> None:
         """Remembers the quality that this session bought or read."""
@@ -116,7 +116,7 @@ class RemoteLedger:
         self._qualities = [] if body is None else [self._keep(body)[0]]
 
     def forget_preparations(self) -> None:
-        """What is prepared has changed at the server."""
+        """Forgets what is prepared, because that has changed at the server."""
         self._preparations.clear()
 
     def close(self) -> None:
@@ -152,8 +152,9 @@ class RemoteReleaser:
         charge = plan.charge(dataset, request)
         if request.body is None:
             raise BadRequest(
-                "An influence of your own is code on true counts, which a server does not run.",
-                remedy="Ask the curator to run it where the data are.",
+                "A server does not run influence=, which may be any code, on true counts.",
+                remedy='A ratio is explained by why_ratio("A", "B"), here too; for other influences ask the '
+                "curator, who can run them where the data are.",
             )
         if charge.kind == "tune":
             raise BadRequest(
@@ -251,7 +252,7 @@ def open_remote(
     progress: Progress,
     ca: str | Path | None = None,
 ) -> RemoteDataset:
-    """The data set at its address; a curator's powers only for who has them and asks for them."""
+    """The data set at its address; with true values only if the caller is its curator and asks for them."""
     server = DatasetServer(url, token, ca)
     try:
         details = server.enter()

@@ -1,4 +1,4 @@
-"""Talking to a server: addresses, the token, and its errors as our own exceptions.
+"""Talking to a server: addresses, its certificate, the token, and its errors as our own exceptions.
 
 A request that the server could not answer for the moment is sent again after the pause it asks for: what it
 charged already, it finds again by the request's key. After a connection was lost on the way, what is only
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,6 @@ import httpx
 
 from dpxplain.errors import BadRequest, Denied, DPXPlainError, InternalError, QueryRefused, Unavailable
 from dpxplain.phases.dataset import Progress
-from dpxplain.remote.certificates import certificate_problem, verification
 from dpxplain.wire import PROTOCOL, PROTOCOL_HEADER
 
 MOST_BYTES = 500_000_000  # a preparation of two million cells is a tenth of it
@@ -73,7 +73,7 @@ class DatasetServer:
         return f"<{self.dataset} at {self._home}>"
 
     def enter(self) -> Any:
-        """What the server says about the data set, if it lets us in, and the role it knows us by."""
+        """The server's description of the data set, and the caller's role."""
         try:
             return self.get()
         except Denied:
@@ -87,37 +87,37 @@ class DatasetServer:
     def close(self) -> None:
         self._client.close()
 
-    def get(self, path: str = "", patience: Patience | None = None) -> Any:
-        return self._send("GET", self._of_dataset(path), patience=patience)
+    def get(self, path: str = "", timer: RetryTimer | None = None) -> Any:
+        return self._send("GET", self._of_dataset(path), timer=timer)
 
-    def post(self, path: str, body: Mapping[str, Any], patience: Patience | None = None) -> Any:
-        return self._send("POST", self._of_dataset(path), body, patience)
+    def post(self, path: str, body: Mapping[str, Any], timer: RetryTimer | None = None) -> Any:
+        return self._send("POST", self._of_dataset(path), body, timer)
 
     def release(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
         """A release with its ledger entry; preparing and explaining are jobs, and are waited for."""
-        patience = Patience()
+        timer = RetryTimer()
         while True:
             try:
                 if kind in ("query", "quality", "discover"):
-                    return self.post(f"/{kind}?form=release", body, patience)
-                return self._finished(f"/{kind}?form=release&wait={_WAIT}", body, progress, patience)
+                    return self.post(f"/{kind}?form=release", body, timer)
+                return self._finished(f"/{kind}?form=release&wait={_WAIT}", body, progress, timer)
             except ConnectionLost as lost:
-                stored = self._stored(str(body["expected_key"]), patience)
+                stored = self._stored(str(body["expected_key"]), timer)
                 if stored is None:
                     raise Unavailable(lost.problem, remedy=lost.remedy) from None
                 return stored | {"free": False}
             except _JobInterrupted as interrupted:
-                if not patience.wait(_SECONDS_BETWEEN_JOBS):
-                    raise understood(interrupted.shape, body) from None
+                if not timer.wait(_SECONDS_BETWEEN_JOBS):
+                    raise error_of_response(interrupted.shape, body) from None
 
-    def _stored(self, key: str, patience: Patience) -> dict[str, Any] | None:
-        """What was released meanwhile under the request's key; None if nothing was until patience ends."""
+    def _stored(self, key: str, timer: RetryTimer) -> dict[str, Any] | None:
+        """The release stored meanwhile under the request's key; None if none appears in time."""
         while True:
             try:
-                release: dict[str, Any] = self.get(f"/releases?key={quote(key)}", patience)
+                release: dict[str, Any] = self.get(f"/releases?key={quote(key)}", timer)
                 return release
             except Denied:  # nothing is stored yet
-                if not patience.wait(_SECONDS_BETWEEN_LOOKS):
+                if not timer.wait(_SECONDS_BETWEEN_LOOKS):
                     return None
             except Unavailable:
                 return None
@@ -125,16 +125,16 @@ class DatasetServer:
     def _of_dataset(self, path: str) -> str:
         return f"/datasets/{quote(self.dataset, safe='')}{path}"
 
-    def _finished(self, path: str, body: Mapping[str, Any], progress: Progress, patience: Patience) -> Any:
-        """The result of a job: asked for, followed, and called off if the person interrupts."""
-        job = self.post(path, body, patience)
+    def _finished(self, path: str, body: Mapping[str, Any], progress: Progress, timer: RetryTimer) -> Any:
+        """Starts a job and waits for its result; an interrupt (Ctrl-C) cancels it."""
+        job = self.post(path, body, timer)
         stage = ""
         try:
             while job["state"] in ("queued", "running"):
                 if job["stage"] != stage:
                     stage = job["stage"]
                     progress(stage)
-                job = self._send("GET", f"/jobs/{job['id']}?form=release&wait={_WAIT}", patience=patience)
+                job = self._send("GET", f"/jobs/{job['id']}?form=release&wait={_WAIT}", timer=timer)
         except KeyboardInterrupt:
             self._send("DELETE", f"/jobs/{job['id']}")
             raise
@@ -143,7 +143,7 @@ class DatasetServer:
         if job["error"]:
             if job["error"].get("code") == _LEDGER_AWAY:
                 raise _JobInterrupted(job["error"])
-            raise understood(job["error"], body)
+            raise error_of_response(job["error"], body)
         raise Unavailable(
             f"The server could not finish the request ({job['state']}); a charge made for it stays.",
             remedy="The history shows it. Ask again.",
@@ -154,30 +154,30 @@ class DatasetServer:
         method: str,
         path: str,
         body: Mapping[str, Any] | None = None,
-        patience: Patience | None = None,
+        timer: RetryTimer | None = None,
     ) -> Any:
-        patience = patience or Patience()
+        timer = timer or RetryTimer()
         while True:
             try:
                 with self._client.stream(method, path, json=body) as response:
-                    content = _received(response)
+                    content = _bounded_body(response)
             except httpx.ConnectError as error:  # nothing was sent
                 if (problem := certificate_problem(error, self._home)) is not None:
                     raise problem from None
-                if not (self._was_reached and patience.wait()):
+                if not (self._was_reached and timer.wait()):
                     raise Unavailable(
                         f"{self._home} cannot be reached.", remedy="Check the address; is the server running?"
                     ) from None
                 continue
             except httpx.HTTPError:
-                if method == "GET" and patience.wait():
+                if method == "GET" and timer.wait():
                     continue
                 raise ConnectionLost(
                     f"The connection to {self._home} broke.",
                     remedy="Ask the same again: if the answer was stored meanwhile, it is free.",
                 ) from None
             self._was_reached = True
-            if response.status_code not in (429, 503) or not patience.wait(_retry_after(response)):
+            if response.status_code not in (429, 503) or not timer.wait(_retry_after(response)):
                 return _read(response.status_code, content, body)
 
 
@@ -186,22 +186,22 @@ class ConnectionLost(Unavailable):
 
 
 class _JobInterrupted(Exception):
-    """A job charged nothing, or nothing twice, because the server's ledger was away."""
+    """A job ended because the server's ledger was unavailable; asking again charges nothing twice."""
 
     def __init__(self, shape: Mapping[str, Any]) -> None:
         super().__init__()
         self.shape = shape
 
 
-class Patience:
-    """How long one request may wait for its server in all, with pauses that grow where none is asked for."""
+class RetryTimer:
+    """Bounds the time that one request spends in pauses; they double where the server asks for none."""
 
     def __init__(self) -> None:
         self._left = LONGEST_PATIENCE
         self._next_pause = _FIRST_PAUSE
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait as long, or for the next pause; False at once if that is longer than is left."""
+        """Waits for the given seconds or the next pause; returns False at once if that is too long."""
         if seconds is None:
             seconds, self._next_pause = self._next_pause, 2 * self._next_pause
         if seconds > self._left:
@@ -218,7 +218,7 @@ def _retry_after(response: httpx.Response) -> float:
         return 1.0
 
 
-def _received(response: httpx.Response) -> bytes:
+def _bounded_body(response: httpx.Response) -> bytes:
     """What the server sends, up to a size that no honest server reaches."""
     received = bytearray()
     for part in response.iter_bytes():
@@ -238,7 +238,7 @@ def _read(status: int, received: bytes, body: Mapping[str, Any] | None) -> Any:
     if 200 <= status < 300:
         return content
     if isinstance(content, dict) and {"code", "message", "remedy"} <= content.keys():
-        raise understood(content, body or {})
+        raise error_of_response(content, body or {})
     raise not_a_server(status)
 
 
@@ -250,7 +250,7 @@ def not_a_server(status: int | None = None) -> Unavailable:
     )
 
 
-def understood(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainError:
+def error_of_response(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainError:
     """The server's error as the exception that local use would have raised."""
     code, message, remedy = (_visible(shape[name]) for name in ("code", "message", "remedy"))
     position = shape.get("position")
@@ -293,3 +293,59 @@ def _kinds(root: type[DPXPlainError]) -> Iterator[type[DPXPlainError]]:
     for kind in root.__subclasses__():
         yield kind
         yield from _kinds(kind)
+
+
+CA_VARIABLE = "DPXPLAIN_CA"
+_EXPIRED, _NOT_YET, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 62, 64  # OpenSSL's X509_V_ERR_*
+_UNKNOWN_ISSUER = (18, 19, 20, 21)
+_HOW = "Pass ca=FILE (or set DPXPLAIN_CA or SSL_CERT_FILE) with the certificate of its issuer, in PEM."
+
+
+def verification(ca: str | Path | None) -> ssl.SSLContext | bool:
+    """How to check a server's certificate: against `ca`, DPXPLAIN_CA or SSL_CERT_FILE, in this order.
+
+    Without any, against the authorities that browsers know. The same for servers on this machine.
+    """
+    file = ca or os.environ.get(CA_VARIABLE) or os.environ.get("SSL_CERT_FILE")
+    folder = os.environ.get("SSL_CERT_DIR")
+    if not file and not folder:
+        return True
+    try:
+        return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
+    except (OSError, ssl.SSLError):
+        raise BadRequest(
+            f"The CA file {str(file or folder)!r} cannot be read, or holds no certificate.",
+            remedy="Name a file with certificates in PEM, which begin with -----BEGIN CERTIFICATE-----.",
+        ) from None
+
+
+def certificate_problem(error: BaseException, home: str) -> Unavailable | None:
+    """What is wrong with the server's certificate, if that is why no connection came about."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return None
+    if not isinstance(cause, ssl.SSLCertVerificationError):
+        return Unavailable(
+            f"{home} does not speak TLS as this client does.",
+            remedy="Check the address and its port: is it http:// there?",
+        )
+    code = cause.verify_code
+    if code in _UNKNOWN_ISSUER:
+        return Unavailable(f"The certificate of {home} is of an issuer that is not known here.", remedy=_HOW)
+    if code in (_OTHER_NAME, _OTHER_ADDRESS):
+        return Unavailable(
+            f"The certificate of {home} is for another host name.",
+            remedy="Use the name that the certificate was made for, or have one made for this name.",
+        )
+    if code == _EXPIRED:
+        return Unavailable(
+            f"The certificate of {home} has expired.",
+            remedy="Whoever runs the server has to renew it; check this machine's clock, too.",
+        )
+    if code == _NOT_YET:
+        return Unavailable(
+            f"The certificate of {home} is not valid yet.", remedy="Check the clock of this machine."
+        )
+    return Unavailable(f"The certificate of {home} was not accepted.", remedy=_HOW)

@@ -21,8 +21,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpxplain.errors import LedgerUnavailable
+from dpxplain.server.health import LedgerHealth
 from dpxplain.server.identity import Authenticator, Caller
-from dpxplain.server.ledger_health import LedgerHealth
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.middleware import API, PREFIX, address_of, method_of, route_of
 from dpxplain.server.problems import Problem, ledger_unavailable, respond

@@ -111,6 +111,9 @@ ExpectedKey = Annotated[
 ]
 ChartOrder = Literal["given", "high", "low", "name"]
 """Of a chart's groups: as asked, by their values, or by their names."""
+ChartOrderOf = Annotated[
+    str | None, Query(max_length=1_000, description="Of several values, by whose a chart is ordered.")
+]
 ChartQuery = Annotated[
     int | None, Query(ge=100, le=4_000, description="If given, a Vega-Lite chart of this width comes along.")
 ]
@@ -246,8 +249,43 @@ class TellStory(Why):
     exclude: list[Text] = Field(default=[], max_length=1_000)
 
 
-class PreviewExplanation(Explain):
+class PreviewStory(TellStory):
+    rho: Rho | None = None
     prices: Prices = []
+
+
+class Report(Explain):
+    story: bool = Field(
+        default=False,
+        description="Also the story of the question, which the answer must be prepared for; its conditions "
+        "are on the attributes of the family.",
+    )
+    order: ChartOrder = Field(default="given", description="Of the answer's groups.")
+
+
+class PreviewExplanation(Explain):
+    """With `relative`, `ranks` or `precision` in place of `rho`: at the least price that gives it."""
+
+    prices: Prices = []
+    relative: float | None = Field(
+        default=None, gt=0, description="Influences within so much of the gap: 0.02 for 2%."
+    )
+    ranks: Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_whole)] | None = Field(
+        default=None, description="Rank intervals of so many places on average; needs a preparation."
+    )
+    precision: float | None = Field(
+        default=None, gt=0, le=1, description="The share of the k that is right; needs a preparation."
+    )
+
+    @model_validator(mode="after")
+    def _one_price(self) -> PreviewExplanation:
+        if self.wants_precision and self.rho is not None:
+            raise ValueError("has rho, or what it must give (relative, ranks, precision), not both")
+        return self
+
+    @property
+    def wants_precision(self) -> bool:
+        return (self.relative, self.ranks, self.precision) != (None, None, None)
 
 
 class WhyTruth(Why):

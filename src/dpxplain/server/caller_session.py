@@ -70,7 +70,7 @@ class TaskReleaser(LocalReleaser):
 
 
 def read_only_dataset(dataset: OpenDataset, account: LedgerView, caller: str = "") -> OpenDataset:
-    """For prices and for what is stored. It cannot spend, and has no data."""
+    """The data set for prices and for what is stored. It cannot spend, and has no data."""
     return replace(dataset, ledger=account, releaser=StoredReleaser(), engine=None, caller=caller)
 
 
@@ -87,6 +87,6 @@ def measuring_dataset(
 
 
 def curator_session(dataset: OpenDataset, account: LedgerView) -> Session:
-    """Also shows true values. Cannot spend."""
+    """A session that also shows true values, and cannot spend."""
     parts = {part.name: getattr(dataset, part.name) for part in fields(dataset)}
     return Session(CuratorDataset(**parts | {"ledger": account, "releaser": StoredReleaser()}))

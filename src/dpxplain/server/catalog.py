@@ -59,7 +59,7 @@ def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"])
 
 
 def description(schema: Schema) -> str:
-    """In words, from the declarations."""
+    """The data set in words, from the declarations."""
     privacy = schema.privacy
     unit = "row" if privacy.unit == "row" else f"{privacy.unit} (up to {privacy.max_rows} rows each)"
     engine = engine_name(schema.table.source)

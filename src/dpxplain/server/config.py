@@ -257,7 +257,7 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
         # Only keys and rules: what the file holds at a wrong place could be a secret.
         rules = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
         raise SchemaError(
-            f"In {where}: {rules}.",
+            f"In {where}: {rules}{'' if rules.endswith('?') else '.'}",
             remedy="Mend these keys of the configuration; docs/server.md has all of them.",
         ) from None
     if "ledger" not in config.server.model_fields_set and not os.environ.get(LEDGER_VARIABLE):
@@ -266,7 +266,7 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
 
 
 def _anchored(server: Serving, folder: Path) -> Serving:
-    """With relative paths made relative to the file's own folder; the ledger's is in `ledger_address`."""
+    """The settings with paths relative to the file's own folder; the ledger's is in `ledger_address`."""
     paths = {
         name: None if value is None else folder / value
         for name in ("data_folder", "tls_certificate", "tls_key")

@@ -14,8 +14,7 @@ from anyio import CapacityLimiter
 from fastapi import Depends, Request
 from starlette.types import Scope
 
-from dpxplain.ledger.protocol import LedgerView
-from dpxplain.ledger.validation import LOCAL_OWNER
+from dpxplain.ledger.protocol import LOCAL_OWNER, LedgerView
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.render.snippets import Place
@@ -23,15 +22,14 @@ from dpxplain.server import caller_session
 from dpxplain.server.authenticate import AnyCaller, note_refusal
 from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
+from dpxplain.server.health import LedgerHealth, Readiness
 from dpxplain.server.identity import Authenticator, Caller
 from dpxplain.server.job_runner import JobRunner
-from dpxplain.server.ledger_health import LedgerHealth
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.pool import RETRY_SECONDS, Pool, Task
 from dpxplain.server.problems import busy, failure_count, other_version
 from dpxplain.server.rate_limits import ProcessCount, RateLimits
-from dpxplain.server.readiness import Readiness
 from dpxplain.server.refusals import Refusal
 from dpxplain.server.registry import Registry
 from dpxplain.server.response_shapes import FailureCount
@@ -164,11 +162,11 @@ class DatasetAccess:
 
     def check_data(self) -> None:
         """Refuses if the data are not those of the declared version."""
-        if self.dataset.guard is not None:
-            self.dataset.guard.check()
+        if self.dataset.version_check is not None:
+            self.dataset.version_check.check()
 
     def read_only_dataset(self) -> OpenDataset:
-        """For prices and stored releases; cannot spend."""
+        """The data set for prices and stored releases; it cannot spend."""
         return caller_session.read_only_dataset(self.dataset, self.account, self.caller.name)
 
     def read_only_session(self) -> Session:

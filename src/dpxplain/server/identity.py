@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 
-from dpxplain.ledger.protocol import Identity
-from dpxplain.ledger.validation import FOREIGN, LOCAL_OWNER
+from dpxplain.ledger.protocol import FOREIGN, LOCAL_OWNER, Identity
 from dpxplain.server.oidc import Issuer
 from dpxplain.server.refusals import FORM, NONE, SESSION, TOKEN, Refusal
 
 if TYPE_CHECKING:
-    from dpxplain.ledger.browser_sessions import BrowserSessions
-    from dpxplain.ledger.tokens import Tokens
+    from dpxplain.ledger.credentials import BrowserSessions, Tokens
 
 CURATOR = "curator"
 _MOST_CHARACTERS = 8_000
@@ -56,7 +54,7 @@ class Caller:
 
     @classmethod
     def of(cls, identity: Identity) -> Caller:
-        """Of somebody whom the ledger, or the issuer, has authenticated."""
+        """The caller whom the ledger, or the issuer, has authenticated."""
         return cls(
             identity.name,
             identity.role,
@@ -100,7 +98,7 @@ class Authenticator:
         return self._tokens is None
 
     def cookie_name(self, headers: Headers) -> str:
-        """With the port in it: browsers send one host's cookies to all its ports."""
+        """The cookie's name, with the port in it: browsers send one host's cookies to all its ports."""
         if self._secure:
             return "__Host-dpxplain"
         port = _PORT.search(headers.get("host", ""))

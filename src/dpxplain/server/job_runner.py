@@ -143,7 +143,7 @@ class JobRunner:
         return work(job.task)
 
     def _finish(self, job: LocalJob, ended: Future[Payload]) -> None:
-        """In the worker's thread, after its time was padded."""
+        """Ends a job, in the worker's thread, after its time was padded."""
         state, error = "done", None
         if ended.cancelled():
             job.task.cancelled = True
@@ -171,7 +171,7 @@ class JobRunner:
         }
         try:
             self._jobs.update(job.id, **update)
-        except LedgerUnavailable:  # logged by ledger_health; `_watch` tries again
+        except LedgerUnavailable:  # logged by LedgerHealth; `_watch` tries again
             job.unstored = update
         except Exception as failure:  # the release is stored all the same
             LOG.error("a job's state could not be stored: %s", error_location(failure))
@@ -200,7 +200,7 @@ class JobRunner:
                         job.cancel()
 
     def _drop_old_results(self) -> None:
-        """Those results can still be read from the ledger."""
+        """Forgets old results, which can still be read from the ledger."""
         jobs = rows = 0
         for job in [job for job in reversed(self._local.values()) if job.ended.done()]:
             jobs, rows = jobs + 1, rows + len((job.result or {}).get("rows", ()))

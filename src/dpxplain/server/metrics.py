@@ -13,10 +13,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from dpxplain.errors import DPXPlainError
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.model.budget import Budget
+from dpxplain.server.health import LedgerHealth, TimeLimited
 from dpxplain.server.job_runner import JobRunner
-from dpxplain.server.ledger_health import LedgerHealth
 from dpxplain.server.pool import Pool
-from dpxplain.server.readiness import TimeLimited
 from dpxplain.server.registry import Registry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dpxplain.ledger.validation import LOCAL_OWNER
+from dpxplain.ledger.protocol import LOCAL_OWNER
 from dpxplain.server.metrics import Metrics
 from dpxplain.server.problems import respond, too_large
 

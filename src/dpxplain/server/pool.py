@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpxplain.errors import LedgerUnavailable
-from dpxplain.ledger.validation import LOCAL_OWNER
+from dpxplain.ledger.protocol import LOCAL_OWNER
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.server.problems import (
     LOG,

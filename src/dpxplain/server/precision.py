@@ -12,15 +12,16 @@ from typing_extensions import TypedDict
 from dpxplain.model.budget import LARGEST_RHO, Budget
 from dpxplain.model.query import Aggregate
 from dpxplain.model.schema import Schema
+from dpxplain.phases.tell_story import TYPICAL_ROWS
 from dpxplain.privacy.accounting import epsilon
 from dpxplain.results import formats
 from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.planned_query import PlannedQuery
 from dpxplain.results.preview import ExplanationPreview, QueriesPreview, QueryPreview
+from dpxplain.results.story import PlannedStory, StoryPreview
 from dpxplain.results.titles import in_percent
 from dpxplain.wire.shapes import PreviewPayload
 
-TYPICAL_ROWS = 1_000  # of a group, where precision depends on its size
 LIKELY_SHARE = 0.1  # of a declared range: what averages of groups often differ by
 ENOUGH = 0.5  # of the gap: an error that leaves most of it
 _MOST_TRIES = 12
@@ -100,6 +101,18 @@ def explanation_levels(
     return [_level(preview, explanation_margin(preview)) for preview in previews]
 
 
+def story_levels(plan: Callable[[float], PlannedStory], prices: Sequence[float]) -> list[PriceLevel]:
+    """What each price buys of a story."""
+    previews = [plan(rho).preview() for rho in prices]
+    return [_level(preview, story_margin(preview)) for preview in previews]
+
+
+def story_margin(preview: StoryPreview) -> str:
+    """How far off the gap of a story's last step may be."""
+    where = "" if preview.rows_in_group is None else f" in groups of {preview.rows_in_group:,}"
+    return f"±{preview.unit.number(preview.gap_margin)} on the {preview.measured}{where}"
+
+
 def query_margin(planned: PlannedQuery, preview: QueryPreview | QueriesPreview) -> str:
     """How far off a group's values may be, in their own units; '' where the noise alone does not say."""
     parts = [part for _, part in preview.parts] if isinstance(preview, QueriesPreview) else [preview]
@@ -136,7 +149,7 @@ def in_unit(margin: float, aggregate: Aggregate, schema: Schema) -> str:
 def explanation_margin(preview: ExplanationPreview) -> str:
     """How far off a table's figures may be, as a share of the gap where that says something."""
     if preview.gap_margin is not None and math.isfinite(preview.gap_margin):
-        return f"±{formats.number(preview.gap_margin)} on the {preview.measured}"
+        return f"±{preview.unit.number(preview.gap_margin)} on the {preview.measured}"
     if preview.relative_margin:
         return f"±{formats.number(100 * preview.relative_margin)}% of the {preview.measured}"
     return f"±{formats.number(preview.influence_margin)} influence"
@@ -153,13 +166,13 @@ def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str,
     aggregate, schema = planned.statement.query.aggregate, planned.schema
     of_rows = f" of {TYPICAL_ROWS:,} rows" if preview.margin is None else ""
     reach = in_unit(smallest, aggregate, schema)
-    told = f"Two groups{of_rows} are told apart when they differ by about {reach}."
+    sentence = f"Two groups{of_rows} are told apart when they differ by about {reach}."
     bounds = schema.column(aggregate.column).bounds if aggregate.column else None
     if aggregate.kind != "avg" or bounds is None or preview.price.free:
-        return told, ""
+        return sentence, ""
     likely = LIKELY_SHARE * (bounds[1] - bounds[0])
     if smallest <= likely:
-        return told, ""
+        return sentence, ""
 
     def gap_lost(price: float) -> float | None:
         ((_, priced),) = _previews(plan, [price])
@@ -168,7 +181,7 @@ def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str,
 
     enough = _enough(gap_lost, rho, likely)
     remedy = "" if enough is None else f" About {formats.rho(enough)} would do."
-    return told, (
+    return sentence, (
         "This is likely too rough: a gap of a tenth of the declared range, "
         f"{in_unit(likely, aggregate, schema)}, would be lost in the noise of groups{of_rows}.{remedy}"
     )
@@ -176,12 +189,25 @@ def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str,
 
 def explanation_doubt(plan: Callable[[float], PlannedExplanation], rho: float) -> str:
     """A warning where the expected error exceeds the gap to be explained, with the price that would do."""
+    preview = plan(rho).preview()
+    return _doubt(lambda price: plan(price).preview().relative_margin, rho, preview)
+
+
+def story_doubt(plan: Callable[[float], PlannedStory], rho: float) -> str:
+    """The same of the gap that a story divides."""
 
     def relative_error(price: float) -> float | None:
-        return plan(price).preview().relative_margin
+        planned = plan(price)
+        gap = abs(planned.question.estimate)
+        return planned.preview().gap_margin / gap if gap else None
 
-    preview = plan(rho).preview()
-    relative = preview.relative_margin
+    return _doubt(relative_error, rho, plan(rho).preview())
+
+
+def _doubt(
+    relative_error: Callable[[float], float | None], rho: float, preview: ExplanationPreview | StoryPreview
+) -> str:
+    relative = relative_error(rho)
     if relative is None or relative <= 1 or preview.price.free:
         return ""
     gap = preview.measured
@@ -190,7 +216,9 @@ def explanation_doubt(plan: Callable[[float], PlannedExplanation], rho: float) -
     return f"The expected error is larger than the {gap} itself, so little would be told apart.{remedy}"
 
 
-def _level(preview: QueryPreview | QueriesPreview | ExplanationPreview, margin: str) -> PriceLevel:
+def _level(
+    preview: QueryPreview | QueriesPreview | ExplanationPreview | StoryPreview, margin: str
+) -> PriceLevel:
     price = preview.price
     return PriceLevel(rho=price.rho, free=price.free, affordable=price.affordable, margin=margin)
 

@@ -211,7 +211,7 @@ def as_problem(error: BaseException) -> Problem:
     """Any exception as a problem; unforeseen ones are logged by class and location."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, LedgerUnavailable):  # logged by ledger_health, once for an outage
+    if isinstance(error, LedgerUnavailable):  # logged by LedgerHealth, once for an outage
         return ledger_unavailable(may_pass=error.may_pass)
     if isinstance(error, DPXPlainError):
         status = _status(error)

@@ -18,7 +18,7 @@ from dpxplain.server.config import Limits
 from dpxplain.server.problems import too_many
 
 if TYPE_CHECKING:
-    from dpxplain.ledger.processes import Processes
+    from dpxplain.ledger.jobs import Processes
 
 _MOST_KEYS = 20_000
 _SECONDS_BETWEEN_COUNTS = 10.0

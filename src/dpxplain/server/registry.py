@@ -9,16 +9,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpxplain.engines.opened_tables import OpenedTables
-from dpxplain.engines.opening import source_figures
+from dpxplain.engines.opening import EngineOptions, OpenedTables, source_figures
 from dpxplain.engines.public_tables import with_public_tables
-from dpxplain.engines.source_files import FileSource
+from dpxplain.engines.source_state import FileSource
 from dpxplain.errors import (
     BadRequest,
     DataChanged,
@@ -28,25 +27,30 @@ from dpxplain.errors import (
     SourceError,
 )
 from dpxplain.model.schema import Schema
-from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.discover_values import is_discovered_since, with_discovered
 from dpxplain.phases.releaser import StoredReleaser
+from dpxplain.phases.version_check import VersionCheck, recognised_by
 from dpxplain.privacy.mechanisms.noise import private_noise
 from dpxplain.results.schema_check import SchemaCheck
-from dpxplain.server.allowed_sources import check_allowed, identities, source_of
-from dpxplain.server.data_files import DataFiles
+from dpxplain.server.curator_files import (
+    DataFiles,
+    FileVersion,
+    check_allowed,
+    file_version,
+    identities,
+    schema_file_name,
+    schema_of,
+    source_of,
+    write_atomically,
+)
 from dpxplain.server.problems import changed, not_found, unavailable
-from dpxplain.server.schema_text import schema_file_name, schema_of, write_atomically
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
 
 LOG = logging.getLogger("dpxplain.server")
 _SECONDS_BETWEEN_SCANS = 1.0
-
-FileVersion = tuple[int, int]
-"""Time and size: differs whenever the file was edited."""
 
 
 @dataclass
@@ -80,19 +84,19 @@ class SchemaFile:
             source = source_of(self.schema, self.file.parent)
             state = None if isinstance(source, str) else FileSource(source).present_state()
             return state if state != self.tried else None
-        guard = None if self.dataset is None else self.dataset.guard
-        if guard is None or not guard.is_replaced():
+        version_check = None if self.dataset is None else self.dataset.version_check
+        if version_check is None or not version_check.is_replaced():
             return None
-        state = guard.present_state()
+        state = version_check.present_state()
         return state if state != self.tried else None
 
     @property
     def data_problem(self) -> DataChanged | None:
         """Why nothing is answered although it is open."""
-        if self.dataset is None or self.dataset.guard is None:
+        if self.dataset is None or self.dataset.version_check is None:
             return None
         try:
-            self.dataset.guard.check()
+            self.dataset.version_check.check()
         except DataChanged as refusal:
             return refusal
         return None
@@ -190,7 +194,7 @@ class Registry:
             self._check_name(after, self._schema_files.get(file))
             dataset = self._opened(after, schema, lazily=False)
             write_atomically(file, text)
-            after.version = _version(file) or (0, 0)
+            after.version = file_version(file) or (0, 0)
             with self._swap_lock:
                 self._schema_files[file] = after
             return dataset
@@ -232,19 +236,18 @@ class Registry:
         with suppress(BadRequest):  # a ledger that does not know the data set yet has no discoveries
             schema = with_public_tables(with_discovered(schema, self._ledger), folder)
         name, version, versions = schema.table.name, schema.table.version, self._ledger.versions
-        data = OpenedTables(
-            source_of(schema, folder),
-            schema,
+        options = EngineOptions(
             memory=self._memory,
             recognised=recognised_by(versions, name, version),
             time_limit=self._time_limit,
             lazily=lazily,
         )
+        data = OpenedTables(source_of(schema, folder), schema, options)
         noise = private_noise(schema.privacy.noise)
-        guard = DataGuard(versions, name, version, data.source)
+        check = VersionCheck(versions, name, version, data.source)
         # Only a task spends, and on its caller's account (caller_session.py).
         dataset = OpenDataset(
-            schema, data.engine, self._ledger, StoredReleaser(), noise, guard=guard, joins=data
+            schema, data.engine, self._ledger, StoredReleaser(), noise, version_check=check, joins=data
         )
         dataset.request_key()  # hashes the declarations now, once for all the copies that callers work on
         return dataset
@@ -274,18 +277,7 @@ class Registry:
 
     def _check_places(self) -> None:
         """Refuses a configuration whose folders or schema files are missing."""
-        path = "relative paths begin at the configuration's folder."
-        for place in self._places:
-            if not place.exists():
-                raise SchemaError(
-                    f"server.datasets: there is no folder or schema file {str(place)!r}.",
-                    remedy=f"Make it, or mend the path; {path}",
-                )
-        if self._data_folder is not None and not self._data_folder.is_dir():
-            raise SchemaError(
-                f"server.data_folder: there is no folder {str(self._data_folder)!r}.",
-                remedy=f"Make it, or mend the path; {path}",
-            )
+        check_folders(self._places, self._data_folder)
         # A new server begins without one, and gets it through the page; one that had some has lost them.
         if not list(self._files()) and self._ledger.has_datasets:
             raise SchemaError(
@@ -307,7 +299,7 @@ class Registry:
                     del self._schema_files[gone]
             for file in files:
                 declared = self._schema_files.get(file)
-                is_edited = declared is None or _version(file) != declared.version
+                is_edited = declared is None or file_version(file) != declared.version
                 if is_edited or (declared is not None and declared.is_unavailable and declared.new_data):
                     self._reload(file)
 
@@ -315,7 +307,7 @@ class Registry:
         declared = self._find(name)
         if declared is None:
             return
-        if _version(declared.file) != declared.version or declared.new_data:
+        if file_version(declared.file) != declared.version or declared.new_data:
             self._reload(declared.file)
         elif declared.dataset is not None and is_discovered_since(declared.dataset.schema, self._ledger):
             self._reload(declared.file, again=True)
@@ -327,8 +319,8 @@ class Registry:
         dataset = after.dataset = self.open(schema, after.file.parent, lazily=lazily)
         self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
-        if dataset.guard is not None:
-            dataset.guard.take_old_charges()
+        if dataset.version_check is not None:
+            dataset.version_check.take_old_charges()
         if after.data_problem is not None:
             LOG.warning("%s: its data are not those of its declared version", after.file.name)
         return dataset
@@ -336,7 +328,7 @@ class Registry:
     def _reload(self, file: Path, *, again: bool = False) -> SchemaFile | None:
         """Opens an edited file, or one whose data were replaced; `again`, whatever it was before."""
         with self._lock:
-            version, before = _version(file), self._schema_files.get(file)
+            version, before = file_version(file), self._schema_files.get(file)
             tried = None if before is None else before.new_data
             is_unchanged = before is not None and before.version == version and not tried and not again
             if version is None or is_unchanged:
@@ -392,9 +384,13 @@ class Registry:
             )
 
 
-def _version(file: Path) -> FileVersion | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
+def check_folders(places: Iterable[Path], data_folder: Path | None) -> None:
+    """Refuses names of folders and schema files where there are none."""
+    remedy = "Make it, or mend the path; relative paths begin at the configuration's folder."
+    for place in places:
+        if not place.exists():
+            raise SchemaError(
+                f"server.datasets: there is no folder or schema file {str(place)!r}.", remedy=remedy
+            )
+    if data_folder is not None and not data_folder.is_dir():
+        raise SchemaError(f"server.data_folder: there is no folder {str(data_folder)!r}.", remedy=remedy)

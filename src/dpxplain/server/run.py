@@ -1,4 +1,6 @@
-"""Starts the server under Uvicorn, prints its address, and shuts it down without losing a release."""
+"""Starts the server under Uvicorn, with a checked certificate; prints its address, and shuts it down
+without losing a release.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +19,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from dpxplain.datasets import path as bundled
-from dpxplain.errors import BadRequest, SourceError
+from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.server.app import create_app, ledger_of
 from dpxplain.server.config import Config, Serving, is_loopback
 from dpxplain.server.context import Server
-from dpxplain.server.tls_files import check_tls_files
+from dpxplain.server.registry import check_folders
 
 LOG = logging.getLogger("dpxplain.server")
 GRACE_SECONDS = 15
@@ -81,6 +84,7 @@ def run(
     A ledger that is missing is begun with `create`, or if it is the default one of its folder.
     """
     check_tls_files(config.server)
+    check_folders(config.server.datasets, config.server.data_folder)  # before a ledger is begun in vain
     address_of_ledger = ledger if config.single_user else config.ledger_address
     opened = ledger_of(config, address_of_ledger, create=create)
     try:
@@ -177,3 +181,47 @@ def log_to_stderr(*, as_json: bool = False) -> None:
     handler.setFormatter(_JsonLines() if as_json else plain)
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger("dpxplain.server").setLevel(logging.INFO)
+
+
+def check_tls_files(serving: Serving) -> None:
+    """Refuses files that are missing, are no PEM files, or do not belong together."""
+    certificate, key = serving.tls_certificate, serving.tls_key
+    if certificate is None or key is None:
+        return
+    _check_readable("tls_certificate", certificate)
+    _check_readable("tls_key", key)
+    try:
+        # Without the empty password OpenSSL would ask at the terminal for that of an encrypted key.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise _unusable(certificate, key, getattr(error, "reason", None) or "") from None
+
+
+def _check_readable(name: str, file: Path) -> None:
+    try:
+        with file.open("rb"):
+            return
+    except FileNotFoundError:
+        raise SchemaError(
+            f"server.{name}: there is no file {str(file)!r}.",
+            remedy="Put it there, or mend its path; a relative one begins at the configuration's folder.",
+        ) from None
+    except OSError as error:
+        raise SchemaError(
+            f"server.{name}: {str(file)!r} cannot be read: {error.strerror}.",
+            remedy="Let the server's user read it.",
+        ) from None
+
+
+def _unusable(certificate: Path, key: Path, reason: str) -> SchemaError:
+    if reason == "KEY_VALUES_MISMATCH":
+        return SchemaError(
+            f"server.tls_key: {str(key)!r} is not the key of the certificate {str(certificate)!r}.",
+            remedy="Name the two files that were made together; in a file with a chain, the server's own "
+            "certificate comes first.",
+        )
+    return SchemaError(
+        f"server.tls_certificate and tls_key: {str(certificate)!r} and {str(key)!r} cannot be used"
+        f"{f' ({reason})' if reason else ''}.",
+        remedy="Both are PEM files; the key is not encrypted by a password.",
+    )

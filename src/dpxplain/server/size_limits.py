@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
-from dpxplain.explanation.cover import cover
+from dpxplain.explanation.cells import cover
 from dpxplain.explanation.family import Family
 from dpxplain.ledger.failed_charges import Failures
 from dpxplain.model.groups import Groups
@@ -21,6 +21,7 @@ from dpxplain.privacy.intervals import DEFAULT_METHOD, RESAMPLES
 from dpxplain.results.explanation import PlannedExplanation
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview
 from dpxplain.results.preview import ExplanationPreview
+from dpxplain.results.story import PlannedStory, StoryPreview
 from dpxplain.server.config import Limits
 from dpxplain.server.pool import Pool
 from dpxplain.server.problems import too_many_failures
@@ -86,6 +87,14 @@ def check_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationP
     preview = planned.preview()
     if not preview.price.free:
         _check_pass(planned.plan.query, planned.plan.family, sizes)
+    return preview
+
+
+def check_story(planned: PlannedStory, sizes: Sizes) -> StoryPreview:
+    """Its price; refuses one whose preparation would be."""
+    preview, plan = planned.preview(), planned.plan
+    if plan.preparation is not None and not preview.price.free:
+        _check_pass(plan.preparation.query, plan.preparation.family, sizes)
     return preview
 
 

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from dpxplain.errors import QuestionError
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId
 from dpxplain.model.schema import Schema
+from dpxplain.phases.explain_answer import PrecisionGoal
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
-from dpxplain.render.charts import answer_chart, chart, gap_chart
+from dpxplain.render.charts import answer_chart, answers_chart, chart, gap_chart
 from dpxplain.render.snippets import Place
 from dpxplain.render.words import tells_gaps
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
+from dpxplain.results.base import AnswerLike
 from dpxplain.results.discovery import Discovery
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.formula_answer import computed_answer
-from dpxplain.results.links import AnswerLike
 from dpxplain.results.prepared import PlannedPreparation, Prepared
 from dpxplain.results.quality import Quality
 from dpxplain.results.question import Question
-from dpxplain.server.bodies import ChartOrder, Explain, Family, Prepare, TellStory, Why
+from dpxplain.results.story import PlannedStory
+from dpxplain.server.bodies import (
+    ChartOrder,
+    Explain,
+    Family,
+    Prepare,
+    PreviewExplanation,
+    Report,
+    TellStory,
+    Why,
+)
 from dpxplain.server.problems import Problem, not_found
 from dpxplain.server.size_limits import check_formula, check_question
 from dpxplain.session import Session
@@ -33,16 +45,26 @@ from dpxplain.wire.payloads import (
     explanation_payload,
     prepared_payload,
     question_payload,
+    story_payload,
 )
-from dpxplain.wire.story_payload import story_payload
 
 Payload = dict[str, Any]
 _MOST_DRAWN = 1_000  # groups of a chart that is passed on: as many as an image can hold
 _ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
     "high": lambda row: -row.estimate,
     "low": lambda row: row.estimate,
-    "name": lambda row: row.label,
+    "name": lambda row: _by_name(row.label),
 }
+
+
+def _by_name(label: str) -> list[tuple[int, int, str]]:
+    """Sorts names as the page does: numbers in them by their value, capitals beside small letters.
+
+    >>> sorted(["zone 10", "Zone 9", "area"], key=_by_name)
+    ['area', 'Zone 9', 'zone 10']
+    """
+    parts = re.split(r"([0-9]+)", label.casefold())
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
 def stored_answer(
@@ -124,6 +146,18 @@ def plan_explanation(session: Session, body: Explain) -> PlannedExplanation:
     )
 
 
+def plan_for(session: Session, body: PreviewExplanation) -> PlannedExplanation:
+    """The explanation at the least price that gives the precision wanted."""
+    question = question_of(session, body)
+    return question.plan_for(
+        PrecisionGoal(body.relative, body.ranks, body.precision),
+        family_choice(body.family, question.answer.schema),
+        k=body.k,
+        mechanism=body.mechanism,
+        confidence=body.explain_confidence,
+    )
+
+
 def stored_explanation(session: Session, body: Explain) -> Explanation:
     """The explanation, if it spends nothing; refuses what would have to be measured."""
     planned = plan_explanation(session, body)
@@ -133,11 +167,25 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
     return planned.run()
 
 
-def told_story(session: Session, body: TellStory) -> Payload:
-    """The story of a question, read off what is prepared; refuses what would have to be paid for."""
-    question = question_of(session, body)
+def plan_story(session: Session, body: TellStory, rho: float | None = None) -> PlannedStory:
+    """The story of a question; without a price read off what is prepared, or refused."""
     choice = FamilyChoice(body.attributes, None, body.exclude)
-    story = question.plan_story(choice, None, body.levels, body.story_confidence).run()
+    return question_of(session, body).plan_story(choice, rho, body.levels, body.story_confidence)
+
+
+def stored_report(session: Session, body: Report) -> str:
+    """The report of an explanation that spends nothing, with the story if it is asked for, as HTML."""
+    from dpxplain.render.report import report
+
+    table, story = stored_explanation(session, body), None
+    if body.story:
+        choice = FamilyChoice(body.family.attributes, None, body.family.exclude)
+        story = question_of(session, body).plan_story(choice, confidence=body.explain_confidence).run()
+    return report(table, story, _ORDERS.get(body.order))
+
+
+def show_story(session: Session, body: TellStory) -> Payload:
+    story = plan_story(session, body).run()
     payload = _plain(story_payload(story, session.budget))
     if body.chart_width is not None:
         payload["chart"] = chart(story, width=body.chart_width)
@@ -157,18 +205,27 @@ def show_answer(
     chart_width: int | None,
     order: ChartOrder = "given",
     form: str = "shown",
+    order_of: str | None = None,
 ) -> Payload:
-    """The payload, with code that asks the same at `place`."""
+    """The payload, with code that asks the same at `place`; of several values, `order_of` orders a chart."""
     if form == "columns":
         payload = _plain(answer_columns(answer, session.budget, place))
     else:
         payload = _plain(answer_payload(answer, session.budget, place=place))
-    if chart_width is not None and isinstance(answer, Answer):
-        rows = sorted(answer.rows, key=_ORDERS[order]) if order != "given" else answer.rows
+    if chart_width is None:
+        return payload
+    if isinstance(answer, Answer):
+        rows = _ordered(answer, order)
         payload["chart"] = answer_chart(answer, rows=rows, width=chart_width, most=_MOST_DRAWN)
-    elif chart_width is not None:
-        payload["chart"] = chart(answer, width=chart_width)
+    else:
+        part = answer[order_of if order_of in answer.names else answer.names[0]]
+        groups = [row.group for row in _ordered(part, order)]
+        payload["chart"] = answers_chart(answer, groups=groups, width=chart_width, most=_MOST_DRAWN)
     return payload
+
+
+def _ordered(answer: Answer, order: ChartOrder) -> Sequence[AnswerRow]:
+    return answer.rows if order == "given" else sorted(answer.rows, key=_ORDERS[order])
 
 
 def show_question(question: Question, chart_width: int | None) -> Payload:

@@ -60,14 +60,14 @@ def history_records(entries: Sequence[Entry], stopped: Collection[int] = ()) -> 
 
 def budget_figures(budget: Budget) -> BudgetFigures:
     """Limit, spent and remaining, in ρ and in ε."""
-    shown = epsilons(budget)
+    epsilon = epsilons(budget)
     return BudgetFigures(
         rho=Amounts(limit=budget.limit, spent=budget.spent, remaining=budget.remaining),
-        epsilon=Amounts(limit=shown.limit, spent=shown.spent, remaining=shown.remaining),
+        epsilon=Amounts(limit=epsilon.limit, spent=epsilon.spent, remaining=epsilon.remaining),
         epsilon_text=AmountTexts(
-            limit=formats.at_most(shown.limit),
-            spent=formats.at_most(shown.spent),
-            remaining=formats.at_most(shown.remaining),
+            limit=formats.at_most(epsilon.limit),
+            spent=formats.at_most(epsilon.spent),
+            remaining=formats.at_most(epsilon.remaining),
         ),
         delta=budget.delta,
         total_delta=budget.total_delta,

@@ -47,17 +47,23 @@ class GeneralColumns(TypedDict):
 
     low: list[float | None]
     high: list[float | None]
-    interval_text: list[str]
+    interval_text: list[str] | None
 
 
 class PartColumns(PartWords):
-    """One aggregate's values, in the order shown: one list for each field of a row."""
+    """One aggregate's values, in the order shown: one list for each field of a row.
+
+    Where all of them have the same `decimals`, whoever shows a group writes its texts, as nobody looks at
+    thousands of them (page/src/lib/figures.ts).
+    """
+
+    decimals: int | None  # negative for tens, hundreds and so on
 
     estimate: list[float]
     low: list[float | None]
     high: list[float | None]
-    estimate_text: list[str]
-    interval_text: list[str]
+    estimate_text: list[str] | None
+    interval_text: list[str] | None
     in_general: GeneralColumns | None  # where `population` was asked and can be told
 
 
@@ -181,17 +187,18 @@ def _part_columns(answer: Answer, whole: Statement) -> PartColumns:
         estimate=[row.estimate for row in rows],
         low=[number_or_null(low) for low, _ in ends],
         high=[number_or_null(high) for _, high in ends],
-        estimate_text=[estimate_text(row.estimate, row.interval, figures) for row in rows],
-        interval_text=[interval_text(interval, figures) for interval in ends],
-        in_general=_general_columns(general, figures) if general else None,
+        decimals=figures.decimals if figures else None,
+        estimate_text=None if figures else [estimate_text(row.estimate, row.interval) for row in rows],
+        interval_text=None if figures else list(map(interval_text, ends)),
+        in_general=_general_columns(general, figures is None) if general else None,
     )
 
 
-def _general_columns(general: Sequence[Interval], figures: formats.Figures | None) -> GeneralColumns:
+def _general_columns(general: Sequence[Interval], with_texts: bool) -> GeneralColumns:
     return GeneralColumns(
         low=[number_or_null(low) for low, _ in general],
         high=[number_or_null(high) for _, high in general],
-        interval_text=[interval_text(interval, figures) for interval in general],
+        interval_text=list(map(interval_text, general)) if with_texts else None,
     )
 
 

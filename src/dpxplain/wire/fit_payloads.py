@@ -62,7 +62,7 @@ def _units(quality: Quality) -> UnitsPayload | None:
 
 
 def tuning_payload(tuning: Tuning, budget: Budget) -> dict[str, Any]:
-    """Of the command line only: a server's schema is its curator's file."""
+    """A tuning as JSON, for the command line only: a server's schema is its curator's file."""
     unit = tuning.schema.privacy.unit
     return {
         "kind": "tuning",

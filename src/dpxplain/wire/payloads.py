@@ -7,30 +7,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, NotRequired
 
-from dpxplain.explanation.choice import NO_ATTRIBUTE, eligible_attributes
+from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
+
+from dpxplain.explanation.family_choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
+from dpxplain.model.charge import EntryId
 from dpxplain.privacy.intervals import Interval
 from dpxplain.render import story_tree, words
 from dpxplain.render.ranking import headline
 from dpxplain.render.snippets import Place, explain_code
-from dpxplain.render.views_results import true_texts
+from dpxplain.render.views_truth import true_texts
 from dpxplain.results import formats, titles
-from dpxplain.results.base import Truth
+from dpxplain.results.base import AnswerLike, QuestionLike, Truth
 from dpxplain.results.discovery import DiscoveryPreview
 from dpxplain.results.explanation import Explanation, ExplanationRow
-from dpxplain.results.links import AnswerLike, QuestionLike
 from dpxplain.results.prepared import PreparationPreview, Prepared
 from dpxplain.results.preview import CustomPreview, ExplanationPreview, QueriesPreview, QueryPreview
 from dpxplain.results.quality import QualityPreview
-from dpxplain.results.story import StoryPreview
+from dpxplain.results.story import Story, StoryPreview
 from dpxplain.results.tuning import TuningPreview
 from dpxplain.sql.parse import parse
 from dpxplain.sql.render import narrowing
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.shapes import (
+    BudgetFigures,
     ExplanationLine,
     ExplanationPayload,
     FoldedPayload,
@@ -39,6 +42,7 @@ from dpxplain.wire.shapes import (
     PreviewPayload,
     QuestionPayload,
     Record,
+    SpendPayload,
     TrueValue,
     TruthPayload,
     WeightPayload,
@@ -58,7 +62,54 @@ Preview = (
 )
 
 
-def general_payload(interval: Interval, figures: formats.Figures | None = None) -> GeneralPayload:
+class StoryBranch(TypedDict):
+    """Some rows: all of them, those with the conditions so far, or those without the last of these."""
+
+    level: int
+    rows: Literal["all", "with", "without"]
+    condition: str  # as SQL; empty for all rows
+    predicate: str  # with the conditions of the levels before
+    text: str  # with the lines of the tree before it
+    gap: float
+    gap_low: float | None
+    gap_high: float | None
+    gap_text: str
+    rows_low: float
+    rows_high: float
+    rows_text: str
+
+
+class StoryPreparation(TypedDict):
+    """Something that was paid for once, and that a story is read off."""
+
+    id: EntryId
+    rho: float
+
+
+class StoryPayload(TypedDict):
+    kind: Literal["story"]
+    id: EntryId  # of the preparation that its last level is read off
+    preparations: list[StoryPreparation]  # all that it is read off; `rho` is their sum
+    title: str
+    caption: str
+    measured: str
+    levels: int  # as many as it could have had
+    confidence: float
+    rho: float
+    free: bool
+    private: bool
+    sentences: list[str]
+    rows: list[StoryBranch]
+    shaped_by: list[str]
+    notes: list[str]
+    spends: list[SpendPayload]
+    budget: BudgetFigures
+    chart: NotRequired[dict[str, Any]]  # Vega-Lite, at a server that was asked for one
+
+
+def general_payload(
+    interval: Interval, figures: formats.Figures | formats.Unit | None = None
+) -> GeneralPayload:
     low, high = map(number_or_null, interval)
     return GeneralPayload(low=low, high=high, interval_text=interval_text(interval, figures))
 
@@ -79,11 +130,12 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
             for group, weight in question.asked_weights
         ],
         compare="difference" if question.ratio is None else question.measured,
+        measured=question.measured,
         at_least=contrast.at_least,
         estimate=question.estimate,
         interval=(number_or_null(question.interval[0]), number_or_null(question.interval[1])),
-        estimate_text=estimate_text(question.estimate, question.interval),
-        interval_text=interval_text(question.interval),
+        estimate_text=question.unit.number(question.estimate, question.interval[1] - question.interval[0]),
+        interval_text=interval_text(question.interval, question.unit),
         confidence=question.confidence,
         method=question.method,
         verdict=question.verdict.value,
@@ -95,7 +147,7 @@ def question_payload(question: QuestionLike, truth: Truth | None = None) -> Ques
         no_influence=no_influence or ("" if attributes else NO_ATTRIBUTE),
     )
     if question.in_general is not None:
-        general = general_payload(question.in_general.interval)
+        general = general_payload(question.in_general.interval, question.unit)
         verdict, finding = question.in_general.verdict.value, question.general_finding
         payload["in_general"] = GeneralPayload(**general, verdict=verdict, finding=finding)
     if question.population:
@@ -189,6 +241,49 @@ def prepared_payload(prepared: Prepared, answer: AnswerLike, budget: Budget) -> 
     )
 
 
+def story_payload(story: Story, budget: Budget) -> StoryPayload:
+    answer = story.question.answer
+    return StoryPayload(
+        kind="story",
+        id=story.id,
+        preparations=[StoryPreparation(id=entry.id, rho=entry.rho) for entry in story.entries],
+        title=titles.question_title(story.question.text, answer.statement, answer.schema),
+        caption=titles.caption(answer.schema, story.entries[-1], story.confidence),
+        measured=story.question.measured,
+        levels=story.levels,
+        confidence=story.confidence,
+        rho=story.rho,
+        free=story.free,
+        private=story.private,
+        sentences=story_tree.sentences(story),
+        rows=_story_branches(story),
+        shaped_by=list(story.shaped_by),
+        notes=story_tree.notes(story),
+        spends=spend_payloads(story.spends),
+        budget=budget_figures(budget),
+    )
+
+
+def _story_branches(story: Story) -> list[StoryBranch]:
+    return [
+        StoryBranch(
+            level=branch.level,
+            rows="all" if branch.step is None else "without" if branch.is_rest else "with",
+            condition="" if branch.step is None else str(branch.step.condition),
+            predicate="" if branch.step is None else str(branch.step.predicate),
+            text=branch.text,
+            gap=branch.gap.estimate,
+            gap_low=number_or_null(branch.gap.interval[0]),
+            gap_high=number_or_null(branch.gap.interval[1]),
+            gap_text=branch.gap_text,
+            rows_low=branch.gap.rows[0],
+            rows_high=branch.gap.rows[1],
+            rows_text=branch.rows_text,
+        )
+        for branch in story_tree.tree(story)
+    ]
+
+
 def preview_payload(preview: Preview) -> PreviewPayload:
     price = preview.price
     once = isinstance(preview, ExplanationPreview) and preview.mechanism == "marginals"
@@ -224,6 +319,8 @@ def _expected(preview: Preview) -> list[str]:
         return [story_tree.expected_story(preview)]
     if isinstance(preview, ExplanationPreview):
         return [words.expected_influence(preview), *preview.promises]
+    if isinstance(preview, CustomPreview):
+        return list(preview.promises)
     return []
 
 
@@ -254,7 +351,7 @@ def estimate_text(estimate: float, interval: Interval, figures: formats.Figures 
     return figures.value(estimate) if figures else formats.number(estimate, interval[1] - interval[0])
 
 
-def interval_text(interval: Interval, figures: formats.Figures | None = None) -> str:
+def interval_text(interval: Interval, figures: formats.Figures | formats.Unit | None = None) -> str:
     write = figures.interval if figures else formats.interval
     return write(*interval) if all(map(math.isfinite, interval)) else "unbounded"
 

@@ -175,6 +175,7 @@ class QuestionPayload(EstimateTexts):
     question: str
     weights: list[WeightPayload]
     compare: str  # difference, ratio or share
+    measured: str  # what its number is called: gap, value, ratio or share
     at_least: float
     estimate: float
     interval: tuple[float | None, float | None]

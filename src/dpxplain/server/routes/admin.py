@@ -13,14 +13,21 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from dpxplain.errors import BadRequest, LedgerUnavailable, SchemaError
-from dpxplain.ledger.later_audit import last_verified, remember_verified
+from dpxplain.ledger.anchor import last_verified, remember_verified
 from dpxplain.results.schema_check import SchemaCheck
 from dpxplain.server import catalog
 from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, ReviewBody, SchemaBody
 from dpxplain.server.context import Server, ServerDep
-from dpxplain.server.data_files import DataFileLine, DataFileList, DataFiles, FileColumn, FileColumns
+from dpxplain.server.curator_files import (
+    DataFileLine,
+    DataFileList,
+    DataFiles,
+    FileColumn,
+    FileColumns,
+    schema_of,
+)
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import answers, failures
 from dpxplain.server.pool import Task
@@ -38,7 +45,6 @@ from dpxplain.server.response_shapes import (
     TokenMade,
 )
 from dpxplain.server.routes.curate import NOT_PRIVATE_HEADERS, plain_times
-from dpxplain.server.schema_text import schema_of
 
 router = APIRouter(tags=["Administering"], prefix=f"{PREFIX}/admin")
 FileName = Annotated[str, Path(max_length=120, description="A plain name that ends in .csv or .parquet.")]
@@ -156,8 +162,8 @@ def files(_caller: Curator, server: ServerDep) -> Any:
 @router.get("/files/{file}/columns", responses=answers(FileColumns))
 def file_columns(_caller: Curator, server: ServerDep, file: FileName) -> Any:
     """Names and types of a file's columns, as it declares them. Reads none of its values."""
-    found, note = _data_files(server).columns(file)
-    columns = [FileColumn(name=name, type=type) for name, type in found]
+    declared, note = _data_files(server).columns(file)
+    columns = [FileColumn(name=name, type=type) for name, type in declared]
     return JSONResponse(FileColumns(columns=columns, note=note))
 
 
@@ -202,8 +208,8 @@ def make_token(caller: Curator, server: ServerDep, body: NewToken) -> Any:
     id, text = server.ledger.tokens.create(
         body.name, body.role, expires=body.expires, by=server.actor(caller), maker=caller.token
     )
-    made = TokenMade(id=id, name=body.name, role=body.role, token=text, expires=body.expires.isoformat())
-    return JSONResponse(made)
+    created = TokenMade(id=id, name=body.name, role=body.role, token=text, expires=body.expires.isoformat())
+    return JSONResponse(created)
 
 
 @router.delete("/tokens/{token}", status_code=204, responses=failures(), response_class=Response)

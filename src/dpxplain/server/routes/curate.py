@@ -131,14 +131,14 @@ def top_up(access: AccessDep, caller: Curator, body: TopUp) -> Any:
 @router.get("/datasets/{dataset}/use", responses=answers(Use))
 def use(access: AccessDep, _caller: Curator) -> Any:
     """What each analyst was charged on each day."""
-    return JSONResponse({"use": [asdict(line) for line in access.server.ledger.people.use(access.name)]})
+    return JSONResponse({"use": [asdict(line) for line in access.server.ledger.analysts.use(access.name)]})
 
 
 @router.post("/datasets/{dataset}/budget/requests", responses=answers(BudgetRequests))
 def ask_for_budget(access: AccessDep, caller: AnyCaller, body: AskForBudget) -> Any:
     """Ask the curator for more budget. Answers with those of your requests that wait."""
     name = access.server.actor(caller)
-    access.server.ledger.people.ask(access.name, name, body.rho, body.reason)
+    access.server.ledger.analysts.ask(access.name, name, body.rho, body.reason)
     return JSONResponse(_requests(access, name))
 
 
@@ -152,7 +152,7 @@ def budget_requests(access: AccessDep, caller: AnyCaller) -> Any:
 def decline(access: AccessDep, caller: Curator, request: RequestId, body: Forgive) -> Any:
     """Decline a request; a grant to its analyst answers it too."""
     by = access.server.actor(caller)
-    access.server.ledger.people.decline(access.name, request, body.reason, by)
+    access.server.ledger.analysts.decline(access.name, request, body.reason, by)
     return JSONResponse(_requests(access, None))
 
 
@@ -205,12 +205,12 @@ def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
 
 def _requests(access: DatasetAccess, analyst: str | None) -> dict[str, Any]:
     """Of one analyst, or of all. Numbers are the curator's: they count what everybody does."""
-    waiting = access.server.ledger.people.requests(access.name)
-    shown = [asdict(request) for request in waiting if analyst in (None, request.analyst)]
+    waiting = access.server.ledger.analysts.requests(access.name)
+    records = [asdict(request) for request in waiting if analyst in (None, request.analyst)]
     if analyst is not None:
-        for record in shown:
+        for record in records:
             del record["id"]
-    return {"requests": [plain_times(record, "time") for record in shown]}
+    return {"requests": [plain_times(record, "time") for record in records]}
 
 
 def _shares(access: DatasetAccess) -> dict[str, Any]:
@@ -221,5 +221,5 @@ def _shares(access: DatasetAccess) -> dict[str, Any]:
 
 
 def plain_times(record: dict[str, Any], *names: str) -> dict[str, Any]:
-    """With dates as text."""
+    """The record with its times as text."""
     return record | {name: None if record[name] is None else record[name].isoformat() for name in names}

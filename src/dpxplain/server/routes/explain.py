@@ -14,9 +14,20 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.results.explanation import Explanation, PlannedExplanation
 from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
 from dpxplain.results.preview import ExplanationPreview
+from dpxplain.results.story import PlannedStory
 from dpxplain.server import precision, size_limits, translate
 from dpxplain.server.authenticate import AnyCaller
-from dpxplain.server.bodies import Explain, Form, JobId, Prepare, PreviewExplanation, TellStory, Wait
+from dpxplain.server.bodies import (
+    Explain,
+    Form,
+    JobId,
+    Prepare,
+    PreviewExplanation,
+    PreviewStory,
+    Report,
+    TellStory,
+    Wait,
+)
 from dpxplain.server.context import AccessDep, DatasetAccess, ServerDep, access_of
 from dpxplain.server.job_runner import FINISHED, lost
 from dpxplain.server.middleware import PREFIX
@@ -26,9 +37,8 @@ from dpxplain.server.precision import PricedPreview
 from dpxplain.server.problems import not_found, other_plan, stopping
 from dpxplain.server.response_shapes import JobLine, JobList, JobPayload
 from dpxplain.wire.account_payloads import request_weights
-from dpxplain.wire.payloads import preview_payload
+from dpxplain.wire.payloads import StoryPayload, preview_payload
 from dpxplain.wire.shapes import PreviewPayload
-from dpxplain.wire.story_payload import StoryPayload
 
 router = APIRouter(tags=["Explaining"], prefix=PREFIX)
 Planned = PlannedPreparation | PlannedExplanation
@@ -79,10 +89,42 @@ async def explain(access: AccessDep, body: Explain, wait: Wait = 0.0, form: Form
     return await _start_job(access, body, wait, form)
 
 
+@router.post("/datasets/{dataset}/story/preview", responses=answers(PricedPreview, "Price.", 409, 503))
+async def preview_story(access: AccessDep, body: PreviewStory) -> Any:
+    """What a story would cost as a whole, and how precise it would be. Spends nothing: what is shown is paid
+    for by `prepare`, with nested conjunctions of as many conditions as the story has levels (usually 2)."""
+    session = access.read_only_session()
+
+    def at(rho: float | None) -> PlannedStory:
+        return translate.plan_story(session, body, rho)
+
+    def price() -> Response:
+        with access.dataset.keep_families_if_accepted(access.caller.name):
+            preview = size_limits.check_story(at(body.rho), access.server.sizes)
+            return JSONResponse(
+                preview_payload(preview)
+                | {
+                    "levels": precision.story_levels(at, body.prices),
+                    "protection": precision.protections(
+                        preview.price.rho, access.account.budget(access.name)
+                    ),
+                    "tells": "",
+                    "doubt": precision.story_doubt(at, body.rho) if body.rho is not None else "",
+                }
+            )
+
+    return await access.plan(price)
+
+
 @router.post("/datasets/{dataset}/story", responses=answers(StoryPayload, "The story.", 409, 503))
 async def story(access: AccessDep, body: TellStory) -> Any:
     """What explains most, within it the next, and what remains; free, of an answer prepared for it."""
-    return JSONResponse(await access.plan(lambda: translate.told_story(access.read_only_session(), body)))
+
+    def tell() -> translate.Payload:
+        with access.dataset.keep_families_if_accepted(access.caller.name):
+            return translate.show_story(access.read_only_session(), body)
+
+    return JSONResponse(await access.plan(tell))
 
 
 @router.post(
@@ -90,18 +132,20 @@ async def story(access: AccessDep, body: TellStory) -> Any:
     responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}, **failures(409, 503)},
     response_class=HTMLResponse,
 )
-async def report(access: AccessDep, body: Explain) -> Response:
-    """The whole story as one HTML file, of an explanation that is stored or free."""
-    from dpxplain.render.report import report as written
-
+async def report(access: AccessDep, body: Report) -> Response:
+    """Answer, question, explanation and, if asked for, story as one HTML file; all stored or free."""
     # The report brings its own, stricter policy for its inline style.
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; sandbox"
     headers = {
         "Content-Security-Policy": policy,
         "Content-Disposition": 'attachment; filename="dpxplain-report.html"',
     }
-    html = await access.plan(lambda: written(translate.stored_explanation(access.read_only_session(), body)))
-    return HTMLResponse(html, headers=headers)
+
+    def write() -> str:
+        with access.dataset.keep_families_if_accepted(access.caller.name):
+            return translate.stored_report(access.read_only_session(), body)
+
+    return HTMLResponse(await access.plan(write), headers=headers)
 
 
 def _own_job(server: ServerDep, caller: AnyCaller, job: JobId) -> Job:
@@ -185,7 +229,10 @@ def _plan(access: DatasetAccess, body: Prepare | Explain) -> tuple[Planned, Prev
         if isinstance(body, Prepare):
             preparation = translate.plan_preparation(session, body)
             return preparation, size_limits.check_preparation(preparation, sizes)
-        explanation = translate.plan_explanation(session, body)
+        if isinstance(body, PreviewExplanation) and body.wants_precision:
+            explanation = translate.plan_for(session, body)
+        else:
+            explanation = translate.plan_explanation(session, body)
         return explanation, size_limits.check_explanation(explanation, sizes)
 
 

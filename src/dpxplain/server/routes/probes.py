@@ -11,10 +11,10 @@ from starlette.responses import JSONResponse, Response
 from dpxplain import __version__
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.context import ServerDep
+from dpxplain.server.health import FAILED
 from dpxplain.server.metrics import CONTENT_TYPE
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import failures
-from dpxplain.server.readiness import FAILED
 from dpxplain.server.response_shapes import Health, Ready
 
 router = APIRouter(tags=["Operating"], prefix=PREFIX)

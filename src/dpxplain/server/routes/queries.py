@@ -28,6 +28,7 @@ from dpxplain.server.bodies import (
     AskForm,
     BeforeEntry,
     ChartOrder,
+    ChartOrderOf,
     ChartQuery,
     ConfidenceQuery,
     Discover,
@@ -177,14 +178,17 @@ async def answer(
     population: PopulationQuery = False,
     chart_width: ChartQuery = None,
     chart_order: ChartOrder = "given",
+    chart_order_of: ChartOrderOf = None,
     form: AnswerForm = "shown",
 ) -> Any:
     """A stored answer, at any confidence. Free."""
     session = access.read_only_session()
 
     def show(stored: Answer | Answers) -> Response:
-        shown = translate.show_answer(session, stored, access.place, chart_width, chart_order, form)
-        return JSONResponse(shown)
+        payload = translate.show_answer(
+            session, stored, access.place, chart_width, chart_order, form, chart_order_of
+        )
+        return JSONResponse(payload)
 
     def read() -> Response | Answer | Answers:
         """Rendered at once, unless its many groups would keep others waiting."""
@@ -339,10 +343,10 @@ async def preview_discover(access: AccessDep, body: Discover) -> Any:
 async def discover(access: AccessDep, body: Discover, form: Form = "shown") -> Any:
     """The values of a column that enough privacy units have, for rho and δ; then all may ask about it."""
 
-    def show(found: Discovery) -> Response:
+    def show(discovery: Discovery) -> Response:
         if form == "release":
-            return JSONResponse(translate.show_release(found))
-        return JSONResponse(discovery_payload(found, access.account.budget(access.name)))
+            return JSONResponse(translate.show_release(discovery))
+        return JSONResponse(discovery_payload(discovery, access.account.budget(access.name)))
 
     def stored() -> tuple[PlannedDiscovery, Response | None]:
         planned = _plan_discovery(access, body)

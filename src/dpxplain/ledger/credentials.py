@@ -1,7 +1,10 @@
-"""Bearer tokens: whom they identify, in which role, until when.
+"""Credentials: bearer tokens and the browser sessions that are signed in with them; whom they identify, in
+which role, until when.
 
 A token's text is shown once and only its SHA-256 is stored, so a copy of the ledger authenticates nobody. A
-secret of 256 random bits cannot be guessed, so a slow hash would protect nothing more.
+secret of 256 random bits cannot be guessed, so a slow hash would protect nothing more. Browser sessions are
+forgotten a day after their end, and their number per person is bounded. The audit log tells of a person's
+first sign-in of a day only: signing in over and over adds nothing that stays.
 """
 
 from __future__ import annotations
@@ -11,18 +14,17 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.protocol import Identity, Token, damage_explained
+from dpxplain.ledger.protocol import FOREIGN, Identity, Token, check_name, damage_explained, utc_text
 from dpxplain.ledger.standing import moment
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import REVOCATIONS, SESSIONS, TOKENS
-from dpxplain.ledger.validation import FOREIGN, check_name, utc_text
 
 ROLES = ("analyst", "curator")
 
@@ -107,8 +109,8 @@ class Tokens:
         ends. Returns the tokens' ids and the number of these sessions.
         """
         with self._store.recording() as connection:
-            made = sa.select(TOKENS.c.id).where(TOKENS.c.by == name, TOKENS.c.parent.is_(None))
-            ids = connection.execute(made.order_by(TOKENS.c.created, TOKENS.c.id)).scalars().all()
+            tokens = sa.select(TOKENS.c.id).where(TOKENS.c.by == name, TOKENS.c.parent.is_(None))
+            ids = connection.execute(tokens.order_by(TOKENS.c.created, TOKENS.c.id)).scalars().all()
             now = audit.now()
             own = (SESSIONS.c.name == name, SESSIONS.c.token.is_(None), SESSIONS.c.expires > now)
             sessions = connection.execute(sa.update(SESSIONS).where(*own).values(expires=now)).rowcount
@@ -181,8 +183,8 @@ def _with_made(connection: sa.Connection, ids: Iterable[str]) -> list[str]:
     family = list(dict.fromkeys(ids))
     made_with = sa.select(TOKENS.c.id).where(TOKENS.c.maker == sa.bindparam("maker"))
     for id in family:  # grows while it is read: a token is made after its maker, so there is no circle
-        made = connection.execute(made_with.order_by(TOKENS.c.created, TOKENS.c.id), {"maker": id})
-        family += [child for child in made.scalars() if child not in family]
+        children = connection.execute(made_with.order_by(TOKENS.c.created, TOKENS.c.id), {"maker": id})
+        family += [child for child in children.scalars() if child not in family]
     return family
 
 
@@ -196,3 +198,96 @@ def _end(connection: sa.Connection, ids: Iterable[str], by: str) -> list[str]:
             audit.append_change(connection, by, audit.TOKEN_REVOKED, None, rows, time)
             ended.append(id)
     return ended
+
+
+SESSION_LIFETIME = timedelta(hours=12)
+MOST_SESSIONS = 32
+"""Sessions per token, or per person of the OIDC issuer; one more ends the oldest."""
+
+_SESSIONS_KEPT = timedelta(days=1)
+_WITH_TOKEN = (
+    sa.select(SESSIONS, TOKENS.c.expires.label("token_expires"), REVOCATIONS.c.time.label("token_revoked"))
+    .outerjoin(TOKENS, TOKENS.c.id == SESSIONS.c.token)
+    .outerjoin(REVOCATIONS, REVOCATIONS.c.token == SESSIONS.c.token)
+    .where(SESSIONS.c.id == sa.bindparam("id"))
+)
+
+
+class BrowserSessions:
+    """The sessions of one ledger."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def open(self, identity: Identity, *, lifetime: timedelta = SESSION_LIFETIME) -> tuple[str, str]:
+        """A new session's id and text; it ends with its lifetime or, if earlier, with what was shown."""
+        now = datetime.now(UTC)
+        id, text = new_secret()
+        with self._store.writing() as connection:
+            expires = min(identity.expires, now + lifetime)
+            if identity.token is not None:
+                expires = min(
+                    expires, datetime.fromisoformat(usable_token(connection, identity.token).expires)
+                )
+            if expires <= now:
+                raise BadRequest("The token has expired.", remedy="Sign in with another token.")
+            signed_in_lately = _forget_old(connection, identity, now)
+            row = {
+                "id": id,
+                "name": check_name(identity.name),
+                "role": identity.role,
+                "secret_hash": hashed(_bound(text, identity.issuer)),
+                "created": now.isoformat(),
+                "expires": utc_text(expires),
+                "token": identity.token,
+            }
+            audit.insert(connection, SESSIONS, row)
+            if not signed_in_lately:
+                issuer = {} if identity.issuer is None else {"issuer": identity.issuer}
+                details = {"role": identity.role, "token": identity.token, **issuer}
+                audit.append(connection, identity.name, audit.SIGNED_IN, None, details)
+        return id, text
+
+    @damage_explained()
+    def authenticate(self, text: str, *, issuer: str | None = None) -> Identity | None:
+        """Who is signed in with this text; None if the session, or the token behind it, has ended.
+
+        `issuer` is the OIDC issuer that is trusted now: sessions that another one's token opened have ended.
+        """
+        id = id_of(text)
+        if id is None:
+            return None
+        with self._store.single_read() as connection:
+            row = connection.execute(_WITH_TOKEN, {"id": id}).one_or_none()
+        if row is None or row.token_revoked is not None:
+            return None
+        issuer = issuer if row.token is None else None
+        if not matches(_bound(text, issuer), row.secret_hash):
+            return None
+        ends = [datetime.fromisoformat(end) for end in (row.expires, row.token_expires) if end is not None]
+        if datetime.now(UTC) >= min(ends):
+            return None
+        return Identity(row.name, row.role, min(ends), row.token, session=row.id, issuer=issuer)
+
+    def end(self, id: str) -> None:
+        """Sign out; ending a session twice is harmless."""
+        with self._store.updating() as connection:
+            ended = sa.update(SESSIONS).where(SESSIONS.c.id == id).values(expires=audit.now())
+            connection.execute(ended)
+
+
+def _bound(text: str, issuer: str | None) -> str:
+    """What the stored hash is of: a session of an issuer's token counts under that issuer only."""
+    return text if issuer is None else f"{text} {issuer}"
+
+
+def _forget_old(connection: sa.Connection, identity: Identity, now: datetime) -> bool:
+    """Make room for one more; returns whether the person has signed in within the last day."""
+    yesterday = (now - _SESSIONS_KEPT).isoformat()
+    connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires < yesterday))
+    own = (SESSIONS.c.name == identity.name, SESSIONS.c.token.is_not_distinct_from(identity.token))
+    sessions = sa.select(SESSIONS.c.id, SESSIONS.c.created).where(*own).order_by(SESSIONS.c.created.desc())
+    rows = connection.execute(sessions).all()
+    if surplus := [row.id for row in rows[MOST_SESSIONS - 1 :]]:
+        connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.id.in_(surplus)))
+    return bool(rows) and rows[0].created > yesterday

@@ -10,11 +10,10 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
-from dpxplain.ledger.protocol import AuditRecord, damage_explained
+from dpxplain.ledger.protocol import AuditRecord, check_reason, damage_explained
 from dpxplain.ledger.standing import known_limit, latest_grant
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LOG
-from dpxplain.ledger.validation import check_reason
 from dpxplain.model.budget import check_rho, rho_of_units
 
 ASKED, DECLINED = "budget asked for", "budget request declined"
@@ -55,8 +54,8 @@ class DayOfUse:
     rho: float
 
 
-class People:
-    """Of one ledger."""
+class Analysts:
+    """What the analysts of one ledger used, and what they ask for."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -94,7 +93,7 @@ class People:
             audit.append(connection, by, DECLINED, dataset, {"request": request, "reason": reason})
 
     def requests(self, dataset: str) -> list[BudgetRequest]:
-        """Those that wait, the newest first: a later grant to the analyst answers them."""
+        """Requests that wait, the newest first: a later grant to the analyst answers them."""
         with self._store.reading() as connection:
             known_limit(connection, dataset)
             return _waiting(connection, dataset)
