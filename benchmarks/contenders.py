@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.cover import cover
+from dpxplain.explanation.cells import cover
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset

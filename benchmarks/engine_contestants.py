@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,14 +25,23 @@ from dpxplain.model.schema import Schema
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """One engine with the rows of a file."""
+class Way:
+    """One way in which an engine of ours has the rows."""
 
     storage: str
     open: Callable[[Schema, str], Engine]
     """With the declarations and the memory limit."""
-    bare: Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One engine with the rows of a file."""
+
+    ways: Mapping[str, Way]
+    bare: Callable[[str], object] | None
     """Runs SQL over the same rows in the engine itself; `{table}` is their table."""
+    cpu_seconds: Callable[[], float]
+    """What this process and the engine's own have used until now."""
 
 
 @contextmanager
@@ -39,33 +50,59 @@ def duckdb_over(file: Path) -> Iterator[Contestant]:
     with closing(duckdb.connect(config={"memory_limit": "4GB"})) as connection:
         connection.execute("SET enable_progress_bar = false")
         table = f"read_parquet('{file}')"
+        way = Way("stream", lambda schema, memory: DuckDBEngine(file, schema, memory=memory))
         yield Contestant(
-            "stream",
-            lambda schema, memory: DuckDBEngine(file, schema, memory=memory),
+            {"duckdb": way},
             lambda sql: connection.execute(sql.format(table=table)).fetchall(),
+            time.process_time,
         )
 
 
-def postgres_over(storage: str) -> Callable[[Path], AbstractContextManager[Contestant]]:
-    """A server of its own with the rows in a table, against the same table in a session of its own."""
-    return contextmanager(partial(_postgres, storage))
-
-
-def _postgres(storage: str, file: Path) -> Iterator[Contestant]:
+@contextmanager
+def postgres_over(file: Path) -> Iterator[Contestant]:
+    """A server of its own with the rows in a table, encoded in every pass or once, against the same table."""
     import psycopg
 
     from dpxplain.engines.postgres_engine import PostgresEngine
 
     with postgres() as address, psycopg.connect(address, autocommit=True) as connection:
-        _copy(file, connection)
+        # In a process of its own: what loading takes is no part of our peak memory.
+        loading = multiprocessing.get_context("spawn").Process(target=_copy, args=(file, address))
+        loading.start()
+        loading.join()
+        if loading.exitcode:
+            raise SystemExit(f"The rows could not be loaded: exit code {loading.exitcode}.")
         parts = psycopg.conninfo.conninfo_to_dict(address)
         os.environ["PGPASSWORD"] = str(parts.pop("password"))  # of this process, which ends
         source = f"postgresql://{parts['user']}@/{parts['dbname']}?host={quote(str(parts['host']), safe='')}"
+
+        def opened(schema: Schema, _memory: str) -> Engine:
+            return _opened(PostgresEngine(source, schema))
+
         yield Contestant(
-            storage,
-            lambda schema, _memory: _opened(PostgresEngine(source, schema)),
+            {"postgresql": Way("auto", opened), "postgresql, stored": Way("memory", opened)},
             lambda sql: connection.execute(sql.format(table="t")).fetchall(),
+            family_seconds,
         )
+
+
+def family_seconds() -> float:
+    """CPU seconds of this process and of all that it started, ended ones included (Linux)."""
+    tick = os.sysconf("SC_CLK_TCK")
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = int(fields[1])
+            used[int(folder.name)] = sum(map(int, fields[11:15])) / tick
+    return sum(seconds for process, seconds in used.items() if _is_ours(process, parents))
+
+
+def _is_ours(process: int, parents: Mapping[int, int]) -> bool:
+    while process not in (0, os.getpid()):
+        process = parents.get(process, 0)
+    return process != 0
 
 
 def _opened(engine: Any) -> Engine:
@@ -75,24 +112,37 @@ def _opened(engine: Any) -> Engine:
     return opened
 
 
-def _copy(file: Path, connection: Any) -> None:
-    """Copies the rows of a Parquet file into the table `t`."""
-    rows = file.with_suffix(".csv")
-    with closing(duckdb.connect()) as source:
+def _copy(file: Path, address: str) -> None:
+    """Copies the rows of a Parquet file into the table `t`, through a pipe and without a log of changes."""
+    import psycopg
+
+    kinds = {"VARCHAR": "text", "DOUBLE": "float8", "INTEGER": "int"}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(duckdb.connect()) as source,
+        psycopg.connect(address, autocommit=True) as connection,
+    ):
         source.execute("SET enable_progress_bar = false")
         described = source.execute(f"DESCRIBE FROM read_parquet('{file}')").fetchall()
-        source.execute(f"COPY (FROM read_parquet('{file}')) TO '{rows}' (HEADER false)")
-    kinds = {"VARCHAR": "text", "DOUBLE": "float8", "INTEGER": "int"}
-    columns = ", ".join(f"{name} {kinds[kind]}" for name, kind, *_ in described)
-    connection.execute(f"CREATE TABLE t ({columns})")
-    with rows.open("rb") as lines, connection.cursor().copy("COPY t FROM STDIN (FORMAT csv)") as copy:
-        while block := lines.read(1 << 20):
-            copy.write(block)
-    rows.unlink()
-    connection.execute("VACUUM ANALYZE t")
+        columns = ", ".join(f"{name} {kinds[kind]}" for name, kind, *_ in described)
+        pipe = Path(folder) / "rows"
+        os.mkfifo(pipe)
+        written = f"COPY (FROM read_parquet('{file}')) TO '{pipe}' (FORMAT csv, HEADER false)"
+        writer = threading.Thread(target=source.execute, args=[written], daemon=True)
+        writer.start()
+        with connection.transaction():  # a table of this transaction needs no entry in the log for each row
+            connection.execute(f"CREATE UNLOGGED TABLE t ({columns})")
+            with (
+                pipe.open("rb") as lines,
+                connection.cursor().copy("COPY t FROM STDIN (FORMAT csv)") as copy,
+            ):
+                while block := lines.read(1 << 20):
+                    copy.write(block)
+        writer.join()
+        connection.execute("VACUUM ANALYZE t")
 
 
-def spark_over(workers: int) -> Callable[[Path], AbstractContextManager[Contestant]]:
+def spark_over(workers: int, *, is_compared: bool) -> Callable[[Path], AbstractContextManager[Contestant]]:
     """A cluster on loopback with so many workers of one core each, reached by Spark Connect."""
 
     @contextmanager
@@ -103,18 +153,22 @@ def spark_over(workers: int) -> Callable[[Path], AbstractContextManager[Contesta
         from spark_server import SparkCluster
 
         with tempfile.TemporaryDirectory(prefix="dpxplain-spark-") as folder:
-            cluster = SparkCluster(Path(folder), workers=workers, cores=1, used=workers)
+            cluster = SparkCluster(Path(folder), workers=workers, cores=1, used=workers, compiles_well=True)
             try:
                 cluster.start()
                 with silenced():
                     from pyspark.sql.connect.session import SparkSession  # warns of pandas
 
                     session = SparkSession.builder.remote(cluster.connect).create()
-                yield Contestant(
-                    "auto",
-                    lambda schema, _memory: _opened(SparkEngine(session.read.parquet(str(file)), schema)),
-                    lambda sql: session.sql(sql.format(table=f"parquet.`{file}`")).toArrow(),
-                )
+
+                def opened(schema: Schema, _memory: str) -> Engine:
+                    return _opened(SparkEngine(session.read.parquet(str(file)), schema))
+
+                def bare(sql: str) -> object:
+                    return session.sql(sql.format(table=f"parquet.`{file}`")).toArrow()
+
+                name = f"spark, {workers} worker{'s' if workers > 1 else ''}"
+                yield Contestant({name: Way("auto", opened)}, bare if is_compared else None, family_seconds)
                 session.stop()
             finally:
                 cluster.stop()
@@ -124,8 +178,7 @@ def spark_over(workers: int) -> Callable[[Path], AbstractContextManager[Contesta
 
 CONTESTANTS: dict[str, Callable[[Path], AbstractContextManager[Contestant]]] = {
     "duckdb": duckdb_over,
-    "postgresql": postgres_over("auto"),
-    "postgresql, stored": postgres_over("memory"),
-    "spark, 1 worker": spark_over(1),
-    "spark, 2 workers": spark_over(2),
+    "postgresql": postgres_over,
+    "spark, 2 workers": spark_over(2, is_compared=True),
+    "spark, 1 worker": spark_over(1, is_compared=False),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,9 +15,11 @@ from benchmarks.document import ROOT, markdown
 from benchmarks.machine import description
 from benchmarks.timing import ratio_text, seconds_text
 
+STORED = "engines.json"  # in docs/performance: the figures of each section, newest only
 MOST = {"duckdb": 1.5}  # times the bare query
 _MOST_OTHERS = 1.3
-_PER_ROW = 1.2  # of the smallest time per row, from ten million rows on
+_PER_ROW = 1.2  # of the time per row in the next smaller table, from ten million rows on
+_MEMORY = 1.2  # of the peak memory with the fewest rows
 _WALL, _CPU = 0, 1
 _EXPLAINED = """\
 # Engines, measured
@@ -25,20 +28,20 @@ Written by `make bench-engines` (`python -m benchmarks.engines --write`). A pass
 answer or an explanation costs; what comes after it takes milliseconds and does not depend on the rows
 ([performance.md](performance.md)).
 
-- **Ours** is `Engine.grouped`: planning the statement, encoding the columns that it needs, counting, and
-  checking before and after that the files are unchanged. **Bare** is the same counts and sums in the engine
-  itself, over the same rows, in the same process, turn by turn: texts are grouped as they are, bins as people
-  write them (`CASE`), the family as `GROUPING SETS`. It neither clamps nor rounds nor leaves anything out.
+- **Ours** is `Engine.grouped`: planning the statement, encoding, counting, and for files checking before and
+  after that they are unchanged. **Bare** is the same counts and sums in the engine itself, over the same
+  rows, turn by turn: texts are grouped as they are, bins as people write them (`CASE`), the family as
+  `GROUPING SETS`. It neither clamps nor rounds nor leaves anything out.
 - Rows are generated: independent, uniform columns, so that they hardly repeat; seven texts, a binned number
   and a summed one.
-- PostgreSQL has the rows in a table of a server started for the measurement, encoded in every pass or once
-  (*stored*: `storage = "memory"`); Spark reads the Parquet file in a cluster on loopback, one or two workers
-  of one core each, by Spark Connect. Both are timed by wall clock.
-- DuckDB streams from Parquet (`storage = "stream"`) under a memory limit of {memory}.
-- Medians of {rounds} turns after one that does not count. Ratios of DuckDB are of **CPU seconds of all
-  threads**, because the machine was shared: wall-clock times are listed beside them, and are the longer the
-  busier it was.
-- *Peak memory* is that of the Python process (`ru_maxrss`) after opening and one pass for each question.
+- DuckDB streams from Parquet (`storage = "stream"`) under a memory limit of {memory}. PostgreSQL has the
+  rows in a table of a server with its own default settings, encoded in every pass or once (*stored*:
+  `storage = "memory"`). Spark reads the Parquet file in a cluster on loopback, one or two workers of one core
+  each, by Spark Connect; with one worker only ours is timed.
+- Medians of {rounds} turns after one that does not count. *CPU* is that of all threads and processes of the
+  engine. Ratios and times per row of DuckDB are of CPU, because milliseconds of wall clock tell more of the
+  machine; those of PostgreSQL and Spark are of the wall clock.
+- *Peak memory* is that of the Python process (`VmHWM`) after opening and one pass for each question.
 """
 
 
@@ -50,17 +53,27 @@ class Measured:
     rows: int
     bytes: int
     figures: dict[str, Any]
+    machine: str = field(
+        default_factory=lambda: description("duckdb", "pyarrow", "psycopg", "pyspark"), compare=False
+    )
 
     @property
     def measure(self) -> int:
         """DuckDB runs in this process; of others only the wall clock tells."""
         return _CPU if self.engine.startswith("duckdb") else _WALL
 
+    @property
+    def is_compared(self) -> bool:
+        return all(turns["bare"] for turns in self.figures["questions"].values())
+
     def seconds(self, question: str, who: str, measure: int) -> float:
         return median(turn[measure] for turn in self.figures["questions"][question][who])
 
     def ratio(self, question: str) -> float:
         return self.seconds(question, "ours", self.measure) / self.seconds(question, "bare", self.measure)
+
+    def per_row(self, question: str) -> float:
+        return self.seconds(question, "ours", self.measure) / self.rows
 
     @property
     def questions(self) -> list[str]:
@@ -71,10 +84,46 @@ class Measured:
         return MOST.get(self.engine, _MOST_OTHERS)
 
 
-def all_kept(results: list[Measured]) -> bool:
-    """Whether the largest table of each engine keeps the promised ratio to its bare query."""
-    largest = {measured.engine: measured for measured in sorted(results, key=lambda m: m.rows)}
-    return all(m.ratio(question) <= m.most for m in largest.values() for question in m.questions)
+def broken_promises(results: list[Measured]) -> list[str]:
+    """What was promised and does not hold, in sentences."""
+    broken = [
+        f"{m.engine}, {m.rows:,} rows, {question}: {m.ratio(question):.2f} times the bare query, "
+        f"promised {m.most:g}"
+        for m in _largest(results).values()
+        if m.is_compared
+        for question in m.questions
+        if m.ratio(question) > m.most
+    ]
+    broken += [
+        f"{question}: {change:.2f} times the time per row of the next smaller table, promised {_PER_ROW:g}"
+        for question, change in _changes(results).items()
+        if change > _PER_ROW
+    ]
+    growth = _memory_growth(results)
+    return broken + ([f"peak memory grew to {growth:.2f} times"] if growth > _MEMORY else [])
+
+
+def _largest(results: list[Measured]) -> dict[str, Measured]:
+    """The largest table of each engine."""
+    return {measured.engine: measured for measured in sorted(results, key=lambda m: m.rows)}
+
+
+def _of_duckdb(results: list[Measured]) -> list[Measured]:
+    return sorted((m for m in results if m.engine == "duckdb"), key=lambda m: m.rows)
+
+
+def _changes(results: list[Measured]) -> dict[str, float]:
+    """The time per row in the largest table of DuckDB, as a multiple of that in the next smaller one."""
+    sizes = _of_duckdb(results)[-2:]
+    if len(sizes) < 2:
+        return {}
+    small, large = sizes
+    return {question: large.per_row(question) / small.per_row(question) for question in large.questions}
+
+
+def _memory_growth(results: list[Measured]) -> float:
+    sizes = _of_duckdb(results)
+    return sizes[-1].figures["megabytes"] / sizes[0].figures["megabytes"] if sizes else 1.0
 
 
 def terminal(measured: Measured) -> str:
@@ -83,11 +132,11 @@ def terminal(measured: Measured) -> str:
         f"{seconds_text(measured.figures['opening'][_WALL])}, peak {measured.figures['megabytes']:,.0f} MB"
     ]
     for question in measured.questions:
-        ours, bare = (measured.seconds(question, who, _WALL) for who in ("ours", "bare"))
-        lines.append(
-            f"  {question:32s} ours {seconds_text(ours):>8s}  bare {seconds_text(bare):>8s}  "
-            f"ratio {ratio_text(measured.ratio(question))}"
-        )
+        line = f"  {question:32s} ours {seconds_text(measured.seconds(question, 'ours', _WALL)):>8s}"
+        if measured.is_compared:
+            bare = seconds_text(measured.seconds(question, "bare", _WALL))
+            line += f"  bare {bare:>8s}  ratio {ratio_text(measured.ratio(question))}"
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -104,86 +153,106 @@ def table(results: list[Measured]) -> str:
         "ns per row",
         "promised",
     ]
+    largest = _largest(results)
     rows = [header]
-    largest = {m.engine: m.rows for m in sorted(results, key=lambda m: m.rows)}
     for m in results:
         for question in m.questions:
-            seconds = [m.seconds(question, who, how) for who in ("ours", "bare") for how in (_WALL, _CPU)]
-            kept = "yes" if m.ratio(question) <= m.most else "**no**"
-            promised = f"≤ {m.most:g}: {kept}" if m.rows == largest[m.engine] else ""
-            per_row = m.seconds(question, "ours", m.measure) / m.rows * 1e9
-            figures = [*map(seconds_text, seconds), ratio_text(m.ratio(question)), f"{per_row:.1f}"]
-            rows.append([m.engine, f"{m.rows:,}", question, *figures, promised])
+            per_row = f"{m.per_row(question) * 1e9:.1f}"
+            ours = [seconds_text(m.seconds(question, "ours", how)) for how in (_WALL, _CPU)]
+            bare, ratio, promised = ["", ""], "", ""
+            if m.is_compared:
+                bare = [seconds_text(m.seconds(question, "bare", how)) for how in (_WALL, _CPU)]
+                ratio = ratio_text(m.ratio(question))
+                kept = "yes" if m.ratio(question) <= m.most else "**no**"
+                promised = f"≤ {m.most:g}: {kept}" if m is largest[m.engine] else ""
+            rows.append([m.engine, f"{m.rows:,}", question, *ours, *bare, ratio, per_row, promised])
     return markdown(rows)
 
 
 def memory_table(results: list[Measured]) -> str:
     rows = [["engine", "rows", "file", "opening", "peak memory of the Python process"]]
     for m in results:
-        opening = seconds_text(m.figures["opening"][_WALL])
-        rows.append(
-            [
-                m.engine,
-                f"{m.rows:,}",
-                f"{m.bytes / 1e6:,.0f} MB",
-                opening,
-                f"{m.figures['megabytes']:,.0f} MB",
-            ]
-        )
+        opening, memory = seconds_text(m.figures["opening"][_WALL]), f"{m.figures['megabytes']:,.0f} MB"
+        rows.append([m.engine, f"{m.rows:,}", f"{m.bytes / 1e6:,.0f} MB", opening, memory])
     return markdown(rows)
 
 
 def workers_sentence(results: list[Measured]) -> str:
     """How much faster two workers of Spark are than one; nothing if they were not measured."""
     one, two = ([m for m in results if m.engine == f"spark, {n}"] for n in ("1 worker", "2 workers"))
-    if not one or not two:
+    if not one or not two or one[0].rows != two[0].rows:
         return ""
-    gains = [
-        one[0].seconds(question, "ours", _WALL) / two[0].seconds(question, "ours", _WALL)
+    gains = {
+        question: one[0].seconds(question, "ours", _WALL) / two[0].seconds(question, "ours", _WALL)
         for question in one[0].questions
-    ]
+    }
+    listed = "; ".join(f"{question} {gain:.2f}" for question, gain in gains.items())
     return (
-        f"Two workers of Spark against one, {one[0].rows:,} rows: {min(gains):.2f} to {max(gains):.2f} times "
-        "as fast, by question."
+        f"Two workers of Spark against one, {one[0].rows:,} rows, times as fast: {listed}. The driver, the "
+        "Connect server and this process share the machine's cores with the workers."
     )
 
 
 def per_row_sentence(results: list[Measured]) -> str:
     """How far the time per row differs between the two largest tables of DuckDB."""
-    ours = sorted((m for m in results if m.engine == "duckdb"), key=lambda m: m.rows)[-2:]
-    if len(ours) < 2:
+    changes = _changes(results)
+    if not changes:
         return ""
-    small, large = ours
-    changes = {
-        question: (large.seconds(question, "ours", _CPU) / large.rows)
-        / (small.seconds(question, "ours", _CPU) / small.rows)
-        for question in large.questions
-    }
+    small, large = _of_duckdb(results)[-2:]
     listed = "; ".join(f"{question} {change:.2f}" for question, change in changes.items())
-    kept = "yes" if all(1 / _PER_ROW <= change <= _PER_ROW for change in changes.values()) else "**no**"
+    kept = "yes" if all(change <= _PER_ROW for change in changes.values()) else "**no**"
     return (
-        f"CPU time per row at {large.rows:,} rows, as a multiple of that at {small.rows:,}: {listed}. "
-        f"Within 20%: {kept}. Fixed costs of some 20 ms a pass weigh more in smaller tables."
+        f"DuckDB's time per row at {large.rows:,} rows, as a multiple of that at {small.rows:,}: {listed}. "
+        f"At most 1.2, so that a row of a larger table takes longer by no more than 20%: {kept}. That it "
+        "takes less is not counted: fixed costs of each pass weigh less where there are more rows."
     )
 
 
-def write(results: list[Measured], memory: str, rounds: int, root: Path = ROOT) -> None:
+def memory_sentence(results: list[Measured]) -> str:
+    sizes = _of_duckdb(results)
+    if len(sizes) < 2:
+        return ""
+    first, last = sizes[0], sizes[-1]
+    kept = "yes" if _memory_growth(results) <= _MEMORY else "**no**"
+    return (
+        f"With {last.rows // first.rows:,} times the rows the Python process needs "
+        f"{_memory_growth(results):.2f} times the memory. At most {_MEMORY:g}: {kept}."
+    )
+
+
+def _merged(results: list[Measured], stored: Path) -> list[Measured]:
+    """What was measured now, and before that of other sections."""
+    known: list[dict[str, Any]] = json.loads(stored.read_text("utf-8")) if stored.exists() else []
+    sections = {(entry["engine"], entry["rows"]): Measured(**entry) for entry in known}
+    sections |= {(measured.engine, measured.rows): measured for measured in results}
+    return sorted(sections.values(), key=lambda m: (m.engine, m.rows))
+
+
+def write(results: list[Measured], memory: str, root: Path = ROOT) -> None:
+    """Stores the figures, and writes the document of all that are stored."""
     folder = root / "docs" / "performance"
+    folder.mkdir(parents=True, exist_ok=True)
+    results = _merged(results, folder / STORED)
+    (folder / STORED).write_text(json.dumps([asdict(m) for m in results], indent=1) + "\n", encoding="utf-8")
     _chart(results).save(str(folder / "engines.svg"))
     _memory_chart(results).save(str(folder / "engines-memory.svg"))
+    rounds = {len(turns["ours"]) for m in results for turns in m.figures["questions"].values()}
+    machines = list(dict.fromkeys(m.machine for m in results))
     text = "\n".join(
         [
-            _EXPLAINED.format(memory=memory, rounds=rounds),
-            f"Machine: {description('duckdb', 'pyarrow')}.\n",
-            "## Passes\n",
+            _EXPLAINED.format(memory=memory, rounds=" or ".join(map(str, sorted(rounds)))),
+            "Machine, by section:\n",
+            *(f"- {', '.join(_sections(results, machine))}: {machine}." for machine in machines),
+            "\n## Passes\n",
             table(results),
-            f"\n{per_row_sentence(results)} {workers_sentence(results)}\n",
-            "![CPU seconds over rows](performance/engines.svg)\n",
+            f"\n{per_row_sentence(results)}\n\n{workers_sentence(results)}\n",
+            "![Seconds of a pass over rows](performance/engines.svg)\n",
             "## Memory and opening\n",
-            "Opening digests the files and reads every declared column once, so that what cannot be read is\n"
-            "refused before anything is charged.\n",
+            "Opening files digests them and reads every declared column once, so that what cannot be read\n"
+            "is refused before anything is charged; opening a table reads the catalog, or stores rows.\n",
             memory_table(results),
-            "\n![Peak memory over rows](performance/engines-memory.svg)\n",
+            f"\n{memory_sentence(results)}\n",
+            "![Peak memory over rows](performance/engines-memory.svg)\n",
             "[At scale](at-scale.md) computes from formulas what the same takes with ten billion rows.",
             "",
         ]
@@ -191,32 +260,53 @@ def write(results: list[Measured], memory: str, rounds: int, root: Path = ROOT) 
     (root / "docs" / "engines-performance.md").write_text(text, encoding="utf-8")
 
 
-def _chart(results: list[Measured]) -> alt.Chart:
+def _sections(results: list[Measured], machine: str) -> list[str]:
+    return [f"{m.engine} {m.rows:,}" for m in results if m.machine == machine]
+
+
+def _chart(results: list[Measured]) -> alt.HConcatChart:
+    """DuckDB over rows, and the other engines with their one number of rows."""
     frame = pd.DataFrame(
         [
             {"rows": m.rows, "seconds": m.seconds(question, who, m.measure), "question": question}
-            | {"who": f"{m.engine}, {'bare' if who == 'bare' else 'ours'}"}
+            | {"who": who, "engine": m.engine if who == "ours" else f"{m.engine}, bare"}
             for m in results
             for question in m.questions
             for who in ("ours", "bare")
+            if who == "ours" or (m.is_compared and "stored" not in m.engine)
         ]
     )
-    return (
-        alt.Chart(frame, width=320, height=240)
+    color = alt.Color("question:N", title=None, scale=alt.Scale(scheme="tableau10"))
+    is_duckdb = frame["engine"].str.startswith("duckdb")
+    grown = (
+        alt.Chart(frame[is_duckdb], width=300, height=260, title="DuckDB, CPU")
         .mark_line(point=True)
         .encode(
             x=alt.X("rows:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~s")),
             y=alt.Y("seconds:Q", scale=alt.Scale(type="log"), title="seconds"),
-            color=alt.Color("question:N", title=None, scale=alt.Scale(scheme="tableau10")),
-            strokeDash=alt.StrokeDash("who:N", title=None),
+            color=color,
+            strokeDash=alt.StrokeDash("who:N", title=None, sort=["ours", "bare"]),
         )
     )
+    others = (
+        alt.Chart(frame[~is_duckdb], width=300, height=260, title="Others, wall clock")
+        .mark_point(filled=True, size=60)
+        .encode(
+            x=alt.X("seconds:Q", scale=alt.Scale(type="log")),
+            y=alt.Y("engine:N", title=None, axis=alt.Axis(labelLimit=200)),
+            color=color,
+        )
+    )
+    return alt.hconcat(grown, others) if not is_duckdb.all() else alt.hconcat(grown)
 
 
 def _memory_chart(results: list[Measured]) -> alt.Chart:
     frame = pd.DataFrame(
         [{"rows": m.rows, "megabytes": m.figures["megabytes"], "engine": m.engine} for m in results]
-        + [{"rows": m.rows, "megabytes": m.bytes / 1e6, "engine": "size of the file"} for m in results]
+        + [
+            {"rows": m.rows, "megabytes": m.bytes / 1e6, "engine": "size of the file"}
+            for m in _of_duckdb(results)
+        ]
     )
     return (
         alt.Chart(frame, width=320, height=200)

@@ -1,6 +1,7 @@
 """Makes a ledger long: lines as it would have written them, with running totals, releases and a valid chain.
 
-A million queries would take hours to ask; both databases take these in batches.
+A million queries would take hours to ask; both databases take these in batches, and the records' texts are
+made from a pattern: `audit.verify` shows that they are what the ledger would have written.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from dpxplain.ledger.account_totals import ACCOUNTS, fill_accounts
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.ledger.tables import ENTRIES, LOG, RELEASES
 
+Row = tuple[Any, ...]
+"""In the order of a table's columns."""
+
 _BATCH = 20_000
 _PAYLOAD = "{}"
+_CACHE = "PRAGMA cache_size = -500000"  # 500 MB: an index of random keys does not fit into SQLite's 2 MB
+_VARYING = ("id", "time", "key", "total_units", "own_units", "number", "subject")
 
 
 def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None) -> None:
@@ -46,11 +52,10 @@ def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None
         head = connection.execute(sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)).one()
     rows = _lines(template, last, spent, head, lines - have)
     while batch := list(islice(rows, _BATCH)):
-        entries, releases, records = ([line[part] for line in batch] for part in range(3))
         with store.writing() as connection:
-            _insert(connection, ENTRIES, entries)
-            _insert(connection, RELEASES, releases)
-            _insert(connection, LOG, [record for pair in records for record in pair])
+            _insert(connection, ENTRIES, [entry for entry, *_ in batch])
+            _insert(connection, RELEASES, [release for _, release, *_ in batch])
+            _insert(connection, LOG, [record for _, _, *records in batch for record in records])
     with store.writing() as connection:
         if connection.dialect.name == "postgresql":
             raised = "SELECT setval(pg_get_serial_sequence('entries', 'id'), (SELECT max(id) FROM entries))"
@@ -61,49 +66,75 @@ def grow(ledger: SQLLedger, dataset: str, lines: int, analyst: str | None = None
 
 def _lines(
     template: dict[str, Any], last: int, total: int, head: Any, number: int
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], tuple[dict[str, Any], dict[str, Any]]]]:
-    """Entries with their releases and the records of both."""
+) -> Iterator[tuple[Row, Row, Row, Row]]:
+    """Entries with their releases and the records of both, each in the order of its table's columns."""
     own, record, previous = template["own_units"], head.id, head.hash
-    charge = template["charge_units"]
-    dataset, analyst = template["dataset"], template["analyst"]
+    charge, analyst, dataset = template["charge_units"], template["analyst"], template["dataset"]
+    patterns = {kind: _Pattern(template | {"kind": kind}) for kind in ("query", "prepare")}
+    released = audit.sha256(_PAYLOAD)
     for id in range(last + 1, last + 1 + number):
         time = audit.now()
         own, total = own + charge, total + charge
         is_preparation = id % 100 == 0
-        entry = template | {
-            "id": id,
-            "time": time,
-            "kind": "prepare" if is_preparation else "query",
-            "key": audit.sha256(f"line {id}"),
-            "total_units": total,
-            "own_units": own,
-            "number": template["number"] + id - last,
-            "subject": audit.sha256(f"query {id}") if is_preparation else None,
-        }
-        release = {"entry": id, "payload": _PAYLOAD}
+        pattern = patterns["prepare" if is_preparation else "query"]
+        entry, entry_text = pattern.entry(
+            id=id,
+            time=time,
+            key=audit.sha256(f"line {id}"),
+            total_units=total,
+            own_units=own,
+            number=template["number"] + id - last,
+            subject=audit.sha256(f"query {id}") if is_preparation else None,
+        )
         records = []
-        for action, rows in ((audit.RESERVED, {"entry": entry}), (audit.RELEASED, {"release": release})):
+        for action, details in (
+            (audit.RESERVED, entry_text),
+            (audit.RELEASED, f'{{"release":{{"entry":{id},"sha256":"{released}"}}}}'),
+        ):
             record += 1
-            details = {name: audit.image(row) for name, row in rows.items()}
-            content = {"id": record, "time": time, "actor": analyst, "action": action, "dataset": dataset}
-            hash = audit.chained(previous, content | {"details": details})
-            records.append(
-                content | {"details": audit.canonical(details), "previous": previous, "hash": hash}
-            )
+            hash = audit.sha256(previous + pattern.record[action] % (details, record, time))
+            records.append((record, time, analyst, action, dataset, details, previous, hash))
             previous = hash
-        yield entry, release, (records[0], records[1])
+        yield entry, (id, _PAYLOAD), records[0], records[1]
 
 
-def _insert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-    names = [column.name for column in table.columns]
-    if connection.dialect.name == "sqlite":
-        connection.execute(sa.insert(table), rows)
-        return
+class _Pattern:
+    """The texts that the ledger writes for an entry, with gaps for what differs from line to line."""
+
+    def __init__(self, template: dict[str, Any]) -> None:
+        self._template = template
+        gaps = {name: f"@{name}@" for name in _VARYING if name != "subject" or template["kind"] == "prepare"}
+        image = audit.image(template | {"subject": None} | gaps)
+        text = audit.canonical({"entry": image}).replace("%", "%%")
+        for name in gaps:
+            is_text = name in ("time", "key", "subject")
+            text = text.replace(f'"@{name}@"', f'"%({name})s"' if is_text else f"%({name})d")
+        self._text = text
+        self.record = {action: self._record(action) for action in (audit.RESERVED, audit.RELEASED)}
+
+    def entry(self, **values: Any) -> tuple[Row, str]:
+        """The row and the details of its record."""
+        return tuple((self._template | values).values()), self._text % values
+
+    def _record(self, action: str) -> str:
+        """A record as it is hashed; the gaps are its details, its number and its time."""
+        content = {"actor": self._template["analyst"], "action": action, "dataset": self._template["dataset"]}
+        gaps = {"details": "@details@", "id": "@id@", "time": "@time@"}
+        text = audit.canonical(content | gaps).replace("%", "%%")
+        return text.replace('"@details@"', "%s").replace('"@id@"', "%d").replace("@time@", "%s")
+
+
+def _insert(connection: sa.Connection, table: sa.Table, rows: list[Row]) -> None:
     driver: Any = connection.connection.driver_connection
-    columns = ", ".join(f'"{name}"' for name in names)
+    columns = ", ".join(f'"{column.name}"' for column in table.columns)
+    if connection.dialect.name == "sqlite":
+        driver.execute(_CACHE)
+        gaps = ", ".join("?" for _ in table.columns)
+        driver.executemany(f"INSERT INTO {table.name} ({columns}) VALUES ({gaps})", rows)
+        return
     with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
         for row in rows:
-            copy.write_row([row[name] for name in names])
+            copy.write_row(row)
 
 
 def _analyze(ledger: SQLLedger) -> None:

@@ -1,8 +1,11 @@
 """Bounded load on this machine's loopback: response times, throughput, crowds, kills, outages, growth.
 
-python -m benchmarks.load --write           all of it, into docs/load.md (some forty minutes)
-python -m benchmarks.load --quick           a short look at every part
-python -m benchmarks.load --only times throughput
+python -m benchmarks.load --write                all of it, into docs/load.md (some twenty minutes)
+python -m benchmarks.load --write --only growth  those parts anew; the others stay as they are
+python -m benchmarks.load --quick                a short look at every part
+
+With --write each part is stored and written as soon as it is measured, so an interruption loses only the
+part that it was at.
 """
 
 from __future__ import annotations
@@ -14,8 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import (
@@ -25,37 +27,43 @@ from benchmarks import (
     load_killing,
     load_latency,
     load_outage,
+    load_results,
     load_throughput,
 )
-from benchmarks.load_document import Line
 from benchmarks.load_growth import Growth
+from benchmarks.load_results import Line, Result, Table
 from benchmarks.load_servers import postgres, postgres_and_server
+from benchmarks.machine import description
 
 _SERVER_CPU_RATIO = 1.1
 _GROWTH_RATIO = 1.5
-PARTS = ("times", "throughput", "growth", "crowd", "outages", "kills")
 
 
 @dataclass(frozen=True)
 class Sizes:
     """How much of everything."""
 
-    rounds: int = 50
+    rounds: int = 25
     seconds: float = 20.0
     analysts: int = 200
     answers: int = 40
     outages: int = 6
+    outage_seconds: float = 10.0
     growth: Sequence[int] = load_growth.SIZES
+    times: int = 30
+    rate: float = load_latency.RATE
 
 
-QUICK = Sizes(rounds=2, seconds=1.0, analysts=20, answers=4, outages=2, growth=(20, 40, 80))
-
-
-@dataclass
-class Results:
-    lines: list[Line] = field(default_factory=list)
-    growth: dict[str, list[Growth]] = field(default_factory=dict)
-    """By database."""
+QUICK = Sizes(
+    rounds=2,
+    seconds=1.0,
+    analysts=20,
+    answers=4,
+    outages=2,
+    outage_seconds=1.0,
+    growth=(20, 40, 80),
+    times=10,
+)
 
 
 def main() -> int:
@@ -63,41 +71,52 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=Sizes.rounds, help="kills on each database")
     parser.add_argument("--seconds", type=float, default=Sizes.seconds, help="of each stream of requests")
     parser.add_argument(
+        "--rate",
+        type=float,
+        default=Sizes.rate,
+        help="requests a second of each stream; less on a slow machine",
+    )
+    parser.add_argument(
         "--growth", type=int, nargs="+", default=Sizes.growth, metavar="LINES", help="lengths of the history"
     )
     parser.add_argument("--quick", action="store_true", help="small sizes; the figures say nothing")
-    parser.add_argument("--only", nargs="+", choices=PARTS)
-    parser.add_argument("--write", action="store_true", help="rewrite the figures of docs/load.md")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART")
+    parser.add_argument(
+        "--on", nargs="+", choices=list(DATABASES), default=list(DATABASES), metavar="DATABASE"
+    )
+    parser.add_argument("--write", action="store_true", help="store each figure and rewrite docs/load.md")
     options = parser.parse_args()
-    sizes = QUICK if options.quick else Sizes(options.rounds, options.seconds, growth=options.growth)
-    if options.write and (options.quick or options.only):
-        parser.error("--write is for a whole run")
-    results = run(sizes, options.only or PARTS)
-    if options.write:
-        load_document.write(results.lines, results.growth, answers=sizes.answers, seconds=sizes.seconds)
-    return 0 if all(line.kept for line in results.lines) else 1
+    if options.write and options.quick:
+        parser.error("--write is not for --quick, whose figures say nothing")
+    sizes = (
+        QUICK
+        if options.quick
+        else Sizes(options.rounds, options.seconds, growth=options.growth, rate=options.rate)
+    )
+    results = []
+    for result in run(sizes, options.only, options.on):
+        results.append(result)
+        if options.write:
+            load_results.store(result)
+            load_document.write(load_results.read())
+    return 0 if all(line.kept for result in results for line in result.lines) else 1
 
 
-def run(sizes: Sizes, names: Sequence[str] = PARTS) -> Results:
-    """Times first, on a machine that has not been busy. Each figure is printed as it comes."""
-    results = Results()
-    every_part: dict[str, list[Callable[[], list[Line]]]] = {
-        "times": [partial(_times, database, sizes.seconds) for database in DATABASES],
-        "throughput": [partial(_throughput, sizes.seconds)],
-        "growth": [partial(_growth, database, sizes.growth, results) for database in DATABASES],
-        "crowd": [partial(_crowd, database, sizes) for database in DATABASES],
-        "outages": [partial(_outages, sizes)],
-        "kills": [partial(_kills, database, sizes.rounds) for database in DATABASES],
-    }
-    for part in (part for name in names for part in every_part[name]):
-        started = time.monotonic()
-        lines = part()
-        results.lines += lines
-        for line in lines:
-            mark = "" if line.kept else "   BROKEN"
-            print(f"{line.what:38}{line.where:12}{line.found}   ({line.promised}){mark}", flush=True)
-        print(f"    {time.monotonic() - started:.0f} s", flush=True)
-    return results
+def run(
+    sizes: Sizes, parts: Sequence[str] | None = None, databases: Sequence[str] | None = None
+) -> Iterator[Result]:
+    """Each part on each database, printed as it comes. Times first, on a machine that has not been busy."""
+    for part, measure in PARTS.items():
+        for database in DATABASES:
+            if part not in (parts or PARTS) or database not in (databases or DATABASES):
+                continue
+            started = time.monotonic()
+            result = measure(database, sizes)
+            for line in result.lines:
+                mark = "" if line.kept else "   BROKEN"
+                print(f"{line.what:38}{database:12}{line.found}   ({line.promised}){mark}", flush=True)
+            print(f"    {part}, {database}: {time.monotonic() - started:.0f} s", flush=True)
+            yield replace(result, machine=description())
 
 
 @contextmanager
@@ -123,14 +142,13 @@ def _place(database: str) -> Iterator[tuple[Path, str]]:
         yield Path(folder), ledger
 
 
-def _times(database: str, seconds: float) -> list[Line]:
+def _times(database: str, sizes: Sizes) -> Result:
     with _place(database) as (folder, ledger):
-        latencies = load_latency.measure(folder, ledger, seconds)
+        latencies = load_latency.measure(folder, ledger, sizes.seconds, sizes.rate)
     promises = {"a fresh query": 150.0, "a query asked before": 20.0, "a stored answer by its number": 20.0}
-    return [
+    lines = [
         Line(
             f"p95 of {what}",
-            database,
             f"{of.p95:.1f} ms; median {of.median:.1f}, p99 {of.p99:.1f}, largest {of.largest:.0f}; "
             + ", ".join(f"{number} × {status}" for status, number in sorted(of.statuses.items())),
             f"below {promises[what]:g} ms",
@@ -138,123 +156,167 @@ def _times(database: str, seconds: float) -> list[Line]:
         )
         for what, of in latencies.items()
     ]
+    streams = {"rate": sizes.rate, "analysts": load_latency.ANALYSTS, "seconds": sizes.seconds}
+    return Result("times", database, lines, sizes=streams)
 
 
-def _throughput(seconds: float) -> list[Line]:
+def _throughput(database: str, sizes: Sizes) -> Result:
     """The promise is on what the CPU time allows: the rate itself depends on what else the machine does."""
-    with _place("PostgreSQL") as (folder, ledger):
-        one, two = load_throughput.measure(folder, ledger, seconds)
+    processes = (1,) if database == "SQLite" else (1, 2)
+    with _place(database) as (folder, ledger):
+        measured = load_throughput.measure(folder, ledger, sizes.seconds, processes)
     cores = os.cpu_count() or 1
     lines = [
         Line(
-            f"stored answers, {of.processes} server process{'es' if of.processes > 1 else ''}",
-            "PostgreSQL",
+            f"stored answers, {_processes(of.processes)}",
             f"{of.per_second:.0f} a second; CPU of each: server {of.server_ms:.2f} ms, "
             f"database {of.database_ms:.2f} ms, load {of.load_ms:.2f} ms; "
             f"at most {of.most_per_second(cores):.0f} a second on {cores} cores",
             "every one answered",
             of.refused == 0,
         )
-        for of in (one, two)
+        for of in measured
     ]
-    ratio, server_ratio = two.per_second / one.per_second, two.server_ms / one.server_ms
-    lines.append(
-        Line(
-            "two processes against one",
-            "PostgreSQL",
-            f"{ratio:.2f} times the answers; {server_ratio:.2f} times the server's CPU for each",
-            f"the server's CPU for each at most {_SERVER_CPU_RATIO:g} times, so nearly twice the answers "
-            "where the database and the load have cores of their own",
-            server_ratio <= _SERVER_CPU_RATIO,
+    if len(measured) > 1:
+        one, two = measured
+        ratio, server_ratio = two.per_second / one.per_second, two.server_ms / one.server_ms
+        lines.append(
+            Line(
+                "two processes against one",
+                f"{ratio:.2f} times the answers; {server_ratio:.2f} times the server's CPU for each",
+                f"the server's CPU for each at most {_SERVER_CPU_RATIO:g} times, so nearly twice the answers "
+                "where the database and the load have cores of their own",
+                server_ratio <= _SERVER_CPU_RATIO,
+            )
         )
-    )
-    return lines
+    streams = {"connections": load_throughput.CONNECTIONS, "seconds": sizes.seconds}
+    return Result("throughput", database, lines, sizes=streams)
 
 
-def _growth(database: str, sizes: Sequence[int], results: Results) -> list[Line]:
+def _growth(database: str, sizes: Sizes) -> Result:
     with ExitStack() as stack:
-        places = [stack.enter_context(_place(database)) for _ in sizes]
-        measured = load_growth.measure(places, sizes)
-    results.growth[database] = measured
-    print(load_document.growth_table(database, measured), flush=True)
+        places = [stack.enter_context(_place(database)) for _ in sizes.growth]
+        measured = load_growth.measure(places, sizes.growth, sizes.times)
     first, last = measured[0], measured[-1]
     ratios = {kind: last.ratio(first, kind) for kind in first.times}
     cpu_ratios = {kind: last.cpu_ratio(first, kind) for kind in first.times}
     worst, worst_cpu = (max(of, key=of.__getitem__) for of in (ratios, cpu_ratios))
-    return [
-        Line(
-            f"{last.lines:,} lines of history",
-            database,
-            f"at most {ratios[worst]:.2f} times as long as with {first.lines:,} ({worst}), "
-            f"{cpu_ratios[worst_cpu]:.2f} times the server's CPU ({worst_cpu})",
-            f"every request at most {_GROWTH_RATIO:g} times",
-            ratios[worst] <= _GROWTH_RATIO,
-        )
+    line = Line(
+        f"{last.lines:,} lines of history",
+        f"at most {ratios[worst]:.2f} times as long as with {first.lines:,} ({worst}), "
+        f"{cpu_ratios[worst_cpu]:.2f} times the server's CPU ({worst_cpu})",
+        f"every request at most {_GROWTH_RATIO:g} times",
+        ratios[worst] <= _GROWTH_RATIO,
+    )
+    table = growth_table(database, measured)
+    return Result("growth", database, [line], table, sizes={"times": sizes.times})
+
+
+def growth_table(database: str, sizes: Sequence[Growth]) -> Table:
+    """Milliseconds by the length of the history, and the last as a multiple of the first."""
+    first, last = sizes[0], sizes[-1]
+    rows = [
+        [
+            kind,
+            *(f"{size.times[kind].answered:.1f} ms ({size.times[kind].cpu:.1f})" for size in sizes),
+            f"{last.ratio(first, kind):.2f} ({last.cpu_ratio(first, kind):.2f})",
+        ]
+        for kind in first.times
     ]
+    beside = [f"{size.beside_reader_ms:.1f} ms" for size in sizes]
+    growth = f"{last.beside_reader_ms / first.beside_reader_ms:.2f}"
+    rows.append(["the budget beside one who loops on the history, 95 of 100 within", *beside, growth])
+    starts = [f"{size.start_seconds:.2f} s ({size.start_cpu_seconds:.2f})" for size in sizes]
+    rows.append(["starting the server", *starts, ""])
+    for words, name in (
+        ("verifying the whole log", "verify_seconds"),
+        ("verifying what is new since then", "verify_again_seconds"),
+    ):
+        rows.append([words, *(f"{getattr(size, name):.2f} s" for size in sizes), ""])
+    return Table([database, *(f"{size.lines:,} lines" for size in sizes), "last / first"], rows)
 
 
-def _outages(sizes: Sizes) -> list[Line]:
-    with tempfile.TemporaryDirectory() as folder, postgres_and_server() as (ledger, database):
-        outcome = load_outage.run(
-            Path(folder), ledger, database, outages=sizes.outages, seconds=sizes.seconds
-        )
+def _crowd(database: str, sizes: Sizes) -> Result:
+    processes = 1 if database == "SQLite" else 2
+    analysts, answers = sizes.analysts, sizes.answers
+    with _place(database) as (folder, ledger):
+        crowd = load_crowd.run(folder, ledger, analysts=analysts, answers=answers, processes=processes)
+    good = (
+        crowd.statuses == {200: answers, 409: analysts - answers} and crowd.spent_units == crowd.limit_units
+    )
+    line = Line(
+        f"{analysts} analysts, {_processes(processes)}",
+        f"{crowd.statuses[200]} answered, {crowd.statuses[409]} refused, {crowd.came_back} times 503; "
+        f"spent {crowd.spent_units:,} of {crowd.limit_units:,} units; "
+        f"audit {'broken' if crowd.problems else 'intact'}",
+        f"exactly {answers} answers, spent equal to the limit",
+        good and not crowd.changed and not crowd.problems and crowd.releases == answers,
+    )
+    return Result("crowd", database, [line], sizes={"analysts": analysts, "answers": answers})
+
+
+def _outages(database: str, sizes: Sizes) -> Result:
+    with tempfile.TemporaryDirectory() as folder, _LEDGERS_WITH_OUTAGES[database](Path(folder)) as ledger:
+        outcome = load_outage.run(Path(folder), *ledger, outages=sizes.outages, seconds=sizes.outage_seconds)
     rounds = outcome.rounds
     for problem in rounds.broken[:10]:
         print(f"    {problem}")
     statuses = ", ".join(f"{number} × {status}" for status, number in sorted(outcome.statuses.items()))
-    return [
-        Line(
-            f"{outcome.number} outages of the database",
-            "PostgreSQL",
-            f"{len(rounds.delivered)} delivered and served again; meanwhile {statuses or 'no refusal'}, "
-            f"the slowest after {outcome.slowest_refusal_ms:.0f} ms; everybody served again within "
-            f"{max(outcome.seconds_to_return):.1f} s of its return; {rounds.interrupted} charges without "
-            f"a release, {outcome.charged_twice} releases charged twice; "
-            f"{len(rounds.broken)} promises broken",
-            "only 503 meanwhile, nothing delivered is lost or charged twice",
-            not rounds.broken and not outcome.charged_twice and set(outcome.statuses) <= {"503"},
-        )
-    ]
+    line = Line(
+        f"{outcome.number} outages",
+        f"{len(rounds.delivered)} delivered and served again; meanwhile {statuses or 'no refusal'}, "
+        f"the slowest after {outcome.slowest_refusal_ms:.0f} ms; everybody served again within "
+        f"{max(outcome.seconds_to_return):.1f} s of its return; {rounds.interrupted} charges without "
+        f"a release, {outcome.charged_twice} releases charged twice; "
+        f"{len(rounds.broken)} promises broken",
+        "only 503 meanwhile, nothing delivered is lost or charged twice",
+        not rounds.broken and not outcome.charged_twice and set(outcome.statuses) <= {"503"},
+    )
+    return Result("outages", database, [line], sizes={"seconds": sizes.outage_seconds})
 
 
-def _crowd(database: str, sizes: Sizes) -> list[Line]:
-    processes = 1 if database == "SQLite" else 2
-    analysts, answers = sizes.analysts, sizes.answers
+@contextmanager
+def _lockable_sqlite(folder: Path) -> Iterator[tuple[str, load_outage.Database]]:
+    file = folder / "ledger.sqlite"
+    yield str(file), load_outage.LockedFile(file)
+
+
+_LEDGERS_WITH_OUTAGES: dict[
+    str, Callable[[Path], AbstractContextManager[tuple[str, load_outage.Database]]]
+] = {
+    "SQLite": _lockable_sqlite,
+    "PostgreSQL": lambda _folder: postgres_and_server(),
+}
+
+
+def _kills(database: str, sizes: Sizes) -> Result:
     with _place(database) as (folder, ledger):
-        one = load_crowd.run(folder, ledger, analysts=analysts, answers=answers, processes=processes)
-    good = one.statuses == {200: answers, 409: analysts - answers} and one.spent_units == one.limit_units
-    return [
-        Line(
-            f"{analysts} analysts, {processes} server process{'es' if processes > 1 else ''}",
-            database,
-            f"{one.statuses[200]} answered, {one.statuses[409]} refused, {one.came_back} times 503; "
-            f"spent {one.spent_units:,} of {one.limit_units:,} units; audit {_intact(one.problems)}",
-            f"exactly {answers} answers, spent equal to the limit",
-            good and not one.changed and not one.problems and one.releases == answers,
-        )
-    ]
-
-
-def _kills(database: str, rounds: int) -> list[Line]:
-    with _place(database) as (folder, ledger):
-        one = load_killing.run(folder, ledger, rounds=rounds, seed=50)
-    for problem in one.broken[:10]:
+        rounds = load_killing.run(folder, ledger, rounds=sizes.rounds, seed=50)
+    for problem in rounds.broken[:10]:
         print(f"    {problem}")
-    return [
-        Line(
-            f"{one.kills} times kill -9 under load",
-            database,
-            f"{len(one.delivered)} delivered and served again, {one.cut_off} requests cut off, "
-            f"{one.refused} refused, {one.interrupted} entries interrupted; "
-            f"spent {one.spent_units:,} of {one.limit_units:,} units; {len(one.broken)} promises broken",
-            "nothing delivered is lost, never more than the limit, every restart clean",
-            not one.broken and one.kills == rounds and one.spent_units <= one.limit_units,
-        )
-    ]
+    line = Line(
+        f"{rounds.kills} times kill -9 under load",
+        f"{len(rounds.delivered)} delivered and served again, {rounds.cut_off} requests cut off, "
+        f"{rounds.refused} refused, {rounds.interrupted} entries interrupted; "
+        f"spent {rounds.spent_units:,} of {rounds.limit_units:,} units; {len(rounds.broken)} promises broken",
+        "nothing delivered is lost, never more than the limit, every restart clean",
+        not rounds.broken and rounds.kills == sizes.rounds and rounds.spent_units <= rounds.limit_units,
+    )
+    return Result("kills", database, [line])
 
 
-def _intact(problems: list[str]) -> str:
-    return "broken" if problems else "intact"
+def _processes(number: int) -> str:
+    return f"{number} server process{'es' if number > 1 else ''}"
+
+
+PARTS: dict[str, Callable[[str, Sizes], Result]] = {
+    "times": _times,
+    "throughput": _throughput,
+    "growth": _growth,
+    "crowd": _crowd,
+    "outages": _outages,
+    "kills": _kills,
+}
 
 
 if __name__ == "__main__":

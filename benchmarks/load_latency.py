@@ -52,25 +52,25 @@ class Latencies:
     largest: float
 
 
-def measure(folder: Path, ledger: str, seconds: float) -> dict[str, Latencies]:
+def measure(folder: Path, ledger: str, seconds: float, rate: float = RATE) -> dict[str, Latencies]:
     """Fresh queries first; then, with the ledger grown by them, what is stored already."""
     write_adult(folder / "data", 1_000.0)
     setting = Setting(folder, ledger)
     tokens = list(setting.tokens([f"analyst-{n:02}" for n in range(ANALYSTS)]).values())
     fresh_queries = questions()
-    number = int(RATE * seconds)
+    number = int(rate * seconds)
     with served(setting) as [server]:
         warm = [_query(sql, 0.01) for sql in itertools.islice(fresh_queries, 2 * ANALYSTS)]
         fresh = [_query(sql, 0.01) for sql in itertools.islice(fresh_queries, number)]
-        _sent(server.url, tokens, warm)
-        latencies = {"a fresh query": _sent(server.url, tokens, fresh)}
-        latencies["a query asked before"] = _sent(server.url, tokens, fresh)
+        _sent(server.url, tokens, warm, rate)
+        latencies = {"a fresh query": _sent(server.url, tokens, fresh, rate)}
+        latencies["a query asked before"] = _sent(server.url, tokens, fresh, rate)
         ids = [answer_numbers(server.url, token) for token in tokens]
         stored = [
             {"method": "GET", "path": f"{AT}/answers/{ids[n % ANALYSTS][n % len(ids[n % ANALYSTS])]}"}
             for n in range(number)
         ]
-        latencies["a stored answer by its number"] = _sent(server.url, tokens, stored)
+        latencies["a stored answer by its number"] = _sent(server.url, tokens, stored, rate)
     return latencies
 
 
@@ -100,11 +100,11 @@ def answer_numbers(url: str, token: str) -> list[int]:
     return [line["id"] for line in history.json()["entries"]]
 
 
-def _sent(url: str, tokens: list[str], requests: list[dict[str, Any]]) -> Latencies:
+def _sent(url: str, tokens: list[str], requests: list[dict[str, Any]], rate: float) -> Latencies:
     """By a process of its own, so that measuring does not slow down what is measured more than it must."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.load_latency"],
-        input=json.dumps({"url": url, "tokens": tokens, "requests": requests}),
+        input=json.dumps({"url": url, "tokens": tokens, "requests": requests, "rate": rate}),
         stdout=subprocess.PIPE,
         check=True,
         text=True,
@@ -164,7 +164,9 @@ class Connections:
             writer.close()
 
 
-async def _generate(url: str, tokens: list[str], requests: list[dict[str, Any]]) -> dict[str, Any]:
+async def _generate(
+    url: str, tokens: list[str], requests: list[dict[str, Any]], rate: float
+) -> dict[str, Any]:
     chance, due = random.Random(7), 0.0
     milliseconds: list[float] = []
     statuses: Counter[str] = Counter()
@@ -181,7 +183,7 @@ async def _generate(url: str, tokens: list[str], requests: list[dict[str, Any]])
     gc.freeze()
     started, sending = time.perf_counter() + 0.2, []
     for request in encoded:
-        due += chance.expovariate(RATE)
+        due += chance.expovariate(rate)
         await asyncio.sleep(max(0.0, started + due - time.perf_counter()))
         sending.append(asyncio.create_task(send(request, started + due)))
     await asyncio.gather(*sending)

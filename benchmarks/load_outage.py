@@ -1,7 +1,8 @@
-"""PostgreSQL goes and comes back under load: what clients see, for how long, and whether anything is lost.
+"""The ledger goes and comes back under load: what clients see, for how long, and whether anything is lost.
 
-Analysts ask without a pause, each repeating a request until it is answered, as the client library does. The
-database is stopped in an orderly way or crashes, stays away for a while and is started again.
+Analysts ask without a pause, each repeating a request until it is answered, as the client library does.
+PostgreSQL is stopped in an orderly way or crashes, stays away for a while and is started again; a SQLite file
+is locked by somebody else meanwhile.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import sqlite3
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -28,10 +30,27 @@ _LONGEST_SECONDS = 120.0
 
 
 class Database(Protocol):
-    """The server of tests/postgres_server.py."""
+    """What an outage is made with: the server of tests/postgres_server.py, or a lock."""
 
     def start(self) -> None: ...
     def stop(self, how: signal.Signals = signal.SIGINT) -> None: ...
+
+
+class LockedFile:
+    """A SQLite file that nobody else can write between `stop` and `start`."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock: sqlite3.Connection | None = None
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        self._lock = sqlite3.connect(self._file, timeout=_LONGEST_SECONDS, isolation_level=None)
+        self._lock.execute("BEGIN EXCLUSIVE")
+
+    def start(self) -> None:
+        assert self._lock is not None
+        self._lock.execute("ROLLBACK")
+        self._lock.close()
 
 
 @dataclass
@@ -61,11 +80,13 @@ def run(folder: Path, ledger: str, database: Database, *, outages: int, seconds:
             moments: dict[str, float] = {}
             with ThreadPoolExecutor(max_workers=1) as thread:
                 load = thread.submit(asyncio.run, _ask(server, tokens, outcome, moments, number))
-                time.sleep(seconds / 2)
-                database.stop(how)
-                time.sleep(seconds)
-                database.start()  # by the main thread: the database ends with the thread that started it
-                moments["back"] = time.perf_counter()
+                try:
+                    time.sleep(seconds / 2)
+                    database.stop(how)
+                    time.sleep(seconds)
+                    database.start()  # by the main thread: the database ends with the thread that started it
+                finally:  # without this moment, the load would never end
+                    moments["back"] = time.perf_counter()
                 outcome.seconds_to_return += load.result()
             outcome.number += 1
         asyncio.run(check(server, tokens | curator, outcome.rounds, outcome.rounds.delivered))

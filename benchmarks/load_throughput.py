@@ -1,4 +1,4 @@
-"""Stored answers per second at saturation, by one and by two server processes on one PostgreSQL ledger.
+"""Stored answers per second at saturation, by one and, on one PostgreSQL ledger, by two server processes.
 
 The load is made on the same cores, so the rate alone says little. CPU per answer is measured apart for the
 servers, the database and the load. `python -m benchmarks.load_throughput` is the process that makes the load.
@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,8 @@ class Throughput:
         return 1000 * min(self.processes / self.server_ms, cores / everything)
 
 
-def measure(folder: Path, ledger: str, seconds: float) -> list[Throughput]:
-    """By one process, then by two, on the same answers."""
+def measure(folder: Path, ledger: str, seconds: float, processes: Sequence[int]) -> list[Throughput]:
+    """By so many processes, one number after the other, on the same answers."""
     write_adult(folder / "data", 1_000.0)
     setting = Setting(folder, ledger)
     tokens = list(setting.tokens([f"analyst-{n:02}" for n in range(ANALYSTS)]).values())
@@ -67,7 +67,7 @@ def measure(folder: Path, ledger: str, seconds: float) -> list[Throughput]:
         paths = [
             [f"{AT}/answers/{number}" for number in answer_numbers(server.url, token)] for token in tokens
         ]
-    return [_saturate(setting, processes, tokens, paths, seconds) for processes in (1, 2)]
+    return [_saturate(setting, number, tokens, paths, seconds) for number in processes]
 
 
 def _saturate(
@@ -110,7 +110,9 @@ def _load(orders: dict[str, Any]) -> dict[str, Any]:
 
 
 def _backends(address: str) -> list[int]:
-    """The database's own processes that serve this ledger, on the same machine."""
+    """The database's own processes that serve this ledger, on the same machine; SQLite has none."""
+    if "://" not in address:
+        return []
     with psycopg.connect(address) as connection:
         others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
         return [pid for (pid,) in connection.execute(others, [connection.info.backend_pid])]

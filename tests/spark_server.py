@@ -109,8 +109,17 @@ def spark_session() -> Iterator[SparkSession]:
 class SparkCluster:
     """A master, two workers with room for two applications, and a Connect server, which is one."""
 
-    def __init__(self, folder: Path, *, workers: int = 2, cores: int = 2, used: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        workers: int = 2,
+        cores: int = 2,
+        used: int = 2,
+        compiles_well: bool = False,
+    ) -> None:
         """`cores` of each worker, and how many of all are `used` by the Connect server."""
+        self._java = _JAVA.partition(" ")[2] if compiles_well else _JAVA
         self._workers, self._cores, self._used = workers, cores, used
         self._folder = folder
         self._log = folder / "log"
@@ -146,6 +155,8 @@ class SparkCluster:
                 *("--work-dir", str(folder), self.master),
             )
         settings = SETTINGS | {
+            "spark.driver.extraJavaOptions": self._java,
+            "spark.executor.extraJavaOptions": self._java,
             "spark.executor.memory": "600m",
             "spark.cores.max": str(self._used),
             "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -180,7 +191,8 @@ class SparkCluster:
                 subprocess.Popen(
                     [*lent, str(self._home / "bin" / program), *arguments],
                     cwd=self._folder,
-                    env=_environment(self._folder) | {"SPARK_HOME": str(self._home)},
+                    env=_environment(self._folder)
+                    | {"SPARK_HOME": str(self._home), "SPARK_DAEMON_JAVA_OPTS": self._java},
                     stdout=subprocess.DEVNULL,
                     stderr=log,
                     start_new_session=True,

@@ -19,8 +19,8 @@ from psycopg import sql
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.engine import Engine
 from dpxplain.engines.postgres_engine import PostgresEngine
-from dpxplain.model.fit import FitQuestion
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitQuestion
 from postgres_server import USER, PostgresServer
 
 Opener = Callable[[pa.Table, Schema], Engine]
@@ -84,7 +84,8 @@ def open_stored_duckdb(request: pytest.FixtureRequest, storage: str) -> Iterator
 
 
 @contextmanager
-def open_postgres(request: pytest.FixtureRequest, **table: Any) -> Iterator[Opener]:
+def open_postgres(request: pytest.FixtureRequest, *, analysed: bool = True, **table: Any) -> Iterator[Opener]:
+    """`analysed` tables have statistics, by which cells are counted by texts."""
     server: PostgresServer = request.getfixturevalue("postgres_server")
     names: list[str] = []
     with (
@@ -96,6 +97,8 @@ def open_postgres(request: pytest.FixtureRequest, **table: Any) -> Iterator[Open
         def opened(rows: pa.Table, schema: Schema) -> Engine:
             names.append(f"contract_{next(_NUMBERS)}")
             write_table(connection, names[-1], rows)
+            if analysed:
+                connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(names[-1])))
             if len(names) > _KEPT_TABLES:  # an engine may still be open on a newer one
                 connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(names.pop(0))))
             return PostgresEngine(address_of(server, names[-1]), versioned(schema, **table))
@@ -116,6 +119,7 @@ OPENERS: dict[str, Callable[[pytest.FixtureRequest], AbstractContextManager[Open
     "duckdb streamed": partial(open_stored_duckdb, storage="stream"),
     "duckdb in a file": partial(open_stored_duckdb, storage="file"),
     "postgresql": open_postgres,
+    "postgresql never analysed": partial(open_postgres, analysed=False),
     "postgresql stored": open_stored_postgres,
 }
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from dpxplain.model.grouped import Grouped
+from dpxplain.model.grouped_pass import Grouped
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Membership, Not, Or, Query
 from dpxplain.model.schema import Column, Schema
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from dpxplain.engines import duckdb_passes
-from dpxplain.engines.dense_counts import suits_dense
 from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.engines.duckdb_passes import suits_dense
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, IsNull, Membership, Not, Query
 from dpxplain.model.schema import Schema
 

@@ -1,6 +1,7 @@
 """Spark against DuckDB on the same rows, bit for bit, and what only Spark can get wrong.
 
-The whole contract is in test_spark_contract.py (slow); here are few passes, each with many hard values.
+The whole contract is in test_spark_contract.py (slow); here are few passes, each with many hard values. What
+is not marked slow runs in `make test`, on local[2].
 """
 
 from __future__ import annotations
@@ -164,6 +165,7 @@ def test_hard_values_are_counted_as_by_duckdb_whatever_the_session_is_set_to(
         assert fits(spark) == fits(duckdb)
 
 
+@pytest.mark.slow
 def test_random_rows_and_filters_follow_the_oracle(spark_session: Any) -> None:
     filters: list[Filter | None] = [
         None,
@@ -207,6 +209,7 @@ def test_the_same_rows_of_a_person_are_chosen_as_by_duckdb(spark_session: Any, s
     assert spark_session.catalog.listTables() == before, "a view or table was left behind"
 
 
+@pytest.mark.slow
 def test_names_that_spark_takes_for_one_padded_texts_and_collations_are_told_apart(
     spark_session: Any,
 ) -> None:
@@ -227,6 +230,40 @@ def test_names_that_spark_takes_for_one_padded_texts_and_collations_are_told_apa
                 assert found == [(1, 1, 0, 1, 0), (1, 2, 0, 1, 0)]
     finally:
         spark_session.sql("DROP TABLE odd")
+
+
+def test_texts_are_found_by_their_bytes_however_many_are_declared(spark_session: Any) -> None:
+    """Up to 64 by comparisons, in an order that neither UTF-16 nor a locale has; of more, by checksums."""
+    odd = [
+        "",
+        " ",
+        "a",
+        "A",
+        "a ",
+        "aa",
+        "é",
+        "e\u0301",
+        "\uffee",
+        "\U0001f600",
+        "\x7f",
+        "\x80",
+        "ß",
+        "ss",
+        "'",
+        "\\",
+    ]
+    texts = [*odd, *(f"n{i}" for i in range(70))]
+    rows = pa.table({"a": [None, *texts, *texts[::3]], "b": [*texts, *texts[::3], None]})
+    for number in (7, 16, 40, 80):
+        columns = {name: {"values": texts[place:number:2]} for place, name in enumerate("ab")}
+        schema = declare(columns)
+        with (
+            closing(DuckDBEngine(rows, schema)) as duckdb,
+            spark_engine(spark_session, rows, schema) as spark,
+        ):
+            query = Query("t", ("a",), Aggregate("count"))
+            assert cells(spark, query, (("b",),)) == cells(duckdb, query, (("b",),)), number
+            assert cells(spark, COUNT, ((),)) == [(0, rows.num_rows, 0)]
 
 
 def test_a_sum_beyond_64_bits_ends_there(spark_session: Any) -> None:
@@ -273,6 +310,7 @@ def endless(spark_session: Any) -> Iterator[SparkEngine]:
 COUNT = Query("t", (), Aggregate("count"))
 
 
+@pytest.mark.slow
 def test_a_statement_beyond_its_time_limit_is_ended(endless: SparkEngine, spark_session: Any) -> None:
     with pytest.raises(SourceError, match="longer than 3 s"):
         endless.grouped(COUNT, ((),))
@@ -332,7 +370,10 @@ def test_a_session_on_a_spark_dataframe_answers_explains_and_checks_as_on_an_arr
     def found(source: object, workspace: str) -> list[Any]:
         with dpx.connect(source, schema, workspace=tmp_path / workspace, curator=True) as session:
             answer = session.query("SELECT g, SUM(v) FROM t GROUP BY g", rho=0.1)
-            influences = answer.why("b", "a").truth(attributes=["h"]).to_pandas()
+            question = answer.why("b", "a")
+            explained = question.explain(k=2, rho=0.1, attributes=["h"]).records()
+            assert len({row["predicate"] for row in explained}) == 2
+            influences = question.truth(attributes=["h"]).to_pandas()
             return [answer.truth().to_pandas()["true"].tolist(), influences.to_dict()]
 
     frame = spark_session.createDataFrame(rows)

@@ -11,8 +11,8 @@ from dpxplain.engines.dialect import Dialect
 from dpxplain.engines.encoding import Encoding, Rows
 from dpxplain.model.column import LARGEST_BOUND
 from dpxplain.model.dates import position
-from dpxplain.model.fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.model.schema import Column
+from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.sql.encoded_names import code_column
 
 _MOST_TEXTS = 500  # undeclared values that are looked at, the most frequent first

@@ -57,8 +57,14 @@ class Dialect(ABC):
     text = "VARCHAR"
     moment = "TIMESTAMP"
     """The type of timestamps, which have no time zone."""
+    inlined = "AS"
+    """Between the name and the statement of a WITH whose rows are not to be kept."""
     tabulates_text = False
     """Whether functions of texts are looked up, because the database computes them in another way."""
+    compares_whole = False
+    """Whether whole numbers of any width are compared with a literal as they are, without an error."""
+    counts_clamped = False
+    """Whether a clamped number is computed once for its count and its sum, so that both may read it."""
 
     # -- Names, values, types ------------------------------------------------------------------------------
 
@@ -123,9 +129,17 @@ class Dialect(ABC):
     def is_nan(self, number: str) -> str:
         return f"isnan({number})"
 
+    def for_texts(self, number: int) -> Dialect:
+        """The dialect for a statement that encodes columns with so many declared texts together."""
+        return self
+
     @abstractmethod
     def code(self, key: str, codes: Mapping[Any, int], parameters: Parameters) -> str:
         """The code of a text (compared by its bytes) or whole number; NULL if it has none."""
+
+    def is_among(self, text: str, values: Sequence[str], parameters: Parameters) -> str:
+        """Whether a text, compared by its bytes, is one of the values."""
+        return f"{text} IN ({', '.join(self.placeholder(parameters.bind(value)) for value in values)})"
 
     def known_text(self, text: str) -> str:
         """Whether a text names a privacy unit: '' and 'nan' do not."""

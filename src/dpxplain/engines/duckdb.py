@@ -1,8 +1,8 @@
 """The embedded engine: DuckDB over files, its own databases, DataFrames or Arrow tables.
 
 Opening encodes the declared columns once, so that every later pass groups small integers; a source that is
-larger than memory is encoded while it is read, in every pass (engines/storage.py). Errors of DuckDB can quote
-values, so none of their text is passed on.
+larger than memory is encoded while it is read, in every pass (engines/encoded_tables.py). Errors of DuckDB
+can quote values, so none of their text is passed on.
 """
 
 from __future__ import annotations
@@ -24,22 +24,29 @@ from dpxplain.engines.duckdb_source import (
     quiet,
     trust_statistics,
 )
-from dpxplain.engines.encoded_file import EncodedFile, discard, spill_folder, temporary_folder
-from dpxplain.engines.encoded_tables import create_tables, is_condensed, load_tables
+from dpxplain.engines.encoded_tables import (
+    EncodedFile,
+    create_tables,
+    discard,
+    is_condensed,
+    load_tables,
+    spill_folder,
+    storage_place,
+    temporary_folder,
+)
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
 from dpxplain.engines.fit_sql import fit_counts, value_counts
-from dpxplain.engines.source_files import FileSource
+from dpxplain.engines.memory_table import TableSource, table_digest
 from dpxplain.engines.source_kinds import local_files
-from dpxplain.engines.source_table import TableSource, table_digest
-from dpxplain.engines.storage import storage_place
+from dpxplain.engines.source_state import FileSource
 from dpxplain.errors import DataChanged, SourceError
 from dpxplain.model.cancellation import interruptible
 from dpxplain.model.confidential import Confidential, ContentDigest, sealed
-from dpxplain.model.fit import FitCounts, FitQuestion
-from dpxplain.model.grouped import AnyGrouped
+from dpxplain.model.grouped_pass import AnyGrouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitCounts, FitQuestion
 from dpxplain.model.unknown_column import ValueCounts
 
 T = TypeVar("T")

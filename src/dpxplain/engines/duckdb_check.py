@@ -11,8 +11,8 @@ from dpxplain.engines.duckdb_source import open_connection, open_source, quiet
 from dpxplain.engines.encoding import Encoding, check_columns
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import interruptible
-from dpxplain.model.fit import SourceFigures
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import SourceFigures
 
 
 def duckdb_figures(source: object, schema: Schema, *, memory: str | None = None) -> SourceFigures:

@@ -18,7 +18,7 @@ _EXACT_DIGITS = 15
 
 
 class DuckDBDialect(Dialect):
-    """With a connection, codes of declared values are looked up in enums, which it creates there."""
+    """DuckDB's SQL. With a connection, codes of declared values are looked up in enums, created there."""
 
     name = "duckdb"
 
@@ -41,8 +41,8 @@ class DuckDBDialect(Dialect):
 
     def number(self, source: str, kind: Kind) -> str:
         # A long decimal's own cast rounds twice.
-        given = f"CAST({source} AS VARCHAR)" if kind == "long decimal" else source
-        return f"CAST(TRY_CAST({given} AS DOUBLE) AS DOUBLE)"
+        operand = f"CAST({source} AS VARCHAR)" if kind == "long decimal" else source
+        return f"CAST(TRY_CAST({operand} AS DOUBLE) AS DOUBLE)"
 
     def whole(self, source: str, kind: Kind) -> str:
         if kind == "whole":

@@ -17,18 +17,17 @@ from dpxplain.engines.duckdb_passes import DuckDBPasses
 from dpxplain.engines.duckdb_source import OpenedSource, open_connection, open_source, quiet, trust_statistics
 from dpxplain.engines.encoded_tables import create_tables, is_condensed
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
+from dpxplain.engines.memory_table import TableSource, table_digest
 from dpxplain.engines.private_join import check_units, joined_rows
-from dpxplain.engines.private_sources import PrivateSources
-from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import local_files
-from dpxplain.engines.source_table import TableSource, table_digest
+from dpxplain.engines.source_state import FileSource, PrivateSources
 from dpxplain.errors import InternalError, SourceError
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.fit import FitCounts, FitQuestion
-from dpxplain.model.grouped import AnyGrouped
+from dpxplain.model.grouped_pass import AnyGrouped
 from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitCounts, FitQuestion
 from dpxplain.model.unknown_column import ValueCounts
 
 

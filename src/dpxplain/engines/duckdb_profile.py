@@ -103,8 +103,8 @@ def _count_values(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -
 def _has_line_ends(connection: duckdb.DuckDBPyConnection, types: dict[str, str]) -> bool:
     """Whether some text spans lines; only then can unescaped quotes have swallowed rows."""
     columns = [quote(name) for name, kind in types.items() if kind == "VARCHAR"]
-    known = set(connection.table("counted").columns)
-    tests = [f"contains({c}, chr({end}))" for c in columns if c[1:-1] in known for end in (10, 13)]
+    counted_columns = set(connection.table("counted").columns)
+    tests = [f"contains({c}, chr({end}))" for c in columns if c[1:-1] in counted_columns for end in (10, 13)]
     return bool(tests and _row(connection, f"SELECT bool_or({' OR '.join(tests)}) FROM counted")[0])
 
 
@@ -167,7 +167,7 @@ def _numbers(
 
 
 def _quantiles(values: NDArray[np.float64], counts: NDArray[np.float64]) -> tuple[float, ...]:
-    """Of sorted values with their counts."""
+    """The quantiles of sorted values with their counts."""
     ends = np.cumsum(counts)
     ranks = np.arange(_QUANTILES + 1) / _QUANTILES * ends[-1]
     return tuple(values[np.minimum(np.searchsorted(ends, ranks), len(values) - 1)].tolist())
@@ -224,12 +224,12 @@ def _repetition(connection: duckdb.DuckDBPyConnection, place: int, column: Colum
     sizes = connection.execute(
         f"SELECT n, count(*) FROM counted_{place} WHERE value IS NOT NULL GROUP BY n ORDER BY n"
     ).fetchall()
-    total, kept, last = sum(n * count for n, count in sizes), 0, 0
+    total, kept_rows, last = sum(n * count for n, count in sizes), 0, 0
     above = sum(count for _, count in sizes)
     for n, count in sizes:
-        kept += (n - last) * above  # what each value of at least n rows adds beyond the last size
+        kept_rows += (n - last) * above  # what each value of at least n rows adds beyond the last size
         above, last = above - count, n
-        if kept >= 0.99 * total:
+        if kept_rows >= 0.99 * total:
             return replace(column, most_rows=int(sizes[-1][0]), usual_rows=int(n))
     return column
 

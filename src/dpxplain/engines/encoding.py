@@ -6,7 +6,8 @@ undeclared or clamped (SPEC section 2, item 6). All engines have the same encode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from types import MappingProxyType
@@ -19,9 +20,18 @@ from dpxplain.model.dates import micros, position
 from dpxplain.model.derived_column import expression_of
 from dpxplain.model.expression import Reference, read_expression
 from dpxplain.model.schema import Column, DomainValue, Schema
-from dpxplain.sql.encoded_names import PERSON, UNIT, Parameters, code_column, units_column, value_column
+from dpxplain.sql.encoded_names import (
+    PERSON,
+    UNIT,
+    Parameters,
+    code_column,
+    column_number,
+    units_column,
+    value_column,
+)
 
 _DATES = "dates or timestamps"
+_EXACT = 2.0**53  # below it, a whole number and the double of it are on the same side of every edge
 _SPREAD = 2**20  # how finely the choice of rows tells numbers without a grid apart, before ties are broken
 
 
@@ -46,11 +56,19 @@ class Encoding:
     """Whether codes of undeclared values may be NULL instead of 0, which some databases compute faster."""
     keeps_unit: bool = False
     """Whether rows have the text of their unit, to be joined by it."""
+    texts: frozenset[str] = frozenset()
+    """Columns whose code is the text itself, because cells are counted by texts and encoded afterwards."""
+    known: str | None = None
+    """A column whose values are counted by a further one, `known_i`, which needs no clamping."""
+    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The texts that a column may have in a row that is wanted at all."""
+    wanted: frozenset[str] | None = None
+    """The columns that are encoded; None means all of them, as the choice of a person's rows needs."""
 
     def all_rows(self) -> Rows:
         """The encoded table: the rows with the columns of declared expressions."""
         derived = [name for name, column in self.schema.columns.items() if column.expression is not None]
-        return self.with_derived(derived, self.rows())
+        return self.with_derived(filter(self._is_wanted, derived), self.rows())
 
     def rows(self, fit: Mapping[str, str] = MappingProxyType({})) -> Rows:
         """All rows, or at most max_rows per person, chosen by that person's rows alone (SPEC 7).
@@ -62,10 +80,12 @@ class Encoding:
         that what they say is the person's own too.
         """
         encoded, privacy = self.columns(), self.schema.privacy
+        if self.known is not None:
+            encoded[f"known_{column_number(self.schema, self.known)}"] = self._known(self.known)
         listed = _listed({**encoded, **fit})
         names = (*encoded, *fit)
         if privacy.unit == "row":
-            return Rows(f"SELECT {listed} FROM {self.source}", names)
+            return Rows(f"SELECT {listed or '1 AS uncounted'} FROM {self.source}{self._where()}", names)
         unit = self.unit()
         known = self.dialect.known_text(unit)
         rows = f"SELECT {listed}, {unit} AS person FROM {self.source} WHERE {known}"
@@ -82,6 +102,27 @@ class Encoding:
         return Rows(
             f"SELECT {wanted} FROM ({kept}) AS placed WHERE place <= {privacy.max_rows}", (*names, *persons)
         )
+
+    def _is_wanted(self, name: str) -> bool:
+        return self.wanted is None or name in self.wanted
+
+    def _where(self) -> str:
+        among = [
+            self.dialect.is_among(
+                self.dialect.text_of(self.dialect.quote(name), "text"), texts, self.parameters
+            )
+            for name, texts in self.only.items()
+        ]
+        return f" WHERE {' AND '.join(among)}" if among else ""
+
+    def _known(self, name: str) -> str:
+        if self.kinds[name] in ("whole", "boolean"):
+            return self.dialect.quote(name)
+        return f"NULLIF({self.number(name)}, {self.dialect.number_literal(math.nan)})"
+
+    def code_of_text(self, name: str, text: str) -> str:
+        """The code of a text of the column: what the column's own code would be, if it was not in `texts`."""
+        return self._code(text, text, _codes(self.schema.columns[name]), self.schema.domain(name))
 
     def _spread_text(self, name: str) -> str:
         """An encoded column as a text that is the same on every engine; NULL is nothing."""
@@ -105,7 +146,7 @@ class Encoding:
         """The encoded columns of the source's own columns, and the SQL expression of each."""
         columns = {}
         for name, column in self.schema.columns.items():
-            if column.expression is not None:
+            if column.expression is not None or not self._is_wanted(name):
                 continue
             if column.values is not None:
                 columns[code_column(self.schema, name)] = self._category_code(name, column)
@@ -174,7 +215,7 @@ class Encoding:
         """The encoded columns of a number, or of a date's place on the number line."""
         columns = {}
         if column.edges is not None:
-            columns[code_column(self.schema, name)] = self._bin_code(column, number)
+            columns[code_column(self.schema, name)] = self._bin_code(name, column, number)
         if column.is_summable:
             columns[units_column(self.schema, name)] = self._units(column, number)
         else:
@@ -195,14 +236,11 @@ class Encoding:
 
     def _category_code(self, name: str, column: Column) -> str:
         """Position among the declared values, from 1; 0 for anything else."""
-        domain, source = self.schema.domain(name), self.dialect.quote(name)
+        source = self.dialect.quote(name)
         key = self._key(source, self.kinds[name], column)
-        if column.groups is not None:
-            groups = enumerate(column.groups.values(), 1)
-            codes = {_key_of(member): code for code, members in groups for member in members}
-        else:
-            codes = {_key_of(value): code for code, value in enumerate(members_of(column), 1)}
-        return self._code(source, key, codes, domain)
+        if name in self.texts:
+            return key
+        return self._code(source, key, _codes(column), self.schema.domain(name))
 
     def _key(self, source: str, kind: Kind, column: Column) -> str:
         """A text or a whole number that tells the values of a category apart."""
@@ -224,35 +262,41 @@ class Encoding:
             code = f"CASE WHEN {source} IS NULL THEN {len(domain)} ELSE {code} END"
         return f"CAST({code} AS {self.dialect.code_type(len(domain))})"
 
-    def _bin_code(self, column: Column, number: str) -> str:
-        """Bins are open below and closed above; 0 outside the edges."""
+    def _bin_code(self, name: str, column: Column, number: str) -> str:
+        """Bins are open below and closed above; 0 outside the edges. NaN is below no edge on any engine."""
         assert column.edges is not None
         assert column.domain is not None
-        places = [position(edge) if column.is_temporal else edge for edge in column.edges]
-        literal = self.dialect.number_literal
-        steps = " ".join(f"WHEN {number} <= {literal(edge)} THEN {i}" for i, edge in enumerate(places))
-        # Asked first: where NaN stands among the numbers is not the same in every engine.
-        null_code = len(column.domain) if column.null else 0
-        code = f"CASE WHEN {self.missing(number)} THEN {null_code} {steps} ELSE 0 END"
-        return f"CAST({code} AS {self.dialect.code_type(len(column.domain))})"
+        places = [float(position(edge)) if column.is_temporal else float(edge) for edge in column.edges]
+        ends = [self.dialect.number_literal(place) for place in places]
+        null_code, missing = len(column.domain) if column.null else 0, self.missing(number)
+        is_whole = column.expression is None and self.kinds.get(name) == "whole"
+        if is_whole and self.dialect.compares_whole and max(map(abs, places)) < _EXACT:
+            number = self.dialect.quote(name)
+            ends, missing = [str(math.floor(place)) for place in places], f"{number} IS NULL"
+        steps = " ".join(f"WHEN {number} <= {end} THEN {code}" for code, end in enumerate(ends))
+        if null_code:
+            steps += f" WHEN {missing} THEN {null_code}"
+        return f"CAST(CASE {steps} ELSE 0 END AS {self.dialect.code_type(len(column.domain))})"
 
     def _units(self, column: Column, number: str) -> str:
-        """Clamp, then round to the grid. NaN is kept apart first, as for bins."""
+        """Clamp, then round to the grid. NaN lies in no bounds, wherever it stands among the numbers."""
         assert column.bounds is not None
         grid, literal = column.grid, self.dialect.number_literal
         low, high = column.bounds
-        rounded = self.dialect.nearest(f"({self.dialect.factor(number)} / {literal(grid.unit)})", low, high)
+        dividend = self.dialect.factor(number) if grid.unit > 1 else number  # by 1 or less nothing underflows
+        scaled = (low / grid.unit, high / grid.unit)
+        rounded = self.dialect.nearest(f"({dividend} / {literal(grid.unit)})", *scaled)
         # The same function of the bounds themselves; it rises, so what lies between them is rounded between.
-        lowest, highest = (nearest(bound / grid.unit, low, high) for bound in (low, high))
+        lowest, highest = (nearest(bound, *scaled) for bound in scaled)
         if lowest < grid.low or highest > grid.high:
             rounded = f"least(greatest({rounded}, {literal(grid.low)}), {literal(grid.high)})"
         inside = self.dialect.integer(rounded)
         ends = (max(min(end, grid.high), grid.low) for end in (lowest, highest))
         below, above = (f"CAST({end} AS INTEGER)" for end in ends)
         return (
-            f"CASE WHEN {self.missing(number)} THEN NULL "
-            f"WHEN {number} >= {literal(low)} AND {number} <= {literal(high)} THEN {inside} "
-            f"WHEN {number} < {literal(low)} THEN {below} ELSE {above} END"
+            f"CASE WHEN {number} >= {literal(low)} AND {number} <= {literal(high)} THEN {inside} "
+            f"WHEN {number} < {literal(low)} THEN {below} "
+            f"WHEN {number} > {literal(high)} AND NOT {self.dialect.is_nan(number)} THEN {above} END"
         )
 
 
@@ -323,6 +367,14 @@ def members_of(column: Column) -> list[Any]:
     if column.groups is not None and column.expression is None:
         return [member for members in column.groups.values() for member in members]
     return [value for value in column.values or () if value is not None]
+
+
+def _codes(column: Column) -> dict[Any, int]:
+    """The code of each declared value of the source."""
+    if column.groups is not None:
+        groups = enumerate(column.groups.values(), 1)
+        return {_key_of(member): code for code, members in groups for member in members}
+    return {_key_of(value): code for code, value in enumerate(members_of(column), 1)}
 
 
 def _key_of(value: DomainValue) -> str | int:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # some need NumPy, and here all are for annotations only
     from dpxplain.model.confidential import Confidential, ContentDigest
-    from dpxplain.model.fit import FitCounts, FitQuestion
-    from dpxplain.model.grouped import AnyGrouped
+    from dpxplain.model.grouped_pass import AnyGrouped
     from dpxplain.model.query import Query
     from dpxplain.model.schema import Schema
+    from dpxplain.model.schema_fit import FitCounts, FitQuestion
     from dpxplain.model.unknown_column import ValueCounts
 
 __all__ = ["Engine", "JoinedEngines", "Recognised", "Source"]
@@ -35,11 +35,11 @@ class Source(Protocol):
         ...
 
     def digest(self) -> ContentDigest | None:
-        """Of the content that was read; None if it was changed before it could be computed."""
+        """The digest of the content that was read; None if it was changed before it could be computed."""
         ...
 
     def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
-        """Whether the source now holds another content than the one that was read and that `fits`."""
+        """Whether the content has changed since it was read; `fits` recognises what was read by digest."""
         ...
 
     def present_state(self) -> str | None:
@@ -76,14 +76,14 @@ class Engine(Protocol):
         ...
 
     def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
-        """Where the kept rows lie in each partition; and units by the number of all their rows."""
+        """Counts the kept rows in each category, and privacy units by their number of rows."""
         ...
 
     def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
         """How many units have each value of a text column, by at most max_rows values of each unit.
 
-        Which of them is chosen by that unit's own values. NULL and values of more than `longest` characters
-        are left out.
+        Which of a unit's values count depends on that unit's values alone. NULL and values of more than
+        `longest` characters are left out.
         """
         ...
 

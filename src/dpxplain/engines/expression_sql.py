@@ -6,6 +6,7 @@ NULL. Values travel as parameters.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,9 +104,9 @@ class ExpressionSQL:
     def _case(self, branches: Sequence[tuple[Expression, Expression]], otherwise: Expression | None) -> str:
         before, steps = self.inference, []
         for condition, result in branches:
-            unmet, asked = self.inference.unless(condition), self.render(condition)
+            unmet, test = self.inference.unless(condition), self.render(condition)
             self.inference = self.inference.where(condition)
-            steps.append(f"WHEN {asked} THEN {self.render(result)}")
+            steps.append(f"WHEN {test} THEN {self.render(result)}")
             self.inference = unmet
         end = "" if otherwise is None else f" ELSE {self.render(otherwise)}"
         self.inference = before
@@ -173,12 +174,12 @@ class ExpressionSQL:
 
     def looked_up(self, key: str, lookup: Sequence[tuple[Any, Any]]) -> str:
         """What a lookup finds for a column with declared values: an element of an array, no CASE."""
-        found = dict(lookup)
+        results_by_value = dict(lookup)
         values = [value for value in self.schema.columns[key].values or () if value is not None]
-        results = [found.get(value, lookup[0][1]) for value in values]
+        results = [results_by_value.get(value, lookup[0][1]) for value in values]
         code = code_column(self.schema, key)
         result = self.dialect.element(self.dialect.array(results, self.parameters), code)
-        missing = [str(place) for place, value in enumerate(values, 1) if value not in found]
+        missing = [str(place) for place, value in enumerate(values, 1) if value not in results_by_value]
         return f"CASE WHEN {code} NOT IN ({', '.join(missing)}) THEN {result} END" if missing else result
 
     def _call(self, node: Call) -> str:
@@ -196,7 +197,9 @@ class ExpressionSQL:
         inner = self.render(node.arguments[0])
         scale = self.dialect.number_literal(10.0 ** abs(places))
         scaled, back = ("*", "/") if places >= 0 else ("/", "*")
-        nearest = self.dialect.nearest(f"({self.dialect.factor(inner)} {scaled} {scale})", -1, 1)
+        nearest = self.dialect.nearest(
+            f"({self.dialect.factor(inner)} {scaled} {scale})", -math.inf, math.inf
+        )
         return f"(CAST({nearest} AS {self.dialect.double}) {back} {scale})"
 
     def _cast(self, node: Cast) -> str:
@@ -213,17 +216,17 @@ class ExpressionSQL:
 
     def _looked_up(self, part: Expression, images: Mapping[str, Value | None]) -> str:
         """The image of a text, by a table of all texts that it can be."""
-        found = {text: image for text, image in images.items() if image is not None}
-        values = list(dict.fromkeys(found.values()))
+        defined = {text: image for text, image in images.items() if image is not None}
+        values = list(dict.fromkeys(defined.values()))
         if not values:
             return f"CAST(NULL AS {self.dialect.text})"
-        places = {text: values.index(image) + 1 for text, image in found.items()}
+        places = {text: values.index(image) + 1 for text, image in defined.items()}
         code = self.dialect.code(self.render(part), places, self.parameters)
         return self.dialect.element(self.dialect.array(values, self.parameters), code)
 
 
 def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[str, Value | None]] | None:
-    """The text that a function is of, and its images; None if it is no function of a text."""
+    """A function's text argument, and its value for each possible text; None if it has no text argument."""
     match node:
         case Call("lower" | "upper" | "trim" | "length", (part,)):
             function: Callable[[str], Value | None] = TEXT_FUNCTIONS[node.function]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpxplain.engines.encoding import Encoding
 from dpxplain.model.dates import position
-from dpxplain.model.fit import FitCounts, FitQuestion, Partition
+from dpxplain.model.schema_fit import FitCounts, FitQuestion, Partition
 from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import code_column
 
@@ -34,10 +34,10 @@ def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitC
     ]
     rows: list[int] = []
     if counted:
-        kept = encoding.rows(categories)
+        kept_rows = encoding.rows(categories)
         for start in range(0, len(counted), _MOST_COUNTS):
             some = ", ".join(counted[start : start + _MOST_COUNTS])
-            sql = f"SELECT {some} FROM ({kept.sql}) AS kept"
+            sql = f"SELECT {some} FROM ({kept_rows.sql}) AS kept"
             rows += execute(sql, encoding.parameters.values)
     units: Sequence[int] = execute(_units(encoding, sizes), []) if sizes else ()
     return FitCounts(np.array(rows, dtype=np.int64), np.array(units, dtype=np.int64))
@@ -46,7 +46,7 @@ def fit_counts(encoding: Encoding, asked: FitQuestion, execute: Execute) -> FitC
 def value_counts(encoding: Encoding, column: str, longest: int, fetch: Fetch) -> ValueCounts:
     """How many privacy units have each value of a text column, by at most max_rows values of each unit.
 
-    Which of a unit's values count is chosen by that unit's own (docs/proofs/discovery.md).
+    Which of a unit's values count depends on that unit's values alone (docs/proofs/discovery.md).
     """
     d, privacy = encoding.dialect, encoding.schema.privacy
     text = d.valid_text(d.exact_text(d.quote(column), encoding.kinds[column]))
@@ -88,7 +88,7 @@ def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> s
 
 
 def _bin(encoding: Encoding, part: Partition, number: str) -> str:
-    """Below the first edge; in a bin, closed above, the first one below too; above the last edge; none."""
+    """SQL of the category: 0 below the first edge, one per bin, one above the last edge; -1 if missing."""
     first, *others = map(encoding.dialect.number_literal, part.edges)
     steps = " ".join(f"WHEN {number} <= {edge} THEN {place}" for place, edge in enumerate(others, 1))
     # NaN is asked for first: where it stands among the numbers is not the same in every engine.
@@ -99,12 +99,12 @@ def _bin(encoding: Encoding, part: Partition, number: str) -> str:
 
 
 def _units(encoding: Encoding, sizes: tuple[int, ...]) -> str:
-    """Units with at most as many rows as each size and more than the one before; the last bin has no end."""
+    """SQL that counts units by their number of rows: one bin up to each size, and one beyond the last."""
     ends = zip((0, *sizes[:-1]), sizes, strict=True)
     bins = [f"n > {low} AND n <= {high}" for low, high in ends] + [f"n > {sizes[-1]}"]
     # Not count_if, which is NULL where there is no row at all.
     counts = ", ".join(f"count(CASE WHEN {condition} THEN 1 END)" for condition in bins)
     unit = encoding.unit()
-    known = encoding.dialect.known_text(unit)
-    rows = f"SELECT count(*) AS n FROM {encoding.source} WHERE {known} GROUP BY {unit}"
+    is_known_unit = encoding.dialect.known_text(unit)
+    rows = f"SELECT count(*) AS n FROM {encoding.source} WHERE {is_known_unit} GROUP BY {unit}"
     return f"SELECT {counts} FROM ({rows}) AS sizes"

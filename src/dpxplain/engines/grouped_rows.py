@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.grouped import BIN, Grouped
+from dpxplain.model.grouped_pass import BIN, Grouped
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.encoded_names import code_column
@@ -35,11 +35,14 @@ def grouped_of(
     if len(subsets) > 1:
         masks = [numbers(f"missing_{i}") for i in range(len(grouping_parts(attributes)))]
         subset = _subset_numbers(masks, attributes, subsets)
+        for name in attributes:
+            is_part = np.array([name in columns for columns in (query.group_by + s for s in subsets)])
+            codes[name] = np.where(is_part[subset], codes[name], 0)
     return Grouped(codes, subset, count, total)
 
 
 def joined(cells: list[Grouped], sizes: list[int]) -> Grouped:
-    """The cells of several statements, whose subsets are numbered on."""
+    """The cells of several statements, their subsets numbered consecutively."""
     names = dict.fromkeys(name for part in cells for name in part.codes)
     starts = np.cumsum([0, *sizes[:-1]])
     codes = {

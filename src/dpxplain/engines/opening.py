@@ -1,25 +1,25 @@
-"""Chooses the engine of a source: the one place that knows all of them.
+"""Opens the data of a schema: chooses the engine of each source, the one place that knows all engines, and
+joins private tables when they are asked about.
 
 Engines are imported when a source needs them, because their drivers are slow to import or not installed.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpxplain.engines.engine import Engine, Recognised, Source
-from dpxplain.engines.live_table import LiveTable
-from dpxplain.engines.private_sources import PrivateSources
-from dpxplain.engines.source_files import FileSource
 from dpxplain.engines.source_kinds import is_path, is_spark, local_files, source_files
-from dpxplain.errors import SchemaError
-from dpxplain.model.fit import SourceFigures
+from dpxplain.engines.source_state import FileSource, LiveTable, PrivateSources
+from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.model.schema import Schema, is_database
+from dpxplain.model.schema_fit import SourceFigures
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -28,32 +28,36 @@ if TYPE_CHECKING:
     from dpxplain.engines.spark import SparkEngine
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """How an engine is opened; each engine takes what concerns it."""
+
+    memory: str | None = None  # the most that DuckDB takes, such as "4GB"
+    cache: Path | None = None  # where DuckDB keeps encoded rows
+    recognised: Recognised = lambda _state: False  # whether files in this state need not be digested
+    time_limit: float | None = None  # of a database's statements, in seconds
+    lazily: bool = False  # connect to a database only when its data are needed
+
+
 def open_engine(
     source: object,
     schema: Schema,
-    *,
+    options: EngineOptions,
     others: Mapping[str, object] = MappingProxyType({}),
-    memory: str | None = None,
-    cache: Path | None = None,
-    recognised: Recognised = lambda _state: False,
-    time_limit: float | None = None,
-    lazily: bool = False,
 ) -> Engine:
-    """The engine of a source. `lazily`, a database is not connected to before its data are needed.
-
-    `others` are the sources of private tables. `memory` and `cache`
-    are DuckDB's; `time_limit`, in seconds, is that of a database's statements.
-    """
+    """The engine of a source, joined with `others`, the sources of private tables."""
     if not _is_elsewhere(source) and schema.joined:
         from dpxplain.engines.duckdb_join import DuckDBJoinEngine
 
-        return DuckDBJoinEngine({schema.table.name: source, **others}, schema, memory=memory)
+        return DuckDBJoinEngine({schema.table.name: source, **others}, schema, memory=options.memory)
     if not _is_elsewhere(source):
         from dpxplain.engines.duckdb import DuckDBEngine
 
-        return DuckDBEngine(source, schema, memory=memory, cache=cache, recognised=recognised)
-    engine = _database_engine(source, schema, time_limit, others)
-    if not lazily:
+        return DuckDBEngine(
+            source, schema, memory=options.memory, cache=options.cache, recognised=options.recognised
+        )
+    engine = _database_engine(source, schema, options.time_limit, others)
+    if not options.lazily:
         try:
             engine.open()
         except BaseException:
@@ -83,13 +87,13 @@ def _database_engine(
 
 
 def private_sources(
-    source: object, schema: Schema, given: Mapping[str, object] = MappingProxyType({})
+    source: object, schema: Schema, replacements: Mapping[str, object] = MappingProxyType({})
 ) -> dict[str, object]:
-    """The source of each private table beside the data set's own: as `given`, or else as declared.
+    """The source of each private table beside the data set's own: by `replacements`, or else as declared.
 
     Tables are joined where the data are: in one database, in one Spark session, or here.
     """
-    sources = {name: given.get(name, table.source) for name, table in schema.private.items()}
+    sources = {name: replacements.get(name, table.source) for name, table in schema.private.items()}
     for name, other in sources.items():
         if _is_elsewhere(source):
             is_same = other is None or (is_spark(source) == is_spark(other) and _is_elsewhere(other))
@@ -117,8 +121,8 @@ def lasting(source: object) -> object:
     return lasting_table(source)
 
 
-def guarded_source(own: Source, source: object, schema: Schema, others: Mapping[str, object]) -> Source:
-    """What tells whether the data have changed: of all private tables, if there are others."""
+def combined_source(own: Source, source: object, schema: Schema, others: Mapping[str, object]) -> Source:
+    """The source whose changes count: the data set's own, or that of all private tables together."""
     if not others:
         return own
     described: dict[str, Source] = {}
@@ -171,7 +175,7 @@ def source_state(source: str | Path | Sequence[str | Path], schema: Schema) -> S
     others = private_sources(source, schema)
     if not is_database(source) and not all(FileSource(str(other)).exists for other in others.values()):
         return None
-    return guarded_source(own, source, schema, others)
+    return combined_source(own, source, schema, others)
 
 
 def engine_name(source: object) -> str:
@@ -188,7 +192,7 @@ def engine_name(source: object) -> str:
 
 
 def database_identities(source: str, parts: Mapping[str, Schema]) -> list[Hashable]:
-    """Of the data set's own table and of private ones; equal for two ways to name one table.
+    """Identities of the data set's own table and of private ones; equal for two ways to name one table.
 
     A table of PostgreSQL without a schema is taken for that of `public`, its default.
     """
@@ -213,3 +217,96 @@ def is_listed(source: str, schema: Schema, addresses: Sequence[str]) -> bool:
 
     conninfo = PostgresAddress.of(source, schema).conninfo
     return any(PostgresAddress.of(address, schema).conninfo == conninfo for address in addresses)
+
+
+SchemaSource = Schema | Mapping[str, Any] | str | Path
+
+
+def refuse_swapped(source: object, schema: object) -> None:
+    """Refuses a schema in the place of the data."""
+    is_file = isinstance(source, str | Path) and Path(source).suffix.lower() == ".toml"
+    if is_file or isinstance(source, Schema | Mapping):
+        named = repr(str(source)) if is_file else "..."
+        data = repr(str(schema)) if isinstance(schema, str | Path) else "DATA"
+        raise BadRequest(
+            "A schema stands where the data belong: the data come first.",
+            remedy=f"Write dpx.connect({data}, schema={named}); without data, the schema's own table.source "
+            "is opened.",
+        )
+
+
+def declared_source(schema: Schema, schema_source: SchemaSource) -> str | Path | list[Path]:
+    """table.source, relative to the schema file."""
+    source = schema.table.paths(folder_of(schema_source))
+    if source is None:
+        raise SchemaError(
+            "No data were given.", remedy="Pass a path or DataFrame, or set table.source in the schema."
+        )
+    return source
+
+
+def folder_of(schema_source: SchemaSource) -> Path:
+    """What paths in a schema are relative to."""
+    return Path(schema_source).parent if isinstance(schema_source, str | Path) else Path()
+
+
+class OpenedTables:
+    """The engine of a data set's own table, and one of the tables joined last, shared by all callers."""
+
+    def __init__(
+        self,
+        source: object,
+        schema: Schema,
+        options: EngineOptions,
+        tables: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """`tables` are given in place of declared sources."""
+        others = private_sources(source, schema, tables)
+        own = lasting(source) if others else source  # it will be read again
+
+        def open_joined(joined: Schema) -> Engine:
+            # Opened when it is asked about, so not lazily; joined rows are not cached.
+            shared = EngineOptions(memory=options.memory, time_limit=options.time_limit)
+            return open_engine(own, joined, shared, others)
+
+        # A function, as rows may have been given as data frames: no attribute of a result leads to them.
+        self._open_joined = open_joined if others else None
+        self._joined: Engine | None = None
+        self._lock = threading.Lock()
+        self.engine = open_engine(own, schema, options, others)
+        try:
+            self.source: Source = combined_source(self.engine.source, source, schema, others)
+            check_joinable(own, schema, others)
+        except BaseException:
+            self.engine.close()
+            raise
+
+    def joined(self, schema: Schema) -> Engine:
+        """The engine of the joined rows that the schema declares, kept until other tables are joined.
+
+        The previous engine is dropped, not closed: passes may still run on it, and the last of them closes
+        it.
+        """
+        with self._lock:
+            if self._joined is None or self._joined.schema.joined != schema.joined:
+                self._joined = None  # before the next one needs its memory
+                self._joined = self._open(schema)
+            return self._joined
+
+    def close(self) -> None:
+        """Closes the engine of joined tables; the data set's own engine is closed by its holder."""
+        with self._lock:
+            engine, self._joined = self._joined, None
+        if engine is not None:
+            engine.close()
+
+    def _open(self, schema: Schema) -> Engine:
+        assert self._open_joined is not None, "joins are planned of declared private tables only"
+        engine = self._open_joined(schema)
+        try:
+            if isinstance(self.source, PrivateSources):
+                self.source.check_same(engine, schema.table.name)
+        except BaseException:
+            engine.close()
+            raise
+        return engine

@@ -24,6 +24,8 @@ class PostgresDialect(Dialect):
     name = "postgres"
     double = "DOUBLE PRECISION"
     text = "TEXT"
+    inlined = "AS NOT MATERIALIZED"
+    compares_whole = True
     tabulates_text = True  # LOWER, LIKE and others depend on the locale of the database, casts of texts fail
 
     def placeholder(self, number: int) -> str:
@@ -74,8 +76,8 @@ class PostgresDialect(Dialect):
         return f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
 
     def text_of(self, source: str, kind: Kind) -> str:
-        given = f"trim_scale({source})" if kind in ("decimal", "long decimal") else source
-        return f'({given}::text COLLATE "C")'
+        operand = f"trim_scale({source})" if kind in ("decimal", "long decimal") else source
+        return f'({operand}::text COLLATE "C")'
 
     def micros(self, source: str, kind: Kind, zone: str) -> str:
         if kind == "date":
@@ -93,15 +95,18 @@ class PostgresDialect(Dialect):
         return f"({number} = 'NaN'::float8)"
 
     def code(self, key: str, codes: Mapping[Any, int], parameters: Parameters) -> str:
-        kept = {value: code for value, code in codes.items() if _storable(value) is not None}
-        if len(kept) > _FEW:
-            number = parameters.bind({str(value): code for value, code in kept.items()})
-            found = f"(CAST({self.placeholder(number)} AS jsonb) -> ({key})::text)"
-            return f"{found}::int"
+        storable_codes = {value: code for value, code in codes.items() if _storable(value) is not None}
+        if len(storable_codes) > _FEW:
+            number = parameters.bind({str(value): code for value, code in storable_codes.items()})
+            return f"(CAST({self.placeholder(number)} AS jsonb) -> ({key})::text)::int"
         steps = " ".join(
-            f"WHEN {self._literal(value, parameters)} THEN {code}" for value, code in kept.items()
+            f"WHEN {self._literal(value, parameters)} THEN {code}" for value, code in storable_codes.items()
         )
         return f"(CASE {key} {steps} END)" if steps else "NULL::int"
+
+    def is_among(self, text: str, values: Sequence[str], parameters: Parameters) -> str:
+        listed = [self._literal(value, parameters) for value in values if _storable(value) is not None]
+        return f"{text} IN ({', '.join(listed)})" if listed else "FALSE"
 
     def _literal(self, value: Any, parameters: Parameters) -> str:
         if isinstance(value, int):

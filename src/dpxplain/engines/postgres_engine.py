@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,7 +19,7 @@ from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of, joined
-from dpxplain.engines.live_table import LiveTable
+from dpxplain.engines.pass_sql import grouped_statement
 from dpxplain.engines.postgres_dialect import PostgresDialect
 from dpxplain.engines.postgres_source import (
     Connection,
@@ -32,17 +31,17 @@ from dpxplain.engines.postgres_source import (
     quietly,
 )
 from dpxplain.engines.private_join import all_rows, check_units
+from dpxplain.engines.source_state import LiveTable
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.fit import FitCounts, FitQuestion, SourceFigures
-from dpxplain.model.grouped import AnyGrouped, Grouped
+from dpxplain.model.grouped_pass import AnyGrouped, Grouped
 from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
 from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.sql.encoded_names import DERIVED, ENCODED, Parameters
-from dpxplain.sql.render import expressions, grouped_select
+from dpxplain.sql.encoded_names import ENCODED, Parameters
 
 TIME_LIMIT = 1800.0
 """Seconds that a statement may take, unless the caller says otherwise."""
@@ -160,7 +159,7 @@ class PostgresEngine:
         return tuple(tables[: len(self._parts)])
 
     def _encoding(self) -> Encoding:
-        """Of the data set's own table."""
+        """The encoding of the data set's own table."""
         return self._encodings(Parameters())[0]
 
     def _encodings(self, parameters: Parameters) -> list[Encoding]:
@@ -178,9 +177,11 @@ class PostgresEngine:
 
     def _cells(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
         parameters = Parameters()
-        rendered = grouped_select(query, self.schema, subsets, parameters=parameters)
-        dialect = PostgresDialect()
-        sql = self._with_rows(query, parameters) + rendered.sql(dialect.name, dialect.placeholder)
+        sql = grouped_statement(
+            *(query, subsets, self.schema, self._encodings(parameters)),
+            stored=self._stored_rows if self._materialises else None,
+            few=self._tables[0].few_texts,
+        )
         names, rows = run(sql, parameters.values)
         columns = {
             name: np.array([row[place] or 0 for row in rows], dtype=np.int64)
@@ -188,22 +189,14 @@ class PostgresEngine:
         }
         return grouped_of(columns, query, self.schema, subsets)
 
-    def _with_rows(self, query: Query, parameters: Parameters) -> str:
-        """The encoded rows as an expression, unless they are stored; with the query's own expressions."""
-        encodings, names = self._encodings(parameters), expressions(query, self.schema)
-        tables = []
-        if not self._materialises:
-            tables = [f"{ENCODED} AS NOT MATERIALIZED ({all_rows(self.schema, encodings).sql})"]
-        if names:
-            columns = all_rows(self.schema, self._encodings(Parameters())).columns
-            encoding = replace(encodings[0], schema=self.schema)
-            derived = encoding.with_derived(names, Rows(f"SELECT * FROM {ENCODED}", columns))
-            tables.append(f"{DERIVED} AS NOT MATERIALIZED ({derived.sql})")
-        return f"WITH {', '.join(tables)} " if tables else ""
-
     @property
     def _materialises(self) -> bool:
         return self.schema.table.storage in ("memory", "file")
+
+    @property
+    def _stored_rows(self) -> Rows:
+        columns = all_rows(self.schema, self._encodings(Parameters())).columns
+        return Rows(f"SELECT * FROM {ENCODED}", columns)
 
     def _store_rows(self, connection: Connection) -> None:
         """Encodes the rows into a temporary table, which only this connection sees."""

@@ -6,6 +6,7 @@ Secrets come from where libpq looks for them: PGPASSWORD, PGPASSFILE, a service 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpxplain.engines.dialect import Kind
+from dpxplain.engines.encoding import members_of
 from dpxplain.engines.postgres_dialect import PostgresDialect, kind_of
 from dpxplain.errors import DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema, holds_password, is_database
@@ -60,6 +62,19 @@ SELECT nspname, relname, attname::text, typname::text, typtype::text, typmod, re
 FROM typed WHERE typtype <> 'd' ORDER BY oid, attnum
 """
 
+# How many values the planner expects in each column; nothing of tables that were never analysed. A share of
+# rows says nothing where those are counted elsewhere: a table that others inherit from has none of its own.
+_DISTINCT = """
+SELECT s.attname::text, max(
+    CASE WHEN s.n_distinct >= 0 THEN s.n_distinct
+    WHEN c.reltuples > 0 THEN -s.n_distinct * c.reltuples ELSE 'Infinity' END)
+FROM pg_catalog.pg_stats s
+JOIN pg_catalog.pg_namespace n ON n.nspname = s.schemaname
+JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = s.tablename
+WHERE s.schemaname = $1 AND s.tablename = $2 GROUP BY 1
+"""
+_SPARE_TEXTS = 16  # besides twice the declared ones, that cells are counted by
+
 
 @dataclass(frozen=True)
 class PostgresTable:
@@ -67,6 +82,8 @@ class PostgresTable:
 
     name: str
     kinds: dict[str, Kind]
+    few_texts: frozenset[str]
+    """Columns that have hardly more values than are declared, as the planner's statistics say."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +100,20 @@ class PostgresAddress:
                 "An address with a password is not opened.",
                 remedy="Leave it out, and set PGPASSWORD, or PGPASSFILE, or use a service file.",
             )
-        named = _TABLE.match(source)
-        address, table = (named["address"], named["table"]) if named else (source, schema.table.name)
+        table_match = _TABLE.match(source)
+        address, table = (
+            (table_match["address"], table_match["table"]) if table_match else (source, schema.table.name)
+        )
         try:
-            given: dict[str, Any] = dict(conninfo_to_dict(address))
+            parameters: dict[str, Any] = dict(conninfo_to_dict(address))
         except psycopg.Error:
-            given = {"password": "unknown"}  # the message would repeat the address
-        if given.keys() & {"password", "sslpassword"}:
+            parameters = {"password": "unknown"}  # the message would repeat the address
+        if parameters.keys() & {"password", "sslpassword"}:
             raise SourceError(
                 "The address of the PostgreSQL database cannot be read.",
                 remedy="Write postgresql://user@host:5432/database, odd characters as %XX.",
             )
-        return cls({key: value for key, value in given.items() if value is not None}, table)
+        return cls({key: value for key, value in parameters.items() if value is not None}, table)
 
     @classmethod
     def of_all(cls, source: str, parts: Mapping[str, Schema]) -> list[PostgresAddress]:
@@ -117,9 +136,11 @@ class PostgresAddress:
 
     @property
     def place(self) -> str:
-        """The table's name for good: whichever host, user or option leads to it."""
-        named = self.conninfo.get("dbname") or self.conninfo.get("service") or self.conninfo.get("user") or ""
-        return f"postgresql {named} {self.table}"
+        """The table's lasting name, the same for every host, user and option that leads to it."""
+        database = (
+            self.conninfo.get("dbname") or self.conninfo.get("service") or self.conninfo.get("user") or ""
+        )
+        return f"postgresql {database} {self.table}"
 
     def connect(self) -> Connection:
         """A connection that logs nothing and prepares nothing."""
@@ -159,18 +180,33 @@ class PostgresAddress:
         kinds = {
             name: kind_of(kind, category, modifier) for _, _, name, kind, category, modifier, _ in columns
         }
-        return PostgresTable(".".join(map(quote, relations[0])), kinds)
+        few = _few_texts(schema, _distinct(connection, *relations[0]))
+        return PostgresTable(".".join(map(quote, relations[0])), kinds, few)
 
     def _check_rights(self, schema: Schema, readable: dict[str, bool]) -> None:
-        used = [name for name, column in schema.columns.items() if column.expression is None]
-        used += schema.unknown
-        used += [] if schema.privacy.unit == "row" else [schema.privacy.unit]
-        denied = [name for name in dict.fromkeys(used) if not readable.get(name, True)]
+        column_names = [name for name, column in schema.columns.items() if column.expression is None]
+        column_names += schema.unknown
+        column_names += [] if schema.privacy.unit == "row" else [schema.privacy.unit]
+        denied = [name for name in dict.fromkeys(column_names) if not readable.get(name, True)]
         if denied:
             raise SourceError(
                 f"The role may not read {', '.join(denied)} of {self.table}.",
                 remedy="GRANT SELECT on the table, or on its declared columns, to the role.",
             )
+
+
+def _distinct(connection: Connection, space: str, relation: str) -> dict[str, float]:
+    """The planner's statistics; none where the role may not see them, as they are not needed."""
+    with suppress(psycopg.errors.InsufficientPrivilege):
+        return dict(execute(connection, _DISTINCT, [space, relation]).fetchall())
+    return {}
+
+
+def _few_texts(schema: Schema, distinct: dict[str, float]) -> frozenset[str]:
+    declared = {name: len(members_of(column)) for name, column in schema.columns.items()}
+    return frozenset(
+        name for name, number in declared.items() if distinct.get(name, math.inf) <= 2 * number + _SPARE_TEXTS
+    )
 
 
 def check_kinds(schema: Schema, kinds: dict[str, Kind]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.dates import read_dates
-from dpxplain.model.public_table import PublicRows
+from dpxplain.model.joined_tables import PublicRows
 from dpxplain.model.schema import Schema
 
 LARGEST_PUBLIC_TABLE = 100_000  # rows
@@ -21,13 +21,15 @@ _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")  # 007 is a code, not a number
 _NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
-def with_public_tables(schema: Schema, folder: Path, given: Mapping[str, object] | None = None) -> Schema:
-    """The schema with the columns of its public tables; `given` ones replace declared sources.
+def with_public_tables(
+    schema: Schema, folder: Path, replacements: Mapping[str, object] | None = None
+) -> Schema:
+    """The schema with the columns of its public tables; `replacements` stand in for declared sources.
 
     A table whose key is yet to be discovered is read once that is done. The files of private tables are
     found in `folder` from then on.
     """
-    unknown = [name for name in given or {} if name not in {**schema.tables, **schema.private}]
+    unknown = [name for name in replacements or {} if name not in {**schema.tables, **schema.private}]
     if unknown:
         raise SchemaError(
             f"The schema declares no table {unknown[0]!r} to join with.",
@@ -37,12 +39,12 @@ def with_public_tables(schema: Schema, folder: Path, given: Mapping[str, object]
     ready = [name for name in schema.unread_tables if not schema.awaited_by(name)]
     if not ready:
         return schema
-    contents = {name: _rows(schema, name, folder, given or {}) for name in ready}
+    contents = {name: _rows(schema, name, folder, replacements or {}) for name in ready}
     return schema.with_public(contents)
 
 
-def _rows(schema: Schema, name: str, folder: Path, given: Mapping[str, object]) -> PublicRows:
-    source = given.get(name)
+def _rows(schema: Schema, name: str, folder: Path, replacements: Mapping[str, object]) -> PublicRows:
+    source = replacements.get(name)
     if source is None:
         declared = schema.tables[name].source
         if declared is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -18,20 +17,20 @@ from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of, joined
-from dpxplain.engines.live_table import LiveTable
+from dpxplain.engines.pass_sql import grouped_statement
 from dpxplain.engines.private_join import all_rows, check_units
+from dpxplain.engines.source_state import LiveTable
 from dpxplain.engines.spark_source import SparkSource, check_unit, open_all, place_of, quietly, silenced
 from dpxplain.errors import SourceError
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.model.fit import FitCounts, FitQuestion, SourceFigures
-from dpxplain.model.grouped import AnyGrouped, Grouped
+from dpxplain.model.grouped_pass import AnyGrouped, Grouped
 from dpxplain.model.joined_schema import all_parts, parts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
 from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.sql.encoded_names import DERIVED, ENCODED, Parameters
-from dpxplain.sql.render import expressions, grouped_select
+from dpxplain.sql.encoded_names import Parameters
 
 TIME_LIMIT = 1800.0
 """Seconds that a statement may take, unless the caller says otherwise."""
@@ -140,18 +139,12 @@ class SparkEngine:
 
     def _cells(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
         parameters = Parameters()
-        rendered = grouped_select(query, self.schema, subsets, parameters=parameters)
         encodings = self._encodings(parameters)
-        encoding = replace(encodings[0], schema=self.schema)
-        encoded = self._encoded(encodings)
-        tables = {ENCODED: encoded.sql}
-        names = expressions(query, self.schema)
-        if names:
-            rows = Rows(f"SELECT * FROM {ENCODED}", encoded.columns)
-            tables[DERIVED] = encoding.with_derived(names, rows).sql
-        listed = ", ".join(f"{name} AS ({sql})" for name, sql in tables.items())
-        select = rendered.sql(encoding.dialect.name, encoding.dialect.placeholder)
-        cells = self._run(f"WITH {listed} {select}", parameters)
+        stored = None
+        if self._materialised is not None:
+            stored = Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
+        sql = grouped_statement(query, subsets, self.schema, encodings, stored=stored)
+        cells = self._run(sql, parameters)
         columns = {name: cells[name].fill_null(0).to_numpy() for name in cells.column_names}
         return grouped_of(columns, query, self.schema, subsets)
 
@@ -166,11 +159,6 @@ class SparkEngine:
     def _encodings(self, parameters: Parameters) -> list[Encoding]:
         tables = zip(self._parts.values(), self._opened, strict=False)  # the rest is joined elsewhere
         return [Encoding(part, o.kinds, o.dialect(), o.view, parameters) for part, o in tables]
-
-    def _encoded(self, encodings: list[Encoding]) -> Rows:
-        if self._materialised is None:
-            return all_rows(self.schema, encodings)
-        return Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
 
     @property
     def _source(self) -> SparkSource:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from copy import copy
 from datetime import date, datetime
 from typing import Any
 
@@ -18,6 +19,9 @@ from dpxplain.sql.encoded_names import Parameters
 _EPOCH = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 _DAY = 86_400_000_000
 _FEW = 8  # texts that are looked up one after the other; of more, only those with the same checksum
+# Declared texts of a statement that are compared one by one; each is some 65 bytes of a method, of which Java
+# compiles none above 8,000.
+_MOST_COMPARISONS = 64
 _WHOLE_FROM = float(2**52)  # from here on every double is a whole number
 _NO_LONG = float(2**63)  # Spark casts it to 2^63 - 1, and quietly
 _FAR = 8 * 10**18  # microseconds; beyond every declared date, and a change of the zone does not overflow
@@ -34,11 +38,19 @@ class SparkDialect(Dialect):
     name = "spark"
     text = "STRING"
     moment = "TIMESTAMP_NTZ"
+    compares_whole = True
+    counts_clamped = True
     tabulates_text = True
 
     def __init__(self, names: Mapping[str, str] | None = None, padded: frozenset[str] = frozenset()) -> None:
         self._names = names or {}
         self._padded = {self.quote(name) for name in padded}
+        self._compares_texts = False
+
+    def for_texts(self, number: int) -> SparkDialect:
+        dialect = copy(self)
+        dialect._compares_texts = number <= _MOST_COMPARISONS
+        return dialect
 
     def quote(self, name: str) -> str:
         """Names are the engine's own, because Spark's do not tell upper from lower case."""
@@ -119,6 +131,8 @@ class SparkDialect(Dialect):
     def code(self, key: str, codes: Mapping[Any, int], parameters: Parameters) -> str:
         is_text = all(isinstance(value, str) for value in codes)
         text = key if is_text else f"CAST({key} AS STRING)"
+        if is_text and self._compares_texts:
+            return self._searched(text, sorted(codes.items(), key=lambda item: item[0].encode()), parameters)
         if len(codes) <= _FEW:
             return self._place(text, [*map(str, codes)], [*codes.values()], parameters)
         number = len(codes) // _FEW + 1
@@ -131,6 +145,20 @@ class SparkDialect(Dialect):
         place = f"CAST(array_position(get({texts}, {bucket}), {text}) AS INT)"
         return f"get(get({numbers}, {bucket}), {place} - 1)"
 
+    def _searched(self, text: str, codes: Sequence[tuple[str, int]], parameters: Parameters) -> str:
+        """A search in a list that is sorted by bytes: by its halves, at last one text after the other."""
+        if len(codes) > _FEW:
+            middle = len(codes) // 2
+            first = self.placeholder(parameters.bind(codes[middle][0]))
+            lower, upper = (
+                self._searched(text, half, parameters) for half in (codes[:middle], codes[middle:])
+            )
+            return f"CASE WHEN {text} < {first} THEN {lower} ELSE {upper} END"
+        tests = (
+            f"WHEN {text} = {self.placeholder(parameters.bind(value))} THEN {code}" for value, code in codes
+        )
+        return f"CASE {' '.join(tests)} END"
+
     def _place(self, text: str, texts: list[str], codes: list[int], parameters: Parameters) -> str:
         place = f"array_position({self._listed(texts, 'string', parameters)}, {text})"
         if codes == [*range(1, len(codes) + 1)]:
@@ -142,10 +170,12 @@ class SparkDialect(Dialect):
         return f"from_json({self.placeholder(parameters.bind(json.dumps(values)))}, 'array<{kind}>')"
 
     def nearest(self, number: str, low: float, high: float) -> str:
+        rounded = f"CAST({super().nearest(number, low, high)} AS DOUBLE)"
+        if max(abs(low), abs(high)) < _WHOLE_FROM:
+            return rounded
         # floor and ceil have 64 bits, and overflow is an error.
         is_small = f"abs({number}) < {self.number_literal(_WHOLE_FROM)}"
-        rounded = super().nearest(number, low, high)
-        return f"CASE WHEN {is_small} THEN CAST({rounded} AS DOUBLE) ELSE {number} END"
+        return f"CASE WHEN {is_small} THEN {rounded} ELSE {number} END"
 
     def function(self, name: str, arguments: Sequence[str]) -> str:
         if name not in ("floor", "ceil"):

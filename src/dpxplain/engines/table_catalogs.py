@@ -91,8 +91,8 @@ def postgres_catalog(source: str) -> CatalogTable:
             "An address with a password is not opened.",
             remedy="Leave it out, and set PGPASSWORD, or PGPASSFILE, or use a service file.",
         )
-    address, mark, named = source.rpartition("::")
-    address, named = (address, named) if mark else (source, "")
+    address, mark, table_name = source.rpartition("::")
+    address, table_name = (address, table_name) if mark else (source, "")
     failed = SourceError(
         "The database cannot be reached.", remedy="Check the address; a password comes from PGPASSWORD."
     )
@@ -109,7 +109,7 @@ def postgres_catalog(source: str) -> CatalogTable:
             "WHERE table_schema <> ALL(%s) ORDER BY 1, 2",
             [list(_SYSTEM)],
         ).fetchall()
-        schema, table = _chosen([(str(a), str(b)) for a, b in tables], named)
+        schema, table = _chosen([(str(a), str(b)) for a, b in tables], table_name)
         rows = connection.execute(
             "SELECT column_name, data_type, is_nullable FROM information_schema.columns "
             "WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
@@ -128,12 +128,14 @@ def spark_catalog(fields: Iterable[Any], name: str, source: str = "") -> Catalog
     return CatalogTable(name, source, columns)
 
 
-def _chosen(tables: list[tuple[str, str]], named: str) -> tuple[str, str]:
-    matching = [pair for pair in tables if named in (pair[1], ".".join(pair))] if named else tables
+def _chosen(tables: list[tuple[str, str]], table_name: str) -> tuple[str, str]:
+    matching = [pair for pair in tables if table_name in (pair[1], ".".join(pair))] if table_name else tables
     if len(matching) == 1:
         return matching[0]
-    what = f"There is no one table {named}." if named else f"The database has {len(tables)} tables."
-    raise SourceError(what, remedy=f"Name one as address::schema.table; there are: {_some(tables)}.")
+    problem = (
+        f"There is no one table {table_name}." if table_name else f"The database has {len(tables)} tables."
+    )
+    raise SourceError(problem, remedy=f"Name one as address::schema.table; there are: {_some(tables)}.")
 
 
 def _some(tables: Iterable[tuple[str, str]], most: int = 20) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpxplain.engines.source_files import DIGESTING
+from dpxplain.engines.source_state import DIGESTING
 from dpxplain.model.confidential import ContentDigest
 
 _ROWS_AT_ONCE = 1 << 20
@@ -24,7 +24,7 @@ class TableSource:
         self._digest: ContentDigest | None = None
 
     def check_readable(self) -> None:
-        """It was read when it was opened."""
+        """Nothing to check: the table was read when it was opened."""
 
     def state(self) -> None:
         return None

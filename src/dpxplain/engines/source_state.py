@@ -1,4 +1,12 @@
-"""What an engine has read of its source: a digest of the content, and whether the source changed since."""
+"""What an engine has read of its source, whatever its kind: a digest of the content, and whether the source
+changed since.
+
+Files are read only where size and times cannot tell. A table that lives in a database has the snapshot that
+the curator named in `table.version`, because nothing about a live table tells cheaply and surely that its
+rows are still the same (ADR 20 and 28). Several private tables of a data set are one source: its version
+names the state of all of them, or a table that changes under an unchanged version would go unnoticed until
+it is joined.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +15,21 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dpxplain.engines.engine import Recognised
+from dpxplain.engines.engine import Recognised, Source
 from dpxplain.engines.source_kinds import find_files
-from dpxplain.errors import SourceError
+from dpxplain.errors import DataChanged, SchemaError, SourceError
 from dpxplain.model.confidential import ContentDigest
+from dpxplain.model.schema import Schema
+
+if TYPE_CHECKING:
+    from dpxplain.engines.engine import Engine
+
 
 _SETTLED_NS = 2_000_000_000  # a file changed so recently may change again within one tick of its clock
 DIGESTING = "dpxplain-digest"
@@ -32,8 +46,8 @@ class FileSource:
     """
 
     def __init__(self, patterns: str | Path | Sequence[str | Path]) -> None:
-        given = [patterns] if isinstance(patterns, str | Path) else patterns
-        self._patterns = [str(pattern) for pattern in given]
+        names = [patterns] if isinstance(patterns, str | Path) else patterns
+        self._patterns = [str(pattern) for pattern in names]
         self._states = file_states(self._patterns)
         self._state = settled_state(self._states)
         self._digest: ContentDigest | None = None
@@ -45,7 +59,7 @@ class FileSource:
         return bool(self._states)
 
     def check_readable(self) -> None:
-        """It was read when it was opened."""
+        """Nothing to check: files were read when they were opened."""
 
     def state(self) -> str | None:
         return self._state
@@ -165,7 +179,7 @@ def _sizes(states: FileStates) -> list[int]:
 
 
 def _digest_of(states: FileStates) -> ContentDigest:
-    """Of the files' contents, whatever their names: a moved file is the same data."""
+    """The digest of the files' contents, whatever their names: a moved file is the same data."""
     digests = []
     for name, *_ in states:
         with open(name, "rb") as file:
@@ -177,3 +191,92 @@ def _changed_meanwhile() -> SourceError:
     return SourceError(
         "The source was changed while it was read.", remedy="Open it again when it is written to its end."
     )
+
+
+class LiveTable:
+    """The source of an engine that reads a table where it lives."""
+
+    def __init__(self, schema: Schema, place: str, check_readable: Callable[[], None]) -> None:
+        """`place` names the table for good: the kind of database, its name, the table's; no host."""
+        if not schema.table.version:
+            raise SchemaError(
+                "table.version: is missing. The rows of a table in a database can change at any time, so "
+                "the schema must name the state that its answers are of.",
+                remedy='Set version, such as "2026-11", and change it whenever the rows have changed.',
+                mistakes=[("table.version", "is missing")],
+            )
+        self._digest = ContentDigest.of(json.dumps([place, schema.table.version]).encode())
+        self._check_readable = check_readable
+
+    def check_readable(self) -> None:
+        """Refuses a table that does not fit, without details: an analyst reads the error, not the curator."""
+        try:
+            self._check_readable()
+        except SchemaError:
+            raise SourceError(
+                "The data do not fit their declarations. Nothing was charged.",
+                remedy="Ask the curator, whom dpxplain schema check tells why.",
+            ) from None
+
+    def state(self) -> None:
+        return None
+
+    def digest(self) -> ContentDigest:
+        """The digest of the declared version and the table's place, not of its rows."""
+        return self._digest
+
+    def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
+        return False
+
+    def present_state(self) -> None:
+        return None
+
+
+class PrivateSources:
+    """Sources by the names of their tables."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self._sources = dict(sources)
+
+    def check_readable(self) -> None:
+        for source in self._sources.values():
+            source.check_readable()
+
+    def state(self) -> str | None:
+        return _together([source.state() for source in self._sources.values()])
+
+    def digest(self) -> ContentDigest | None:
+        return self._digest({})
+
+    def is_replaced(self, fits: Callable[[ContentDigest], bool]) -> bool:
+        return any(self._is_replaced(name, fits) for name in self._sources)
+
+    def present_state(self) -> str | None:
+        return _together([source.present_state() for source in self._sources.values()])
+
+    def check_same(self, engine: Engine, dataset: str) -> None:
+        """Refuses an engine that has read other content of these tables than this source has."""
+        read = engine.source
+        if not isinstance(read, PrivateSources):
+            return  # a live table, whose version is declared
+        for name, source in read._sources.items():
+            if source.digest() is None or source.digest() != self._sources[name].digest():
+                raise DataChanged.of(dataset, charged=True)
+
+    def _is_replaced(self, name: str, fits: Callable[[ContentDigest], bool]) -> bool:
+        def all_fit(digest: ContentDigest) -> bool:
+            digest_of_all = self._digest({name: digest})
+            return digest_of_all is not None and fits(digest_of_all)
+
+        return self._sources[name].is_replaced(all_fit)
+
+    def _digest(self, known: Mapping[str, ContentDigest]) -> ContentDigest | None:
+        """The digest of all contents in the order of the tables; None if one has changed meanwhile."""
+        digests = [known.get(name) or source.digest() for name, source in self._sources.items()]
+        known_digests = [digest for digest in digests if digest is not None]
+        return ContentDigest.of_all(known_digests) if len(known_digests) == len(digests) else None
+
+
+def _together(states: list[str | None]) -> str | None:
+    """The states of all; None if one is unknown."""
+    return None if None in states else json.dumps(states)
