@@ -24,7 +24,7 @@ from dpxplain import datasets
 from dpxplain.privacy.marginals import inference
 from dpxplain.privacy.marginals.boxes import simultaneous_quantile
 from dpxplain.privacy.marginals.estimates import FloatArray, IntArray, Kind, PreparedGroups, estimate
-from dpxplain.privacy.marginals.forecast import scales, split_rho
+from dpxplain.privacy.marginals.forecast import MarginalCells, split_rho
 from dpxplain.privacy.marginals.gradient import smooth_interval
 from dpxplain.privacy.marginals.inference import infer_arrays
 
@@ -127,7 +127,9 @@ class Table:
         largest = (self.high - self.low) / 2 if self.kind == "avg" else max(abs(self.low), abs(self.high))
         one = math.sqrt(1 / (2 * first_rho * (0.5 if self.kind == "avg" else 1.0)))
         share = split_rho(self.kind)
-        count_scale, total_scale = scales(self.kind, self.low, self.high, self.overlap, rho, share)
+        count_scale, total_scale = MarginalCells(self.kind, self.low, self.high, self.overlap).scales(
+            rho, share
+        )
         counted, summed = self.kind != "sum", self.kind != "count"
         return PreparedGroups(
             kind=self.kind,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 
 Group = str | tuple[str, str]
 

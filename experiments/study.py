@@ -21,7 +21,7 @@ import pandas as pd
 
 import dpxplain as dpx
 from dpxplain.datasets import census
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.phases.explain_scored import true_scores
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.top_k import select_top_k

@@ -24,7 +24,7 @@ from scipy.stats import binom
 
 import dpxplain as dpx
 from dpxplain.errors import BadRequest
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.release import Released
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.quality import Quality

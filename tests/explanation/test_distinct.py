@@ -19,7 +19,7 @@ from dpxplain.explanation.distinct import fold_implied, nested_with
 from dpxplain.explanation.family import Family, Listed
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.predicate import FilterPredicate, Predicate
-from dpxplain.model.query import Comparison
+from dpxplain.model.query import And, Comparison
 from dpxplain.model.release import ExplanationLine
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.noise import private_noise
@@ -120,6 +120,26 @@ def test_a_long_table_ends_with_lines_as_they_are(tmp_path: Path, monkeypatch: p
     assert not any(row.folded for row in cut[12:])
 
 
+def test_the_simplest_of_what_says_the_same_is_shown(tmp_path: Path) -> None:
+    """Rows above 30 are few and lower the gap, so that the longer condition has the larger influence."""
+    ages = np.repeat([5, 15, 25, 35], [2_000, 1_000, 1_000, 60])
+    female = np.concatenate([np.arange(4_000) % 4 == 0, np.ones(60, dtype=bool)])
+    schema = _schema() | {
+        "columns": {"sex": {"values": VALUES["sex"]}, "age": {"edges": [0, 10, 20, 30, 40]}}
+    }
+    table = pa.table({"sex": np.where(female, "F", "M"), "age": ages})
+    session = dpx.connect(table, schema, workspace=tmp_path, insecure_seed=1)
+    question = session.query("SELECT sex, COUNT(*) FROM t GROUP BY sex", rho=1.0).why("M", "F")
+    asked: dict[str, Any] = {"k": 4, "rho": 100.0, "predicates": dpx.ranges("age")}
+    every = [row.predicate.label for row in question.explain(**asked, mechanism="marginals")]
+    assert every.index("age > 10 and age <= 30") < every.index("age > 10")
+    rows = {
+        row.predicate.label: row for row in question.explain(**asked, mechanism="marginals", distinct=True)
+    }
+    folded = [condition.predicate.label for condition in rows["age > 10"].folded]
+    assert folded == ["age > 10 and age <= 30"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", [0.0, 0.05])
 def test_the_share_of_common_rows_is_within_its_interval(missing: float, tmp_path: Path) -> None:
@@ -158,9 +178,15 @@ def test_a_nested_range_is_folded_where_only_structure_is_known() -> None:
             "columns": {"age": {"edges": [0, 30, 60, 90]}},
         }
     )
-    conditions = (Comparison("age", ">", 30), Comparison("age", ">", 60), Comparison("age", "<=", 30))
+    between = And((Comparison("age", ">", 30), Comparison("age", "<=", 60)))
+    conditions = (
+        Comparison("age", ">", 30),
+        Comparison("age", ">", 60),
+        Comparison("age", "<=", 30),
+        between,
+    )
     family = Family(schema, (Listed(schema, ("age",), conditions),))
-    assert nested_with(family, 0) == [1]
+    assert nested_with(family, 0) == [1, 3]
     assert nested_with(family, 2) == []
     lines = [
         ExplanationLine(0, 10.0, (8.0, 12.0), (1, 2)),
@@ -170,6 +196,9 @@ def test_a_nested_range_is_folded_where_only_structure_is_known() -> None:
     kept = fold_implied(family, lines)
     assert [line.predicate for line in kept] == [0, 2]
     assert [(folded.predicate, folded.same_rows) for folded in kept[0].folded] == [(1, None)]
+    longer = ExplanationLine(3, 11.0, (9.0, 13.0), (1, 2))
+    (simplest,) = fold_implied(family, [longer, lines[0]])
+    assert (simplest.predicate, simplest.influence, simplest.folded[0].predicate) == (0, 10.0, 3)
     apart = [lines[0], ExplanationLine(1, 2.0, (1.0, 3.0), (2, 2))]
     assert fold_implied(family, apart) == tuple(apart), "it is known to matter less"
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
+from dpxplain.explanation.family_choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.parse import parse_condition

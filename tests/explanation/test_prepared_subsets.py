@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.recipes import read
 from dpxplain.phases.prepare_answer import find_prepared
 
@@ -58,6 +58,49 @@ def test_the_order_of_the_attributes_does_not_matter(answer: dpx.Answer) -> None
     other = question.explain(k=3, attributes=["education", "sex"])
     assert [str(row.predicate) for row in one] == [str(row.predicate) for row in other]
     assert [row.influence for row in one] == [row.influence for row in other]
+
+
+PAIRS_ANYHOW = [["sex", "education", "race"], ["race", "sex", "education"]]
+
+
+def test_attributes_in_another_order_are_the_same_request(session: dpx.Session) -> None:
+    answer = session.query(SQL, rho=0.1)
+    assert isinstance(answer, dpx.Answer)
+    question = answer.why(*PAIR)
+    one, other = PAIRS_ANYHOW
+    asked = [
+        lambda names: question.story(rho=0.3, attributes=names),
+        lambda names: answer.prepare(rho=0.2, conjuncts=2, attributes=names),
+        lambda names: question.explain(rho=0.1, k=2, conjuncts=2, mechanism="one-shot", attributes=names),
+    ]
+    for ask in asked:
+        first, spent = ask(one), session.budget.spent
+        again = ask(other)
+        assert again.free
+        assert again.id == first.id
+        assert session.budget.spent == spent
+
+
+def test_what_was_prepared_in_an_order_of_its_own_is_found_in_every_order(
+    session: dpx.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the order was left out of a request's identity, it was kept as it was given."""
+    answer = session.query(SQL, rho=0.1)
+    assert isinstance(answer, dpx.Answer)
+    question = answer.why(*PAIR)
+    one, other = PAIRS_ANYHOW
+    paid = {"rho": 0.1, "k": 2, "conjuncts": 2, "mechanism": "vector"}
+    with monkeypatch.context() as before:
+        before.setattr(FamilyChoice, "in_schema_order", lambda choice, _: choice)
+        prepared = answer.prepare(rho=0.8, conjuncts=2, attributes=one)
+        table = question.explain(**paid, attributes=one)
+    spent = session.budget.spent
+    assert answer.prepare(rho=0.8, conjuncts=2, attributes=one).id == prepared.id
+    assert question.explain(**paid, attributes=one).records() == table.records()
+    tables = [question.explain(k=4, conjuncts=2, attributes=names) for names in (one, other, sorted(one))]
+    assert [row["influence_covered"] for row in tables[0].truth().rows] == [True] * 4
+    assert tables[0].records() == tables[1].records() == tables[2].records()
+    assert session.budget.spent == spent
 
 
 def test_the_cells_are_those_that_were_released(session: dpx.Session, answer: dpx.Answer) -> None:

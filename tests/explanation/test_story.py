@@ -12,12 +12,13 @@ import pytest
 from scipy import stats
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.predicate import Predicate
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.tell_story import children
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.render.charts import chart
+from dpxplain.wire.payloads import story_payload
 
 FALSE_ALARM = 1e-6
 SCHEMA: dict[str, Any] = {
@@ -167,6 +168,19 @@ def test_counts_of_a_storys_parts_add_up(tmp_path: Path) -> None:
     assert second.inside.estimate + second.rest.estimate == pytest.approx(first.inside.estimate)
 
 
+def test_a_story_against_the_released_order_explains_no_gap(tmp_path: Path) -> None:
+    answer = asked(people((700, 900)), tmp_path, "COUNT(*)").answer
+    question = answer.why("A", "B", population=True)
+    told = " ".join(str(question.story(rho=8.0)).split())
+    assert question.verdict is dpx.Verdict.REVERSED
+    assert "The question runs against the released order" in told
+    assert "a = x is estimated to raise the gap most" in told
+    assert "explain most" not in told
+    assert question.in_general is not None
+    assert f"In general ({question.in_general.verdict.value}):" in told
+    assert "Do not use it for a census of everybody" in told
+
+
 def test_where_nothing_is_clear_nothing_is_told(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     frame = people((300, 300))
@@ -209,6 +223,21 @@ def test_what_was_prepared_otherwise_is_told_as_deep_as_it_goes(tmp_path: Path) 
     answer.prepare(rho=1.0, conjuncts=2)
     assert question.story().levels == 2
     assert question.story(attributes=["a", "b"]).levels == 2
+
+
+def test_a_story_read_off_two_preparations_names_both_prices(tmp_path: Path) -> None:
+    question = asked(people((900, 700)), tmp_path)
+    answer: Any = question.answer
+    answer.prepare(rho=1.0)
+    answer.prepare(rho=2.0, conjuncts=2)
+    story = question.story()
+    assert [entry.rho for entry in story.entries] == [1.0, 2.0]
+    assert (story.rho, sum(spend.rho for spend in story.spends)) == (3.0, pytest.approx(3.0))
+    assert "prepared once for ρ 1 and for ρ 2, together ρ 3" in str(story)
+    payload = story_payload(story, question._dataset.ledger.budget("t"))
+    assert [part["rho"] for part in payload["preparations"]] == [1.0, 2.0]
+    report = story.save(tmp_path / "story.html").read_text(encoding="utf-8")
+    assert "Together ρ 3.5 of the whole budget" in report
 
 
 def test_a_story_beyond_the_budget_is_refused_before_data_are_read(

@@ -15,10 +15,15 @@ from dpxplain.audit.confidence_bounds import (
     upper_mean,
     upper_probability,
 )
-from dpxplain.audit.divergence import delta_allowed, epsilon_allowing, rho_of_event
-from dpxplain.audit.evidence import weigh
-from dpxplain.audit.lattice import finest_step, lattice_problem
-from dpxplain.audit.likelihood import LikelihoodRatio, Sample
+from dpxplain.audit.evidence import (
+    LikelihoodRatio,
+    Sample,
+    delta_allowed,
+    epsilon_allowing,
+    rho_of_event,
+    weigh,
+)
+from dpxplain.audit.privacy_audit import finest_step, lattice_problem
 from dpxplain.privacy.accounting import epsilon
 
 

@@ -28,7 +28,7 @@ SQL = "SELECT team, COUNT(*) FROM t WHERE rare = 'yes' GROUP BY team"
 AVERAGE = "SELECT team, AVG(pay) FROM t WHERE rare = 'yes' GROUP BY team"
 ROOMS = tuple(f"{Path(dpx.__file__).parent}/{room}/" for room in ("explanation", "privacy", "phases"))
 SCAN = {"_laid_out", "totals", "group_index"}  # these lay out what the scan returned, row by row
-SAMPLERS = ("discrete_gaussian.py", "bernoulli_exp.py", "random_words.py")  # noise, before it meets any value
+SAMPLERS = ("discrete_gaussian.py", "exact_random.py")  # noise, before it meets any value
 
 # Distinct conditions are chosen one after the other, each from what the released ones left: sizes differ with
 # the noise. So those requests are seeded, and too cheap for one person to change what is chosen.
@@ -114,4 +114,5 @@ def test_nor_with_the_influence_on_a_ratio(tmp_path: Path) -> None:
 def test_work_on_occupied_cells_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is how cells too many for memory are handled, and how all were."""
     monkeypatch.setattr(dataset, "is_dense", lambda *_: False)
-    assert _differences(tmp_path, SQL, REQUESTS["conditions of which 40 hold"])
+    asked = {"mechanism": "one-shot", "k": 2, "predicates": conditions(12, 4)}
+    assert _differences(tmp_path, SQL, asked)

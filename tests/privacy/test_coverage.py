@@ -1,4 +1,4 @@
-"""Intervals cover what they promise, end to end on real tables with seeded noise, 2,000 runs each.
+"""Intervals cover what they promise, end to end on real tables with seeded noise, 1,000 runs each.
 
 Influence and question intervals are exact or nearly so, hence measured coverage scatters around the
 level and is allowed three standard errors; that the check has power is asserted beside it. Rank
@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.contrast import Contrast
 from dpxplain.phases.answer_query import plan_query
 from dpxplain.phases.assess_question import assess
 
-RUNS = 2000
+RUNS = 1000
 MOVER_ALLOWANCE = 0.005
 
 

@@ -24,9 +24,9 @@ import dpxplain as dpx
 from chance import FALSE_ALARM, plausible_frequencies
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.calibration import LARGEST_SCALE
-from dpxplain.privacy.mechanisms import bernoulli_exp, discrete_gaussian, random_words
-from dpxplain.privacy.mechanisms.bernoulli_exp import exponential_bounds
+from dpxplain.privacy.mechanisms import discrete_gaussian, exact_random
 from dpxplain.privacy.mechanisms.discrete_gaussian import GaussianLaw, LaplaceLaw, Law
+from dpxplain.privacy.mechanisms.exact_random import exponential_bounds
 from dpxplain.privacy.mechanisms.gaussian import gaussian_measurement
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise, authorise, draw_gaussian
 
@@ -155,7 +155,7 @@ def _fraction_bounds(x: Fraction) -> Iterator[tuple[Fraction, Fraction]]:
         yield max(low, Fraction(0)) ** parts, high**parts
 
 
-def _reference_coin(x: Fraction, prefix: int, bits: int, words: random_words.Words) -> bool:
+def _reference_coin(x: Fraction, prefix: int, bits: int, words: exact_random.Words) -> bool:
     """Whether R < e^-x; more bits are taken where the known ones do not decide, and only there."""
     while True:
         for low, high in _fraction_bounds(x):
@@ -168,7 +168,7 @@ def _reference_coin(x: Fraction, prefix: int, bits: int, words: random_words.Wor
         prefix, bits = prefix << 64 | int(words(1)[0]), bits + 64
 
 
-def _reference(scale: float, count: int, words: random_words.Words) -> list[int]:
+def _reference(scale: float, count: int, words: exact_random.Words) -> list[int]:
     """Canonne, Kamath and Steinke's sampler one candidate after the other, taking words in the same order."""
     sigma = Fraction(scale)
     width = math.floor(sigma) + 1
@@ -211,7 +211,7 @@ def test_all_coins_fall_alike_when_none_is_left_to_floats(
     law: str, scale: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_floats = discrete_gaussian.sample(LAWS[law](scale), 3000, Stream(10))
-    monkeypatch.setattr(bernoulli_exp, "TOLERANCE", 2.0)
+    monkeypatch.setattr(exact_random, "TOLERANCE", 2.0)
     assert by_floats.tolist() == discrete_gaussian.sample(LAWS[law](scale), 3000, Stream(10)).tolist()
 
 
@@ -262,13 +262,13 @@ def test_a_strip_on_the_edge_is_decided_by_further_bits(number: int) -> None:
         cases += [([edge - 1], number), ([edge + 1], number - 1)]
     for (prefix, *words), strip in cases:
         script = Script(words)
-        assert bernoulli_exp.geometric(np.array([prefix], dtype=np.uint64), script).tolist() == [strip]
+        assert exact_random.geometric(np.array([prefix], dtype=np.uint64), script).tolist() == [strip]
         assert script.is_used_up()
 
 
 def test_strips_begin_where_the_powers_of_e_do() -> None:
     expected = [_first_bits(Fraction(number), 63) for number in range(44, 0, -1)]
-    assert bernoulli_exp._geometric_thresholds().tolist() == expected
+    assert exact_random._geometric_thresholds().tolist() == expected
     assert expected[0] == 0 < expected[1]
 
 
@@ -293,20 +293,20 @@ def test_floats_are_off_by_less_than_half_of_what_is_allowed_for(scale: float) -
         )
         v[-1] = 44
         exponents = law.exponents(u, v)
-        estimates = bernoulli_exp._exponential(exponents)
+        estimates = exact_random._exponential(exponents)
         for index, estimate in enumerate(estimates.tolist()):
             exact = _first_bits(law.exact_exponent(int(u[index]), int(v[index])), 100) / 2**100
             assert abs(estimate - exact) < 64 * ROUNDOFF  # docs/proofs/discrete-gaussian.md
-    assert 2 * 64 * ROUNDOFF < bernoulli_exp.TOLERANCE
+    assert 2 * 64 * ROUNDOFF < exact_random.TOLERANCE
 
 
 def test_constants_are_rounded_once_and_powers_of_two_not_at_all() -> None:
     with localcontext() as context:
         context.prec = 60
         ln_2 = Decimal(2).ln()
-        assert float(ln_2) == bernoulli_exp._LN_2
-        assert float(1 / ln_2) == bernoulli_exp._LOG2_E
-    assert [Fraction(power) for power in bernoulli_exp._POWERS_OF_HALF.tolist()] == [
+        assert float(ln_2) == exact_random._LN_2
+        assert float(1 / ln_2) == exact_random._LOG2_E
+    assert [Fraction(power) for power in exact_random._POWERS_OF_HALF.tolist()] == [
         Fraction(1, 2**n) for n in range(64)
     ]
 
@@ -317,7 +317,7 @@ def test_the_float_exponential_alone_is_within_its_bound() -> None:
     exponents = np.concatenate(
         [rng.uniform(0, 45, 1500), halves, np.nextafter(halves, 0), [0.0, 1e-300, 39.999999, 40.0, 1e18]]
     )
-    for exponent, estimate in zip(exponents, bernoulli_exp._exponential(exponents), strict=True):
+    for exponent, estimate in zip(exponents, exact_random._exponential(exponents), strict=True):
         exact = _first_bits(Fraction(float(exponent)), 100) / 2**100
         assert abs(estimate - exact) < 50 * ROUNDOFF
 
@@ -331,13 +331,13 @@ def test_words_beyond_the_last_whole_multiple_are_drawn_again(bound: int) -> Non
     last = [multiple - 1, multiple, 2**64 - 1, 5] if multiple < 2**64 else [multiple - 1]
     script = Script([*last, 6, multiple - bound] if multiple < 2**64 else last)
     # Of four words the second and third lie beyond; they are replaced by 6 and the last multiple itself.
-    numbers = random_words.uniform_below(bound, len(last), script).tolist()
+    numbers = exact_random.uniform_below(bound, len(last), script).tolist()
     assert numbers == ([bound - 1, 6 % bound, 0, 5 % bound] if len(last) == 4 else [bound - 1])
     assert script.is_used_up()
 
 
 def test_uniform_numbers_are_uniform() -> None:
-    numbers = random_words.uniform_below(24, 240_000, Stream(13))
+    numbers = exact_random.uniform_below(24, 240_000, Stream(13))
     assert stats.chisquare(np.bincount(numbers, minlength=24)).pvalue > 1e-3
 
 

@@ -20,7 +20,7 @@ import pytest
 from dpxplain.explanation.influence import QuestionCells, influences
 from dpxplain.privacy.marginals.boxes import boxes, provable, simultaneous_quantile, tie_allowance
 from dpxplain.privacy.marginals.estimates import Estimates, PreparedGroups, UnionOfCells, estimate
-from dpxplain.privacy.marginals.forecast import predict, scales, split_rho
+from dpxplain.privacy.marginals.forecast import ComparedGroups, MarginalCells, predict, split_rho
 from dpxplain.privacy.marginals.gradient import (
     Parts,
     difference_variances,
@@ -299,7 +299,7 @@ def test_noise_scales_stated_a_fifth_too_small_are_noticed(kind: tuple[Any, ...]
 
 def test_a_forgotten_attribute_is_noticed() -> None:
     """Scales for two attributes where three are released: ρ is exceeded by half."""
-    rows, sums = scales("avg", 0.0, 1.0, 2, 0.1, 0.4)
+    rows, sums = MarginalCells("avg", 0.0, 1.0, 2).scales(0.1, 0.4)
     assert sums is not None
     cost = 3 / (2 * rows**2) + 3 * 0.25 / (2 * sums**2)
     assert cost == pytest.approx(0.15)
@@ -392,7 +392,7 @@ def test_the_split_and_the_scales_cost_exactly_rho() -> None:
         ("count", 0.0, 1.0, 0.0),
     ):
         share = split_rho(kind)  # type: ignore[arg-type]
-        rows, sums = scales(kind, low, high, 8, 0.3, share)  # type: ignore[arg-type]
+        rows, sums = MarginalCells(kind, low, high, 8).scales(0.3, share)  # type: ignore[arg-type]
         cost = 8 / (2 * rows**2) + (0.0 if sums is None else 8 * largest**2 / (2 * sums**2))
         assert cost == pytest.approx(0.3)
 
@@ -405,17 +405,19 @@ def test_the_forecast_is_close_to_what_comes(kind: tuple[Any, ...]) -> None:
     n, S, _, _ = table.parts
     means = (S / n - (table.low + table.high) / 2).tolist() if kind[0] == "avg" else None
     counts = None if kind[0] == "sum" else n
+    groups = ComparedGroups(
+        counts,
+        centred_means=means,
+        count_scale=released.count_scale or 0.0,
+        total_scale=released.total_scale or 0.0,
+    )
     told = predict(
-        *kind,
+        MarginalCells(*kind, 2),
+        groups,
         family_size=90,
-        overlap=2,
         rho=0.1,
         confidence=0.95,
-        group_counts=counts,
-        centred_means=means,
         count_share=split_rho(kind[0]),
-        first_count_scale=released.count_scale or 0.0,
-        first_total_scale=released.total_scale or 0.0,
     )
     share = 12_000 / 20_000 if kind[0] == "sum" else 1.0  # unknown to the forecast of a SUM
     width = np.take_along_axis(found.influence_high - found.influence_low, found.selected, -1).mean()

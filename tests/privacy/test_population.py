@@ -17,8 +17,7 @@ from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.assess_population import PopulationReading
-from dpxplain.phases.assess_question import assess
-from dpxplain.phases.assess_ratio import assess_ratio
+from dpxplain.phases.assess_question import assess, assess_ratio
 from dpxplain.privacy.population_intervals import count_ends, mean_ends, sum_ends
 
 REPEATS = 600

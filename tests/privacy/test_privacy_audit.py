@@ -15,9 +15,9 @@ import pytest
 from dpxplain.audit.privacy_audit import Finding, designs, run_design
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.phases import explain_scored, prepare_answer, shared_measurement
+from dpxplain.privacy.measured_parts import Measurement
 from dpxplain.privacy.mechanisms import gaussian
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
-from dpxplain.privacy.parts import Measurement
 
 INTACT = ["count", "sum of both signs", "average", "distinct persons", "count, replaced", "prepared count"]
 FALSE_ALARM = 1e-7

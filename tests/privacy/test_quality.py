@@ -14,8 +14,8 @@ import pytest
 
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BudgetExhausted
-from dpxplain.model.fit import FitQuestion, QualityRelease, partitions
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitQuestion, QualityRelease, partitions
 from dpxplain.phases.measure_quality import plan_quality
 from dpxplain.privacy.sensitivity import count_sensitivity, fit_sensitivity
 

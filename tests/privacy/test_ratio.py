@@ -20,8 +20,7 @@ from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
-from dpxplain.phases.assess_question import assess
-from dpxplain.phases.assess_ratio import assess_ratio, linear_question
+from dpxplain.phases.assess_question import assess, assess_ratio, linear_question
 from dpxplain.privacy.sensitivity import influence_sensitivity
 from dpxplain.results.answer import Answer
 

@@ -22,9 +22,9 @@ from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import plan_queries, plan_query
 from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.shared_measurement import SharedMeasurement
-from dpxplain.privacy.allocation import AskedColumn, allocate
 from dpxplain.privacy.formula_intervals import interval
 from dpxplain.privacy.formulas import Leaf, NoisyPart, Operation
+from dpxplain.privacy.measured_parts import AskedColumn, allocate
 from dpxplain.privacy.mechanisms import gaussian as gaussian_module
 from dpxplain.privacy.mechanisms.noise import authorise
 from dpxplain.results.combination import Combination

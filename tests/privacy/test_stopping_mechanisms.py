@@ -18,9 +18,8 @@ from dpxplain.privacy.mechanisms import noise as noises
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.mechanisms.noise import DRAWS_AT_ONCE, NoiseSource, OpenDPNoise, SeededNoise
 from dpxplain.privacy.mechanisms.one_shot import OneShotPlan, select_and_measure
-from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
+from dpxplain.privacy.mechanisms.rank_bounds import Envelope, bound_positions, bound_ranks, select_by_distance
 from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.stable_rank import Envelope, bound_positions, select_by_distance
 from dpxplain.privacy.mechanisms.top_k import select_top_k
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
 

@@ -20,9 +20,9 @@ from dpxplain.errors import BadRequest, BudgetExhausted
 from dpxplain.model.charge import Entry
 from dpxplain.model.column import Column
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.fit import FitQuestion, TuningRelease, tuned_edges, tuned_pairs
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitQuestion, TuningRelease, tuned_edges, tuned_pairs
 from dpxplain.phases import tune_bounds
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.tune_bounds import TuningPlan, plan_tuning

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpxplain as dpx
 from dpxplain.model.confidential import Confidential
@@ -13,10 +15,13 @@ from dpxplain.phases.explain_answer import most_wrong
 from dpxplain.privacy.calibration import gaussian_shortfall, gumbel_shortfall
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.one_shot import OneShotPlan, select_and_measure
+from dpxplain.privacy.mechanisms.rank_bounds import POINTS_PER_ROW, select_by_distance
 from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.vector import VectorPlan, release_vector
+from dpxplain.wire.payloads import preview_payload
 
 SQL = "SELECT marital_status, AVG(high_income) FROM adult GROUP BY marital_status"
+FALSE_ALARM = 1e-6
 SIZES = [(2, 1), (103, 5), (103, 1), (40, 20), (12, 11), (1_000, 10)]
 
 
@@ -146,6 +151,9 @@ def test_sentences_fit_what_is_asked(question: dpx.Question) -> None:
     assert first(k=103) == "All conditions are shown, so none is missed."
     assert "the one shown has an influence at most" in first(k=1)
     assert first(k=1).endswith("below the highest.")
+    alone = question.preview(rho=0.5, k=1, mechanism="one-shot")
+    assert alone.promises[1].startswith("With 95% confidence: between the ends of its rank interval")
+    assert "The most influential of 103 conditions, by" in str(alone)
     nested = first(predicates=dpx.thresholds("age"), distinct=True)
     assert "below the highest that was left to choose" in nested
     assert first(conjuncts=2).endswith(", before folding.")
@@ -188,3 +196,34 @@ def test_a_shortfall_is_never_negative() -> None:
 
 def test_ties_have_no_price() -> None:
     assert most_wrong([5.0, 5.0, 1.0], 1, 0.0) == 1
+
+
+def test_a_choice_by_distance_falls_short_by_no_more_rows_than_promised() -> None:
+    """The worst case: k predicates at 0, all others one row beyond the promise, or at half of it."""
+    number, k, rho, confidence, runs = 60, 3, 0.5, 0.9, 300
+    plan = OneShotPlan(k, number, POINTS_PER_ROW, rho, 0.0, 0.0)
+    promised = math.floor(plan.shortfall(confidence) / POINTS_PER_ROW)
+
+    def wrong(below: int) -> int:
+        scores = np.array([0] * k + [-below] * (number - k), dtype=np.int64)
+        family = FamilyScores(np.arange(number), scores, number)
+        return sum(
+            max(select_by_distance(Confidential(family), k=k, rows=1, rho=rho, noise=SeededNoise(seed))) >= k
+            for seed in range(runs)
+        )
+
+    assert stats.binom.sf(wrong(promised + 1) - 1, runs, 1 - confidence) > FALSE_ALARM
+    assert stats.binom.sf(wrong(promised // 2) - 1, runs, 1 - confidence) < FALSE_ALARM, "it has power"
+
+
+def test_the_preview_of_an_influence_of_ones_own_promises_rows() -> None:
+    answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.5)
+    question = answer.why("Male", "Female")  # type: ignore[union-attr]
+    few, many = (question.preview(k=3, rho=rho, influence=dpx.RatioInfluence()) for rho in (2.0, 0.5))
+    assert few.shortfall_rows is not None
+    assert many.shortfall_rows == pytest.approx(2 * few.shortfall_rows, abs=2)
+    (sentence,) = few.promises
+    assert f"at most {few.shortfall_rows} changed rows away from being among the 3" in sentence
+    assert sentence in preview_payload(few)["expected"]
+    unsure = question.preview(k=3, rho=2.0, confidence=1 - 1e-9, influence=dpx.RatioInfluence())
+    assert unsure.promises[0].startswith("Nothing is promised of the choice")

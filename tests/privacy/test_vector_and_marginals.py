@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import dpxplain as dpx
-from dpxplain.explanation.choice import FamilyChoice, check_choice, chosen_family
+from dpxplain.explanation.family_choice import FamilyChoice, check_choice, chosen_family
 from dpxplain.model.groups import Groups
 from dpxplain.phases.explain_scored import Scoring, true_scores
 from dpxplain.phases.prepare_answer import plan_preparation

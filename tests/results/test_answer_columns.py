@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,14 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.wire.answer_payloads import AnswerColumns, answer_columns, answer_payload
+from dpxplain.results.formats import Figures
+from dpxplain.wire.answer_payloads import (
+    AnswerColumns,
+    GeneralColumns,
+    PartColumns,
+    answer_columns,
+    answer_payload,
+)
 
 SCHEMA = {
     "table": {"name": "people"},
@@ -39,15 +47,36 @@ def by_groups(columns: AnswerColumns) -> list[list[dict[str, Any]]]:
                 "labels": [domain["texts"][code] for domain, code in of],
             }
         )
-    fields = ("estimate", "low", "high", "estimate_text", "interval_text")
     parts = []
     for part in columns["parts"]:
-        rows = [name | {field: part[field][i] for field in fields} for i, name in enumerate(names)]
+        estimates = part["estimate_text"] or [figures_of(part).value(value) for value in part["estimate"]]
+        rows = [
+            name | {"estimate": part["estimate"][i], "estimate_text": estimates[i]} | ends
+            for i, (name, ends) in enumerate(zip(names, ends_of(part, part), strict=True))
+        ]
         if (general := part["in_general"]) is not None:
-            kept = ("low", "high", "interval_text")
-            rows = [r | {"in_general": {f: general[f][i] for f in kept}} for i, r in enumerate(rows)]
+            rows = [
+                row | {"in_general": ends} for row, ends in zip(rows, ends_of(part, general), strict=True)
+            ]
         parts.append(rows)
     return parts
+
+
+def figures_of(part: PartColumns) -> Figures:
+    assert part["decimals"] is not None, "what has no decimals in common has its texts"
+    return Figures(part["decimals"], part["percent"])
+
+
+def ends_of(part: PartColumns, ends: PartColumns | GeneralColumns) -> list[dict[str, Any]]:
+    pairs = list(zip(ends["low"], ends["high"], strict=True))
+    texts = ends["interval_text"] or [
+        "unbounded" if low is None or high is None else figures_of(part).interval(low, high)
+        for low, high in pairs
+    ]
+    return [
+        {"low": low, "high": high, "interval_text": text}
+        for (low, high), text in zip(pairs, texts, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("population", [False, True])
@@ -75,3 +104,14 @@ def test_columns_say_what_rows_say(sql: str, population: bool, tmp_path: Path) -
     assert [part["percent"] for part in columns["parts"]] == [
         part["expression"] == "AVG(rich)" for part in columns["parts"]
     ]
+
+
+CASES = Path(__file__).parents[2] / "page" / "tests" / "figures.json"
+
+
+def test_the_page_writes_numbers_as_every_other_face() -> None:
+    """The page's own writer is held to the same cases (page/tests/figures.test.ts)."""
+    for case in json.loads(CASES.read_text(encoding="utf-8")):
+        figures = Figures(case["decimals"], case["percent"])
+        assert figures.value(case["low"]) == case["value"], case
+        assert figures.interval(case["low"], case["high"]) == case["interval"], case

@@ -1,5 +1,10 @@
 """From the releases of two neighbouring tables to lower bounds of what they cost.
 
+A likelihood ratio gives every release a score: how much likelier it is under one table than under its
+neighbour. It is fitted to examples, with no idea where the numbers come from: frequencies of what was
+chosen, Gaussian densities of what was measured, and exact values that come back, which noise would not let
+happen. How often the scores pass a threshold is compared with what ρ-zCDP allows.
+
 Everything that is chosen (the score, its thresholds, how it is clipped) is chosen on the first half of the
 releases. The second half is used once, so that the bounds hold at the level that is asked for.
 """
@@ -7,8 +12,9 @@ releases. The second half is used once, so that the bounds hold at the level tha
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import NormalDist
 
@@ -16,10 +22,153 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.audit.confidence_bounds import lower_mean, lower_probability, upper_mean, upper_probability
-from dpxplain.audit.divergence import delta_allowed, epsilon_allowing, rho_of_event
-from dpxplain.audit.likelihood import LikelihoodRatio, Sample
 
 FloatArray = NDArray[np.float64]
+Key = tuple[object, ...]
+
+_REPEATED = 0.02  # share of the examples from which on an exact value counts as one that comes back
+_ENOUGH = 40  # examples of either table before densities are fitted to those with one key
+_RIDGE = 1e-9  # of each number's variance, so that a number that never changes has a density too
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Releases of one table: what was chosen (a name for each release) and what was measured (a row each)."""
+
+    names: Sequence[str]
+    numbers: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def part(self, rows: slice) -> Sample:
+        return Sample(self.names[rows], self.numbers[rows])
+
+
+@dataclass(frozen=True)
+class _Densities:
+    """The logarithm of the ratio of two Gaussian densities with one covariance: linear in the numbers."""
+
+    direction: FloatArray
+    middle: float
+
+    @classmethod
+    def fit(cls, table: FloatArray, neighbour: FloatArray) -> _Densities:
+        gap = neighbour.mean(axis=0) - table.mean(axis=0)
+        centred = np.vstack([table - table.mean(axis=0), neighbour - neighbour.mean(axis=0)])
+        covariance = centred.T @ centred / max(1, len(centred) - 2)
+        scale = np.diag(covariance) + gap**2
+        covariance += np.diag(_RIDGE * np.where(scale > 0, scale, 1.0))
+        direction = np.linalg.solve(covariance, gap)
+        return cls(direction, float(direction @ (table.mean(axis=0) + neighbour.mean(axis=0))) / 2.0)
+
+    def ratio(self, numbers: FloatArray) -> FloatArray:
+        ratio: FloatArray = numbers @ self.direction - self.middle
+        return ratio
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """log P(release | neighbour) − log P(release | table), as fitted to examples of both."""
+
+    repeated: tuple[frozenset[float], ...]  # for each number, the exact values that come back
+    shares: dict[Key, float] = field(default_factory=dict)
+    densities: dict[Key, _Densities] = field(default_factory=dict)
+    unseen: float = 0.0
+
+    @classmethod
+    def fit(cls, table: Sample, neighbour: Sample) -> LikelihoodRatio:
+        repeated = tuple(_repeated(column) for column in np.vstack([table.numbers, neighbour.numbers]).T)
+        model = cls(repeated)
+        keys = [model._keys(sample) for sample in (table, neighbour)]
+        counts = [Counter(keys_of_table) for keys_of_table in keys]
+        kinds = len(counts[0] | counts[1])
+        totals = [len(sample) + kinds / 2 for sample in (table, neighbour)]
+        for key in counts[0] | counts[1]:
+            model.shares[key] = float(
+                np.log((counts[1][key] + 0.5) / totals[1]) - np.log((counts[0][key] + 0.5) / totals[0])
+            )
+            if table.numbers.shape[1] and min(count[key] for count in counts) >= _ENOUGH:
+                rows = [np.array([k == key for k in keys_of_table]) for keys_of_table in keys]
+                model.densities[key] = _Densities.fit(table.numbers[rows[0]], neighbour.numbers[rows[1]])
+        return model
+
+    def score(self, sample: Sample) -> FloatArray:
+        keys = self._keys(sample)
+        scores = np.array([self.shares.get(key, 0.0) for key in keys], dtype=np.float64)
+        for key, densities in self.densities.items():
+            rows = np.array([k == key for k in keys], dtype=np.bool_)
+            if rows.any():
+                scores[rows] += densities.ratio(sample.numbers[rows])
+        return scores
+
+    def _keys(self, sample: Sample) -> list[Key]:
+        """What is discrete about each release: its name, and its numbers that are values that come back."""
+        places = [(number, values) for number, values in enumerate(self.repeated) if values]
+        if not places:
+            return [(name,) for name in sample.names]
+        return [
+            (name, *((n, x) for n, values in places if (x := float(row[n])) in values))
+            for name, row in zip(sample.names, sample.numbers, strict=True)
+        ]
+
+
+def _repeated(column: FloatArray) -> frozenset[float]:
+    values, counts = np.unique(column, return_counts=True)
+    return frozenset(values[counts >= max(3, _REPEATED * len(column))].tolist())
+
+
+_ORDERS = 1.0 + np.logspace(-3.0, 3.0, 121)  # Rényi orders α
+
+
+def rho_of_event(p: float, q: float) -> float:
+    """The least ρ under which an event may have probability p in one table and q in its neighbour.
+
+    ρ-zCDP bounds the Rényi divergence of every order α by α·ρ, and no divergence grows when only one event
+    is looked at; so ρ is at least D_α(p ‖ q)/α for every α. Each α gives a valid bound, so a grid of them
+    makes it smaller than it could be, never too large.
+
+    >>> rho_of_event(0.5, 0.5), round(rho_of_event(0.9, 0.1), 3)
+    (0.0, 1.757)
+    """
+    if p <= q:
+        return 0.0
+    if q <= 0.0:
+        return math.inf
+    hit = _ORDERS * math.log(p) + (1.0 - _ORDERS) * math.log(q)
+    missed = np.full_like(hit, -np.inf)
+    if p < 1.0:
+        missed = _ORDERS * math.log1p(-p) + (1.0 - _ORDERS) * math.log1p(-q)
+    return max(0.0, float((np.logaddexp(hit, missed) / (_ORDERS * (_ORDERS - 1.0))).max()))
+
+
+def delta_allowed(rho: float, epsilon: float) -> float:
+    """The δ at which ρ-zCDP implies (ε, δ)-differential privacy (Canonne, Kamath and Steinke 2020, prop. 12).
+
+    >>> round(delta_allowed(0.5, 1.0), 3), delta_allowed(0.5, 0.0) <= 1.0
+    (0.247, True)
+    """
+    log_delta = (
+        (_ORDERS - 1.0) * (_ORDERS * rho - epsilon)
+        - np.log(_ORDERS - 1.0)
+        + _ORDERS * np.log1p(-1.0 / _ORDERS)
+    )
+    return min(1.0, math.exp(min(0.0, float(log_delta.min()))))
+
+
+def epsilon_allowing(rho: float, delta: float) -> float:
+    """The ε at which the curve of ρ has come down to δ.
+
+    >>> round(delta_allowed(0.5, epsilon_allowing(0.5, 0.01)), 6)
+    0.01
+    """
+    low, high = 0.0, 1.0 + 2.0 * rho + 10.0 * math.sqrt(rho * math.log(1.0 / delta))
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if delta_allowed(rho, middle) > delta else (low, middle)
+    return high
+
+
 Scores = tuple[FloatArray, FloatArray]
 
 DELTAS = (0.7, 0.5, 0.3, 0.1)  # the curve is compared at the ε where the promise allows these

@@ -28,7 +28,7 @@ class _Question:
 
     sql: str
     weights: Mapping[str, float]
-    shown: Sequence[str]  # of "chosen", "influences", "ranks"
+    released: Sequence[str]  # of "chosen", "influences", "ranks"
     charges: Sequence[str]  # parts of the names of the events that were charged for; none: all of them
     options: Mapping[str, Any]
 
@@ -37,15 +37,15 @@ class _Question:
         assert isinstance(answer, dpx.Answer)
         table = answer.why(dict(self.weights)).explain(rho=rho, **self.options)
         rows = sorted(table.rows, key=lambda row: row.index)
-        name = [str(row.predicate) for row in rows] if "chosen" in self.shown else []
-        if "ranks" in self.shown:
+        name = [str(row.predicate) for row in rows] if "chosen" in self.released else []
+        if "ranks" in self.released:
             name += [f"{row.rank}" for row in rows]
         numbers: list[float] = []
-        if "influences" in self.shown:
+        if "influences" in self.released:
             if isinstance(table, dpx.Explanation):
                 numbers += [row.estimate for row in sorted(table, key=lambda row: row.index)]
-            else:  # found between thresholds, so rather a name than a number
-                name += [f"{row.influence}" for row in rows]
+            else:  # found between thresholds, so rather names than numbers: few enough to be counted
+                name += [f"{end if end is None else round(end)}" for row in rows for end in row.influence]
         return Releases(["; ".join(name)], np.array([numbers]), _NEGLIGIBLE + self._charged(table.spends))
 
     def _charged(self, spends: Sequence[Any]) -> float:
@@ -184,13 +184,13 @@ def _two_predicates() -> Iterator[Design]:
     def question(
         sql: str,
         weights: Mapping[str, float],
-        shown: Sequence[str],
+        released: Sequence[str],
         charges: Sequence[str],
         split: tuple[float, float, float] = (1.0, 1.0, 2.0),
         **more: Any,
     ) -> _Question:
         options = {"k": 1, "mechanism": "one-shot", "attributes": ["x"], "split": split} | more
-        return _Question(sql, weights, shown, charges, options)
+        return _Question(sql, weights, released, charges, options)
 
     u, v = _rows(1, "A", "u"), _rows(1, "A", "v")
     select = question("COUNT(*)", _ONE_GROUP, ("chosen",), ("top-k",), (1000.0, 1.0, 1.0))
@@ -219,11 +219,16 @@ def _matching(counts: Any) -> Any:
 
 
 def _custom() -> Iterator[Design]:
-    """An influence of an analyst's own: the rows that satisfy the predicate, found among thresholds."""
+    """An influence of an analyst's own: the rows that satisfy the predicate, found among thresholds.
+
+    One row moves every distance by one, the most that it can. Among few thresholds that shows more clearly.
+    """
     influence = dpx.FormulaInfluence("matching rows", _matching, (5.5, 10.5, 15.5))
 
-    def question(shown: Sequence[str], charges: Sequence[str], **options: Any) -> _Question:
-        return _Question("COUNT(*)", _ONE_GROUP, shown, charges, {"k": 1, "influence": influence} | options)
+    def question(released: Sequence[str], charges: Sequence[str], **options: Any) -> _Question:
+        return _Question(
+            "COUNT(*)", _ONE_GROUP, released, charges, {"k": 1, "influence": influence} | options
+        )
 
     select = question(("chosen",), ("top-k",), attributes=["x"])
     u = _rows(1, "A", "u")
@@ -233,4 +238,16 @@ def _custom() -> Iterator[Design]:
     search = question(("influences",), (), predicates="x = 'u'", confidence=0.01)
     yield _design(
         "custom influence", "custom influence", "COUNT", search, _TIE, u, rho=4.0, trusted_code=True
+    )
+    among_usual = dpx.FormulaInfluence("matching rows", _matching)
+    search = question(("influences",), (), predicates="x = 'u'", confidence=0.01, influence=among_usual)
+    yield _design(
+        "custom influence, usual thresholds",
+        "custom influence",
+        "COUNT",
+        search,
+        _TIE,
+        u,
+        rho=4.0,
+        trusted_code=True,
     )

@@ -1,4 +1,10 @@
-"""Runs designs: draws releases of both tables for as long as there is time, and weighs them."""
+"""Runs designs: draws releases of both tables for as long as there is time, and weighs them.
+
+It also checks whether released numbers betray the floating-point numbers they were made of. Noise drawn in
+floating point and added to a true value reaches only some of the numbers nearby, and which ones depends on
+the true value (Mironov, CCS 2012). Exact samplers release multiples of one public step, far coarser than
+floating point, all of which every true value can reach.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +23,8 @@ from numpy.typing import NDArray
 import dpxplain as dpx
 from dpxplain.audit.answer_designs import answer_designs
 from dpxplain.audit.designs import Design, Releases
-from dpxplain.audit.evidence import Evidence, weigh
+from dpxplain.audit.evidence import Evidence, Sample, weigh
 from dpxplain.audit.explanation_designs import explanation_designs
-from dpxplain.audit.lattice import lattice_problem
-from dpxplain.audit.likelihood import Sample
 
 FALSE_ALARM = 1e-6  # of all designs of an audit together
 _FEWEST = 100  # releases of either table
@@ -95,12 +99,12 @@ def audit_privacy(
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         while waiting or running:
             while waiting and len(running) < workers:
-                left = deadline - time.monotonic()
+                seconds_left = deadline - time.monotonic()
                 unfinished = [*waiting, *running.values()]
                 share = _weight(designs()[waiting[0]]) / sum(_weight(designs()[name]) for name in unfinished)
                 name = waiting.pop(0)
                 begin(name)
-                seconds = max(1.0, left * share * min(workers, len(unfinished)))
+                seconds = max(1.0, seconds_left * share * min(workers, len(unfinished)))
                 running[pool.submit(_run_named, name, seed, level, seconds)] = name
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -172,3 +176,37 @@ def _open(design: Design, present: NDArray[np.bool_], workspace: str) -> dpx.Ses
     rows = [{name: row.get(name) for name in columns} for row in design.table(present)]
     table = pa.Table.from_pylist(rows, schema=shape)
     return dpx.connect(table, design.schema, workspace=workspace, trusted_code=design.trusted_code)
+
+
+_COARSER = 2**8  # the step must be so many times the distance of neighbouring floating-point numbers
+
+
+def finest_step(numbers: NDArray[np.float64]) -> float:
+    """The largest power of two of which all the numbers are multiples.
+
+    >>> finest_step(np.array([1.5, 2.25])), finest_step(np.array([6.0, 4.0]))
+    (0.25, 2.0)
+    """
+    step = math.inf
+    for number in numbers[numbers != 0.0].tolist():
+        numerator, denominator = float(number).as_integer_ratio()
+        step = min(step, (numerator & -numerator) / denominator)
+    return step
+
+
+def lattice_problem(numbers: NDArray[np.float64]) -> str:
+    """What is wrong with the numbers, as a sentence; empty if a coarse step contains them all.
+
+    >>> lattice_problem(np.array([3.0, 1.5])), lattice_problem(np.array([3.0, 0.1])) != ""
+    ('', True)
+    """
+    if not np.isfinite(numbers).all():
+        return "a released number is not finite"
+    largest = float(np.abs(numbers).max(initial=0.0))
+    step, spacing = finest_step(numbers), float(np.spacing(max(largest, 1e-300)))
+    if step >= _COARSER * spacing:
+        return ""
+    return (
+        f"released numbers are multiples of no step coarser than 2^{math.log2(step):.0f}, as fine as "
+        "floating point itself: which of them can occur depends on the true value"
+    )

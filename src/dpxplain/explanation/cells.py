@@ -1,19 +1,26 @@
-"""Rows and sums per group, per (group, predicate) and per (group, cell), from the codes of a grouped pass.
+"""Rows and sums per group, per (group, predicate) and per (group, cell), from the codes of a grouped pass;
+and the choice of the attribute subsets that a pass groups by.
 
-Engines answer with codes (0 = outside the declared domain, i = the i-th declared value). Rows outside
-a domain satisfy no predicate on that attribute (SPEC section 2, item 6), so their cells are dropped.
+Engines answer with codes (0 = outside the declared domain, i = the i-th declared value). Rows outside a
+domain satisfy no predicate on that attribute (SPEC section 2, item 6), so their cells are dropped.
+
+Few, wide subsets contain all the narrow ones of a family. Counts by (a, b) are sums of counts by (a, b, c):
+seven attributes have 35 triples, but 12 quadruples contain them all. Grouping rows is expensive; summing a
+few thousand cells afterwards is not.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Family
-from dpxplain.model.grouped import AnyGrouped, IntArray
+from dpxplain.model.grouped_pass import AnyGrouped, IntArray
 
 _DENSE = 8  # a dense array of up to so many cells per row is quicker to fill than the rows are to sort
 
@@ -121,11 +128,11 @@ def _summed(index: IntArray, values: tuple[IntArray, IntArray], size: int) -> tu
     return index[starts], *(np.add.reduceat(added[order], starts) for added in values)
 
 
-def _rows_of_blocks(grouped: AnyGrouped, wanted: NDArray[np.bool_], blocks: int) -> list[IntArray]:
+def _rows_of_blocks(grouped: AnyGrouped, is_wanted: NDArray[np.bool_], blocks: int) -> list[IntArray]:
     """The places of the wanted rows, block by block."""
     order = np.argsort(grouped.subset, kind="stable")
     ends = np.searchsorted(grouped.subset[order], np.arange(1, blocks))
-    return [rows[wanted[rows]] for rows in np.split(order, ends)]
+    return [rows[is_wanted[rows]] for rows in np.split(order, ends)]
 
 
 def _holders(family: Family, blocks: tuple[tuple[str, ...], ...]) -> list[list[int]]:
@@ -162,3 +169,57 @@ def marginals(
             np.add.at(dense, cell, values[rows])
             sums.append(dense)
     return Totals(np.concatenate(counts), np.concatenate(totals))
+
+
+_SMALL = 1024  # cells up to which merging is always worth it
+_GROWTH = 24  # how many times larger than the largest narrow subset a wider one may be,
+_CACHED = 16_384  # as long as its cells fit a processor's cache
+_MOST_SUBSETS = 5000  # beyond, finding a cover could take longer than the group-bys it saves
+
+Subset = tuple[str, ...]
+
+
+def cover(subsets: tuple[Subset, ...], sizes: Mapping[str, int]) -> tuple[Subset, ...]:
+    """Wider subsets such that each given subset is contained in one of them; depends on domain sizes only.
+
+    >>> cover((("a",), ("b",), ("c",)), {"a": 10, "b": 20, "c": 1000})
+    (('c', 'a'), ('b',))
+    """
+    return _cover(subsets, tuple(sorted(sizes.items())))
+
+
+@lru_cache(maxsize=64)
+def _cover(subsets: tuple[Subset, ...], sizes: tuple[tuple[str, int], ...]) -> tuple[Subset, ...]:
+    size = dict(sizes)
+    names = list(dict.fromkeys(name for subset in subsets for name in subset))
+    if len(names) > 62 or len(subsets) > _MOST_SUBSETS:  # subsets are bit masks below
+        return subsets
+    bit = {name: 1 << i for i, name in enumerate(names)}
+    cells = [math.prod(size[name] for name in subset) for subset in subsets]
+    largest = max(cells)
+    most = max(_SMALL, min(_GROWTH * largest, _CACHED), 2 * largest)
+    # The largest first: they can be widened the least.
+    order = sorted(range(len(subsets)), key=lambda i: -cells[i])
+    waiting = np.array([sum(bit[name] for name in subsets[i]) for i in order], dtype=np.int64)
+    blocks: list[Subset] = []
+    while len(waiting):
+        mask = int(waiting[0])
+        block = [name for name in names if mask & bit[name]]
+        block.sort(key=lambda name: -size[name])
+        while True:
+            room = most // math.prod(size[name] for name in block)
+            gains = {
+                name: int(np.count_nonzero((waiting & ~np.int64(mask | bit[name])) == 0))
+                for name in names
+                if not mask & bit[name] and size[name] <= room
+            }
+            covered = int(np.count_nonzero((waiting & ~np.int64(mask)) == 0))
+            # Most newly contained subsets; among equals the attribute that adds the fewest cells.
+            best = max(gains, key=lambda name: (gains[name], -size[name]), default=None)
+            if best is None or gains[best] <= covered:
+                break
+            block.append(best)
+            mask |= bit[best]
+        blocks.append(tuple(block))
+        waiting = waiting[(waiting & ~np.int64(mask)) != 0]
+    return tuple(blocks)

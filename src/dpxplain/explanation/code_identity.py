@@ -56,9 +56,9 @@ def _is_installed(module: str, file: str | None) -> bool:
     return module == "builtins" or module.startswith("dpxplain.") or (file or "").startswith(_INSTALLED)
 
 
-def _state(thing: Any) -> dict[str, Any]:
-    names = [part.name for part in fields(thing)] if is_dataclass(thing) else []
-    return {name: getattr(thing, name) for name in names} | dict(getattr(thing, "__dict__", {}))
+def _state(value: Any) -> dict[str, Any]:
+    names = [part.name for part in fields(value)] if is_dataclass(value) else []
+    return {name: getattr(value, name) for name in names} | dict(getattr(value, "__dict__", {}))
 
 
 class _Serialiser:
@@ -115,13 +115,15 @@ class _Serialiser:
         if function in self._functions:
             return ["again", self._functions.index(function)]
         self._functions.append(function)
-        used = {name: function.__globals__[name] for name in _globals(code) if name in function.__globals__}
+        used_globals = {
+            name: function.__globals__[name] for name in _globals(code) if name in function.__globals__
+        }
         return [
             "function",
             self.json(code),
             self._all((function.__defaults__, function.__kwdefaults__)),
             self._all(_content(cell) for cell in closure),
-            self.json(used),
+            self.json(used_globals),
         ]
 
 

@@ -23,13 +23,16 @@ from dpxplain.model.contrast import Contrast
 from dpxplain.model.schema import AggregateKind
 
 
-def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 127) -> tuple[float, ...]:
+def thresholds(smallest: float = 1e-4, largest: float = 1e4, per_sign: int = 4095) -> tuple[float, ...]:
     """Public values, dense around zero, between which an influence is located.
 
-    >>> thresholds(1, 100, 3)
-    (-100.0, -10.0, -1.0, 0.0, 1.0, 10.0, 100.0)
+    By default 0.45% apart, which noise hides at usual prices; each halving costs one more probe of a search.
+    Rounded, because they identify a request and the last digits of NumPy's powers depend on the processor.
+
+    >>> thresholds(1, 100, 4)
+    (-100.0, -21.544347, -4.6415888, -1.0, 0.0, 1.0, 4.6415888, 21.544347, 100.0)
     """
-    positive = np.geomspace(smallest, largest, per_sign).tolist()
+    positive = [float(f"{x:.8g}") for x in np.geomspace(smallest, largest, per_sign).tolist()]
     return (*(-x for x in reversed(positive)), 0.0, *positive)
 
 

@@ -16,7 +16,15 @@ import numpy as np
 from dpxplain.explanation.cells import Totals
 from dpxplain.explanation.family import Family, Part
 from dpxplain.explanation.influence import QuestionCells
-from dpxplain.model.grouped import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, IntArray, cell_number
+from dpxplain.model.grouped_pass import (
+    MOST_CELLS,
+    AnyGrouped,
+    Block,
+    DenseGrouped,
+    Grouped,
+    IntArray,
+    cell_number,
+)
 from dpxplain.model.groups import Groups
 
 Blocks = tuple[tuple[str, ...], ...]

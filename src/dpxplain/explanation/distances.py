@@ -13,8 +13,8 @@ import numpy as np
 from dpxplain.explanation.cells import IntArray
 from dpxplain.explanation.custom import CustomInfluence, widening, with_idle
 from dpxplain.explanation.influence import FloatArray, QuestionCells
+from dpxplain.privacy.mechanisms.rank_bounds import Envelope
 from dpxplain.privacy.mechanisms.scores import FamilyScores
-from dpxplain.privacy.mechanisms.stable_rank import Envelope
 
 
 def selection_scores(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Conjunctions, Family, Listed
-from dpxplain.model.grouped import IntArray
+from dpxplain.model.grouped_pass import IntArray
+from dpxplain.model.predicate import FilterPredicate, Predicate
+from dpxplain.model.query import And, Filter, Not, Or
 from dpxplain.model.release import ExplanationLine, FoldedLine
 from dpxplain.privacy.marginals.boxes import simultaneous_quantile
 
@@ -64,8 +66,8 @@ class ReleasedCells:
     def fold(self, order: IntArray, k: int) -> dict[int, tuple[FoldedLine, ...]]:
         """The first k predicates of `order` that are distinct, each with those that say nearly the same.
 
-        Looks at `_CANDIDATES` predicates per line, and at no more of them than that: whatever follows is
-        behind all of these. A table so long that it would compare too many ends with lines as they are.
+        Compares `_CANDIDATES` predicates per line, `_MOST_COMPARED` in all; those that follow have lower
+        influence. Beyond `_MOST_COMPARED` the table ends with lines that are not folded.
         """
         compared, rest = np.split(order, [min(_CANDIDATES * k, _MOST_COMPARED)])
         folded = itertools.islice(_Likeness(self, compared.tolist()).groups(), k)
@@ -81,7 +83,7 @@ class ReleasedCells:
 
     @cached_property
     def _quantile(self) -> float:
-        """For all sums that may be compared, because which ones are depends on the same noise."""
+        """The quantile at which all sums hold at once: the same noise decides which of them are compared."""
         sums = sum(math.prod(size + 1 for size in _shape(part)) for part in self.family.parts)
         return simultaneous_quantile(self.confidence, 2 * sums * sums)
 
@@ -105,7 +107,7 @@ class _Likeness:
         for predicate in self._candidates:
             nodes = list(_nodes(self._family, predicate))
             self._own.append([self._nodes.setdefault(node, len(self._nodes)) for node, _ in nodes])
-            self._kept.append([kept for _, kept in nodes])
+            self._kept.append([positions for _, positions in nodes])
         size = len(self._nodes)
         self._rows, self._reach = np.zeros(size), np.full(size, np.inf)
         self._least = np.zeros((size, size))
@@ -120,24 +122,25 @@ class _Likeness:
 
     def groups(self) -> Iterator[tuple[int, tuple[FoldedLine, ...]]]:
         """Distinct predicates in the given order, each with what is folded under it."""
-        under: dict[int, list[int]] = {}  # positions among the candidates
-        for position, nodes in enumerate(self._own):
-            same = (first for first in under if self._overlap(self._own[first][0], nodes[0]).is_same)
-            under.setdefault(next(same, position), []).append(position)
-        for first, (_, *others) in under.items():
+
+        def is_same(first: int, second: int) -> bool:
+            return self._overlap(self._own[first][0], self._own[second][0]).is_same
+
+        for first, others in _folds(self._family, self._candidates, is_same):
             yield self._candidates[first], self._folded(first, others)
 
     def _folded(self, first: int, others: list[int]) -> tuple[FoldedLine, ...]:
-        shown, *parts = self._own[first]
+        """What a line stands for as well: the part that says it all, then other candidates."""
+        line_cells, *parts = self._own[first]
         simpler = [
-            FoldedLine(self._candidates[first], kept, (overlap.low, overlap.high))
-            for node, kept in zip(parts, self._kept[first][1:], strict=True)
-            if (overlap := self._overlap(shown, node)).is_same
+            FoldedLine(self._candidates[first], positions, (overlap.low, overlap.high))
+            for node, positions in zip(parts, self._kept[first][1:], strict=True)
+            if (overlap := self._overlap(line_cells, node)).is_same
         ]
-        same = [(other, self._overlap(shown, self._own[other][0])) for other in others]
+        overlaps = [(other, self._overlap(line_cells, self._own[other][0])) for other in others]
         return (
             *simpler,
-            *(FoldedLine(self._candidates[other], None, (o.low, o.high)) for other, o in same),
+            *(FoldedLine(self._candidates[other], None, (o.low, o.high)) for other, o in overlaps),
         )
 
     def _overlap(self, first: int, second: int) -> Overlap:
@@ -209,8 +212,8 @@ def _nodes(family: Family, predicate: int) -> Iterator[tuple[Node, tuple[int, ..
     conditions = list(zip(part.columns, codes, strict=True))
     everything = range(len(conditions))
     for size in (len(conditions), *range(1, len(conditions))):
-        for kept in itertools.combinations(everything, size):
-            yield frozenset(conditions[position] for position in kept), kept
+        for positions in itertools.combinations(everything, size):
+            yield frozenset(conditions[position] for position in positions), positions
 
 
 def _masks(family: Family, number: int, node: Node) -> Iterator[tuple[BoolArray, bool]]:
@@ -220,32 +223,65 @@ def _masks(family: Family, number: int, node: Node) -> Iterator[tuple[BoolArray,
     """
     part = family.parts[number]
     if isinstance(part, Conjunctions):
-        wanted = dict(node) if isinstance(node, frozenset) else {}
-        if wanted and wanted.keys() <= set(part.columns):
+        codes = dict(node) if isinstance(node, frozenset) else {}
+        if codes and codes.keys() <= set(part.columns):
             grid = np.zeros(part.shape, dtype=bool)
-            grid[tuple(wanted.get(name, slice(None)) for name in part.columns)] = True
-            yield np.append(grid.ravel(), False), len(wanted) < len(part.columns)
+            grid[tuple(codes.get(name, slice(None)) for name in part.columns)] = True
+            yield np.append(grid.ravel(), False), len(codes) < len(part.columns)
     elif not isinstance(node, frozenset) and node[0] == number:
         mask = np.zeros(part.cells, dtype=bool)
         mask[part.cells_of(node[1])] = True
         yield mask, False
 
 
-def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[ExplanationLine, ...]:
-    """The lines without those that imply, or are implied by, an earlier one whose interval they overlap.
+def _folds(
+    family: Family, predicates: Sequence[int], is_same: Callable[[int, int], bool]
+) -> Iterator[tuple[int, list[int]]]:
+    """Positions of distinct predicates, each with those folded under it: the simplest of what says the same.
 
-    Of a mechanism that tells no cells: structure says that one condition's rows are among the other's, and
-    overlapping intervals that neither is known to matter more.
+    In the given order, except that a simpler predicate takes the place of the first that says the same.
     """
-    shown: list[ExplanationLine] = []
-    for line in lines:
-        twin = next((n for n, kept in enumerate(shown) if _repeats(family, kept, line)), None)
-        if twin is None:
-            shown.append(line)
-        else:
-            further = FoldedLine(line.predicate, None, None)
-            shown[twin] = replace(shown[twin], folded=(*shown[twin].folded, further))
-    return tuple(shown)
+    lengths = [_comparisons(family.predicate(predicate)) for predicate in predicates]
+    left = list(range(len(predicates)))
+    while left:
+        first = left[0]
+        same = [position for position in left if position == first or is_same(first, position)]
+        simplest = min(same, key=lengths.__getitem__)
+        others = [p for p in left if p != simplest and (p in same or is_same(simplest, p))]
+        yield simplest, others
+        left = [position for position in left if position != simplest and position not in others]
+
+
+def _comparisons(node: Predicate | FilterPredicate | Filter) -> int:
+    """How many comparisons a condition is made of: fewer are simpler."""
+    match node:
+        case Predicate(conditions):
+            return len(conditions)
+        case FilterPredicate(condition):
+            return _comparisons(condition)
+        case And(parts) | Or(parts):
+            return sum(map(_comparisons, parts))
+        case Not(part):
+            return _comparisons(part)
+    return 1
+
+
+def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[ExplanationLine, ...]:
+    """The lines without those that imply, or are implied by, a line whose interval they overlap.
+
+    For mechanisms that release no cells: by structure one condition's rows are among the other's, and by
+    overlapping intervals neither is known to matter more.
+    """
+
+    def is_same(first: int, second: int) -> bool:
+        return _repeats(family, lines[first], lines[second])
+
+    return tuple(
+        replace(
+            lines[first], folded=tuple(FoldedLine(lines[other].predicate, None, None) for other in others)
+        )
+        for first, others in _folds(family, [line.predicate for line in lines], is_same)
+    )
 
 
 def _repeats(family: Family, first: ExplanationLine, second: ExplanationLine) -> bool:

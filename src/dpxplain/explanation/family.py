@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.truth_table import Truth
-from dpxplain.model.grouped import IntArray
+from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.predicate import Condition, FilterPredicate, Predicate
 from dpxplain.model.query import Filter, identity
 from dpxplain.model.schema import Schema

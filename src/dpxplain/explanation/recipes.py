@@ -113,7 +113,7 @@ def columns_named(text: str, schema: Schema) -> list[str]:
 
 
 def library_recipe(recipe: Recipe | Either) -> Recipe | Either | None:
-    """A new recipe of the same name and columns, made by this module; None if the argument was not.
+    """A new recipe of the same name and columns; None if the argument was not made by this module.
 
     A recipe built elsewhere could yield different conditions each time it is asked, one for the sensitivity
     and another for the engine, so that only recipes of this module are ever used.

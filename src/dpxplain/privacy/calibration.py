@@ -86,7 +86,7 @@ def gumbel_shortfall(confidence: float, number: int, k: int) -> float:
 
 @lru_cache(maxsize=256)
 def gaussian_shortfall(confidence: float, number: int, k: int) -> float:
-    """As `gumbel_shortfall` for Gaussian noise: a quantile of max of k + max of n − k standard Gaussians.
+    """Like `gumbel_shortfall` for Gaussian noise: a quantile of max of k + max of n − k standard Gaussians.
 
     >>> round(gaussian_shortfall(0.95, 103, 5), 2), round(gaussian_shortfall(0.95, 2, 1), 3)
     (5.03, 2.326)

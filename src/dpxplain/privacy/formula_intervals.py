@@ -50,7 +50,7 @@ DEFAULT_METHOD = "auto"
 _RESAMPLES = 4000
 _FEWEST_BEYOND = 10  # resamples beyond either end of an interval
 _SPLITS = 40  # of the box, per end, where a value occurs more than once
-_HOPELESS = 8  # splits after which an end that is still infinite is taken to be so
+_HOPELESS = 8  # splits after which an end that is still infinite is taken to be infinite
 _STEPS = 20_000  # of arithmetic, per end: a long formula is split less
 _HIGHEST_LEVEL = math.nextafter(1.0, 0.0)
 

@@ -76,7 +76,7 @@ class NoisyMeans:
 
     @classmethod
     def of(cls, means: Sequence[NoisyMean]) -> NoisyMeans:
-        """One entry per group."""
+        """The means as arrays, one entry per group."""
         names = [part.name for part in fields(cls)]
         rows = [[getattr(mean, name) for name in names] for mean in means]
         return cls(*np.array(rows, dtype=np.float64).T)

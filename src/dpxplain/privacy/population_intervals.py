@@ -41,13 +41,13 @@ class Spread:
     """The most that the population's standard deviation of a column can be, group by group."""
 
     most: FloatArray
-    failure: float  # with which it may be more
+    failure: float  # the probability that it is more
 
 
 def count_ends(
     counts: FloatArray, scale: float, failure: float, *, cluster: int = 1, total: float | None = None
 ) -> _Ends:
-    """Of each group, the count that samples like this one have on average.
+    """Ends of the count, for each group, that samples like this one have on average.
 
     Multinomial: the variance of a count with mean λ is λ(1 − λ/N) among N rows, which `total` says; without
     it λ, its limit for groups that are a small part of all rows. Units of `cluster` rows make it cluster·λ at
@@ -63,7 +63,7 @@ def count_ends(
 
 
 def _uncut_ends(counts: FloatArray, scale: float, failure: float, total: float | None = None) -> _Ends:
-    """Of each Poisson mean, with ends below 0 where it could be 0: there only the noise varies.
+    """Ends of each Poisson mean, below 0 where it could be 0: there only the noise varies.
 
     Both kinds of ends pass 0 exactly where a count of ±zσ was released, so that they go on without a step.
     """
@@ -109,7 +109,7 @@ def _poisson(means: FloatArray, steps: NDArray[np.int64]) -> FloatArray:
 
 
 def sum_ends(totals: FloatArray, scale: float, largest: float, failure: float, *, cluster: int = 1) -> _Ends:
-    """Of each group, the sum that samples like this one have on average.
+    """Ends of the sum, for each group, that samples like this one have on average.
 
     All values have the sign of `largest` and are no larger. Such a sum varies at most as much as `largest`
     times a Poisson count of the same mean.
@@ -134,7 +134,7 @@ def spread_ends(moments: NoisyMoments, confidence: float, *, cluster: int = 1) -
 def mean_ends(
     means: Sequence[NoisyMean], failure: float, *, cluster: int = 1, spread: FloatArray | None = None
 ) -> _Ends:
-    """Of each group, all population means m that the released sum and count do not contradict.
+    """Ends of all population means m of each group that the released sum and count do not contradict.
 
     (S − m·n)² ≤ z²(σ_S² + m²σ_n² + n·V(m)), with m, S and bounds ±h around the middle of the column's bounds,
     and V(m) = h² − m², the most that the variance of values with this mean can be: exactly what it is for a
@@ -151,15 +151,17 @@ def _uncut_means(
     """Ends around the middle, beyond the bounds where noise may be; and which groups may have any mean."""
     z, half = _quantile(failure), (parts.high - parts.low) / 2.0
     total, count = parts.noisy_sum, parts.noisy_count
-    drawn = np.maximum(count, 0.0) * cluster  # what the sampling variance is multiplied by
+    sampling_weight = np.maximum(count, 0.0) * cluster  # what the sampling variance is multiplied by
     square = count**2 - (z * parts.count_scale) ** 2
     constant = total**2 - (z * parts.sum_scale) ** 2
-    low, high = _between_roots(square + z**2 * drawn, total * count, constant - z**2 * drawn * half**2)
+    low, high = _between_roots(
+        square + z**2 * sampling_weight, total * count, constant - z**2 * sampling_weight * half**2
+    )
     # At the bounds V is 0, and so it is beyond them.
     least, most = _between_roots(square, total * count, constant)
     low, high = np.where(np.abs(low) > half, least, low), np.where(np.abs(high) > half, most, high)
     if spread is not None:
-        least, most = _between_roots(square, total * count, constant - z**2 * drawn * spread**2)
+        least, most = _between_roots(square, total * count, constant - z**2 * sampling_weight * spread**2)
         low, high = np.maximum(low, least), np.minimum(high, most)
     # A count that noise alone could have made says nothing, and neither does an empty set.
     is_open = (count <= 0.0) | (square <= 0.0) | (low > high)

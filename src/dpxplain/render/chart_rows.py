@@ -153,8 +153,10 @@ def padded(low: float, high: float, share: float = 0.04) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def x_axis(form: str | None = None, ticks: int | list[int] = 6) -> Spec:
+def x_axis(form: str | None = None, ticks: int | list[int] = 6, unit: formats.Unit = formats.PLAIN) -> Spec:
     options: Spec = {"values": ticks} if isinstance(ticks, list) else {"tickCount": ticks}
+    if unit != formats.PLAIN:
+        options["labelExpr"] = f"format({unit.factor} * datum.value, ',.4~r') + '{unit.sign}'"
     if form is not None:
         options["format"] = form
     return {"domain": False, "ticks": False, "labelPadding": 6, "titlePadding": 10, **options}

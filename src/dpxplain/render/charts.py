@@ -1,15 +1,17 @@
-"""Charts of answers, questions and explanations as Vega-Lite: dots with intervals, never bars.
+"""Charts of answers, questions and explanations as Vega-Lite: dots with intervals, never bars; and as
+Altair objects, for a notebook's user to change, combine and save.
 
-Colours are told apart with any colour vision and on light or dark paper; what is unclear is also hollow
-and labelled, so that nothing depends on colour alone.
+Colours are told apart with any colour vision and on light or dark paper; what is unclear is also hollow and
+labelled, so that nothing depends on colour alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import singledispatch
+from functools import cache, singledispatch
 from typing import Any
 
+from dpxplain.errors import BadRequest
 from dpxplain.model.contrast import Verdict
 from dpxplain.render import words
 from dpxplain.render.chart_rows import (
@@ -36,8 +38,8 @@ from dpxplain.render.story_tree import tree
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
+from dpxplain.results.base import AnswerLike
 from dpxplain.results.explanation import Explanation
-from dpxplain.results.links import AnswerLike
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import footnotes
 from dpxplain.results.story import Story
@@ -66,9 +68,22 @@ def answer_chart(
 
 
 @chart.register
-def answers_chart(answers: Answers, *, width: int = WIDE) -> Spec:
-    """The same for each of several aggregates, below each other: they have no axis in common."""
-    parts = [_dots(part, part.rows, (), width) for part in answers.answers]
+def answers_chart(
+    answers: Answers,
+    *,
+    groups: Sequence[tuple[object, ...]] | None = None,
+    width: int = WIDE,
+    most: int = MOST_GROUPS,
+) -> Spec:
+    """The same for each of several aggregates, below each other: they have no axis in common.
+
+    All of them have their `groups` in one order, as given.
+    """
+    parts = []
+    for part in answers.answers:
+        rows: dict[tuple[object, ...], AnswerRow] = {row.group: row for row in part.rows}
+        ordered = part.rows if groups is None else [rows[group] for group in groups]
+        parts.append(_dots(part, ordered, (), width, most))
     return styled({"vconcat": parts, "spacing": 24})
 
 
@@ -110,14 +125,15 @@ def question_chart(question: Question, *, width: int = WIDE) -> Spec:
     """The interval of the gap against the constant asked about, which is a bold line."""
     constant = question.contrast.at_least
     general = question.in_general
-    marks = [_verdict_mark(question.interval, question.estimate, question.verdict)]
+    unit = question.unit
+    marks = [_verdict_mark(question.interval, question.estimate, question.verdict, unit)]
     if general is not None:
-        marks.append(_verdict_mark(general.interval, question.estimate, general.verdict))
+        marks.append(_verdict_mark(general.interval, question.estimate, general.verdict, unit))
     name = f"{question.measured}, with its {formats.level(question.confidence)} interval"
     intervals = [question.interval, *([] if general is None else [general.interval])]
     ends = padded(*span(intervals, constant), 0.09)
     title = _with_footnotes(f"{name}; bold line at {formats.number(constant)}", question.answer, width)
-    x = x_position(title, ends, x_axis())
+    x = x_position(title, ends, x_axis(unit=unit))
     names = [question.measured] if general is None else ["in these data", "in general"]
     rows = Rows(names, marks, width)
     label = layer(
@@ -147,7 +163,7 @@ def explanation_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 
 def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     """What the question's number would be without each predicate's rows, against what it is."""
-    gap = table.release.gap
+    gap, unit = table.release.gap, table.question.unit
     assert gap is not None
     estimates = {line.predicate: line.gap_without for line in table.release.lines}
     visible_rows = [row for row in table.rows if words.gap_without_text(table, row) != "unknown"]
@@ -158,29 +174,31 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
         assert estimate is not None
         unclear = words.is_unclear(row)
         color = QUIET if unclear else ABOVE if row.influence[0] > 0 else BELOW
-        values.append(interval_mark(row.gap_without, estimate, unclear) | {"color": color})
+        values.append(interval_mark(row.gap_without, estimate, unclear, unit.interval) | {"color": color})
     name = table.question.measured
     ends = padded(*span([row.gap_without for row in visible_rows if row.gap_without], gap))
     title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
-    x = x_position(_with_footnotes(title, table.question.answer, width), ends, x_axis(ticks=5))
+    x = x_position(_with_footnotes(title, table.question.answer, width), ends, x_axis(ticks=5, unit=unit))
     rows = Rows([row.predicate.label for row in visible_rows], values, width)
     return styled(rows.plot([rows.line(gap, x), *rows.whiskers(x), *rows.labels()], width))
 
 
 @chart.register
-def story_chart(told: Story, *, width: int = WIDE) -> Spec:
+def story_chart(story: Story, *, width: int = WIDE) -> Spec:
     """The tree from top to bottom: the gap among each part of the rows, against that of all of them."""
-    branches, name = tree(told), told.question.measured
+    branches, name = tree(story), story.question.measured
     values = [
-        interval_mark(branch.gap.interval, branch.gap.estimate)
+        interval_mark(branch.gap.interval, branch.gap.estimate, write=branch.unit.interval)
         | {"color": QUIET if branch.is_rest else ABOVE if branch.step else INK}
         for branch in branches
     ]
-    ends = padded(*span([branch.gap.interval for branch in branches], told.gap.estimate))
+    ends = padded(*span([branch.gap.interval for branch in branches], story.gap.estimate))
     title = f"{name} among these rows; bold line: among all rows"
-    x = x_position(_with_footnotes(title, told.question.answer, width), ends, x_axis(ticks=5))
+    x = x_position(
+        _with_footnotes(title, story.question.answer, width), ends, x_axis(ticks=5, unit=story.question.unit)
+    )
     rows = Rows([branch.short for branch in branches], values, width)
-    return styled(rows.plot([rows.line(told.gap.estimate, x), *rows.whiskers(x), *rows.labels()], width))
+    return styled(rows.plot([rows.line(story.gap.estimate, x), *rows.whiskers(x), *rows.labels()], width))
 
 
 def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> list[str]:
@@ -258,9 +276,44 @@ def _ranks(table: Explanation, width: int, whole: int) -> Spec:
     return rows.plot([bar, text], width)
 
 
-def _verdict_mark(interval: tuple[float, float], estimate: float, verdict: Verdict) -> dict[str, Any]:
+def _verdict_mark(
+    interval: tuple[float, float], estimate: float, verdict: Verdict, unit: formats.Unit
+) -> dict[str, Any]:
     """The interval of a question's number, coloured and labelled by what it says."""
     unclear = verdict is Verdict.UNCLEAR
     color = {Verdict.REAL: ABOVE, Verdict.REVERSED: BELOW, Verdict.UNCLEAR: QUIET}[verdict]
-    text = formats.number(estimate, interval[1] - interval[0]) + (" · unclear" if unclear else "")
-    return interval_mark(interval, estimate, unclear) | {"color": color, "text": text}
+    text = unit.number(estimate, interval[1] - interval[0]) + (" · unclear" if unclear else "")
+    return interval_mark(interval, estimate, unclear, unit.interval) | {"color": color, "text": text}
+
+
+_REMEDY = "pip install 'dpxplain[charts]'. Printed tables and reports have their charts without it."
+
+
+def altair_chart(result: object) -> Any:
+    """The result's chart as the kind of `altair.Chart` that it is."""
+    try:
+        import altair
+    except ImportError:
+        raise BadRequest("A chart object needs Altair, which is not installed.", remedy=_REMEDY) from None
+    spec = chart(result)
+    kinds = {"layer": altair.LayerChart, "hconcat": altair.HConcatChart, "vconcat": altair.VConcatChart}
+    kind = next(kind for key, kind in kinds.items() if key in spec)
+    return _offline(kind).from_dict(spec, validate=False)
+
+
+@cache
+def _offline(kind: type[Any]) -> type[Any]:
+    """The same kind of chart, which a notebook shows as SVG: Altair's own way fetches scripts from a network.
+
+    A renderer that the user chose (`altair.renderers.enable`) stays in force.
+    """
+
+    def show(self: Any, *args: Any, **options: Any) -> Any:
+        import altair
+        import vl_convert
+
+        if altair.renderers.active != "default":
+            return kind._repr_mimebundle_(self, *args, **options)
+        return {"image/svg+xml": vl_convert.vegalite_to_svg(self.to_dict())}
+
+    return type(kind.__name__, (kind,), {"_repr_mimebundle_": show})

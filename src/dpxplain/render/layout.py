@@ -137,12 +137,12 @@ def aligned(texts: Iterable[str]) -> list[str]:
 
 
 def text_lines(text: str, limit: int) -> list[str]:
-    """Broken where it is too long; spaces that stand for distance stay where it is not."""
+    """The text, broken into lines if it is too long; otherwise with its alignment spaces."""
     return [text] if len(text) <= limit else wrap(text, limit)
 
 
 def label_lines(text: str, limit: int) -> list[str]:
-    """A long label in lines, one condition each if it has several; only what has no end is cut.
+    """A long label in lines, one per condition if it has several; only endless ones are cut.
 
     >>> label_lines("family_relationship is Not in universe or children and sex is F", 32)
     ['family_relationship is Not in', 'universe or children and', 'sex is F']

@@ -1,9 +1,9 @@
-"""Whether a table's order is more than noise: how many conditions are told apart from their neighbours."""
+"""Whether a table's order is more than noise: how many conditions are told apart from all others."""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dpxplain.results.formats import number
@@ -36,18 +36,22 @@ def doubt_of(table: Explanation) -> str:
 
 
 def clear_count(intervals: list[Interval]) -> int:
-    """How many intervals overlap neither zero nor a neighbour; the highest come first.
+    """How many intervals overlap neither zero nor another one.
 
     >>> clear_count([(9.0, 10.0), (4.0, 6.0), (3.0, 5.0), (-1.0, 1.0)])
     1
+    >>> clear_count([(9.0, 10.0), (8.0, 8.5), (1.0, 9.5)])  # the widest reaches beyond its neighbour
+    0
     """
-    overlaps = [low <= high for (low, _), (_, high) in pairwise(intervals)]
-    beside = [any(pair) for pair in zip([False, *overlaps], [*overlaps, False], strict=True)]
-    return sum(not near and not low <= 0 <= high for (low, high), near in zip(intervals, beside, strict=True))
+    unclear = {index for index, (low, high) in enumerate(intervals) if low <= 0 <= high}
+    for (one, first), (other, second) in combinations(enumerate(intervals), 2):
+        if first[0] <= second[1] and second[0] <= first[1]:
+            unclear |= {one, other}
+    return len(intervals) - len(unclear)
 
 
 def enough_rho(rho: float, intervals: list[Interval]) -> float | None:
-    """The budget at which neighbours would not overlap, if they are where they seem; None if none is near.
+    """The budget at which no two would overlap, if the estimates are right; None if it is too large.
 
     Noise shrinks with the square root of the budget.
 
@@ -55,7 +59,7 @@ def enough_rho(rho: float, intervals: list[Interval]) -> float | None:
     0.4
     """
     needed = 1.0
-    for (low, high), (below, above) in pairwise(intervals):
+    for (low, high), (below, above) in combinations(intervals, 2):
         distance = _middle((low, high)) - _middle((below, above))
         reach = (high - low + above - below) / 2
         if reach <= distance:

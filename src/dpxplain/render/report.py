@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
@@ -18,27 +20,28 @@ from dpxplain.render.ranking import doubt_of
 from dpxplain.render.views_results import UNCLEAR_MARK, answer_grid, explanation_grid, of_question
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
+from dpxplain.results.base import QuestionLike
 from dpxplain.results.explanation import Explanation
-from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOT_PRIVATE
 from dpxplain.results.story import Story
 from dpxplain.results.titles import caption, question_title
 
 MOST_GROUPS = 30
+GroupOrder = Callable[[AnswerRow], Any]  # a key to sort by
 _FREE = "Already asked: free. This is the stored release; it was paid for when it was first asked."
 # Nothing may be fetched or run, even if a text were to escape its escaping.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def save_report(explanation: Explanation, path: str | Path, told: Story | None = None) -> Path:
+def save_report(explanation: Explanation, path: str | Path, story: Story | None = None) -> Path:
     """Write the report, with a story if there is one, and return where it is. Spends nothing."""
     target = Path(path)
     remedy = "Name a file in an existing folder that you may write to."
     if not target.parent.is_dir():
         raise BadRequest(f"The report cannot be written: there is no folder {target.parent}.", remedy=remedy)
     page = report(
-        explanation, told
+        explanation, story
     )  # before the file is opened, so that a failure leaves an older one as it is
     try:
         target.write_text(page, encoding="utf-8")
@@ -49,8 +52,8 @@ def save_report(explanation: Explanation, path: str | Path, told: Story | None =
     return target
 
 
-def report(explanation: Explanation, told: Story | None = None) -> str:
-    """The page as a text."""
+def report(explanation: Explanation, story: Story | None = None, order: GroupOrder | None = None) -> str:
+    """The page as a text; groups as asked, or in the order given."""
     question = explanation.question
     title = question_title(question.text, question.answer.statement, question.answer.schema)
     private = explanation.private and question.answer.private
@@ -68,10 +71,10 @@ def report(explanation: Explanation, told: Story | None = None) -> str:
         _opening(explanation, title, name),
         _of_what(explanation),
         _how_to_read(explanation),
-        _answer(question),
+        _answer(question, order),
         _question(question),
-        _explanation(explanation, told),
-        _cost(explanation),
+        _explanation(explanation, story),
+        _cost(explanation, story),
         _closing(explanation),
     )
     warning = None
@@ -162,11 +165,14 @@ def _of_what(explanation: Explanation) -> Markup:
     )
 
 
-def _answer(question: QuestionLike) -> Markup:
+def _answer(question: QuestionLike, order: GroupOrder | None) -> Markup:
     answer = question.answer
     assert isinstance(answer, Answer)
     of_question = {answer.groups.key(index) for index in question.contrast.groups}
-    visible_rows = _visible_groups(answer, of_question)
+    rows = list(answer.rows) if order is None else sorted(answer.rows, key=order)
+    visible_rows = _visible_groups(answer, rows, of_question)
+    caption_of_table = "Released value and interval of each group"
+    left_out = [row for row in rows if row not in visible_rows]
     alt = f"{answer.value_name} of each group with its interval; the table below has the numbers."
     return _section(
         "The answer",
@@ -176,17 +182,24 @@ def _answer(question: QuestionLike) -> Markup:
             alt,
             "Released values, the groups of the question in colour.",
         ),
-        table(answer_grid(answer, visible_rows), "Released value and interval of each group"),
+        table(replace(answer_grid(answer, visible_rows), more=""), caption_of_table),
+        el(
+            "details",
+            el("summary", f"The other {words.counted(len(left_out), 'group')}"),
+            table(replace(answer_grid(answer, left_out), more=""), caption_of_table),
+        )
+        if left_out
+        else None,
         *(el("p", formats.clean(note), class_="quiet") for note in answer.notes),
         el("p", _FREE, class_="quiet") if answer.free else None,
     )
 
 
-def _visible_groups(answer: Answer, of_question: set[Any]) -> list[AnswerRow]:
+def _visible_groups(answer: Answer, rows: Sequence[AnswerRow], of_question: set[Any]) -> list[AnswerRow]:
     """The first groups, and those asked about wherever they are; LIMIT may even have hidden them."""
-    visible_rows = list(answer.rows[:MOST_GROUPS])
+    visible_rows = list(rows[:MOST_GROUPS])
     present = {row.group for row in visible_rows}
-    listed = [row for row in answer.rows[MOST_GROUPS:] if row.group in of_question]
+    listed = [row for row in rows[MOST_GROUPS:] if row.group in of_question]
     hidden = of_question - present - {row.group for row in listed}
     return visible_rows + listed + [answer[key] for key in sorted(hidden, key=str)]
 
@@ -196,7 +209,7 @@ def _question(question: QuestionLike) -> Markup:
     grid = of_question(question).grid
     assert grid is not None
     return _section(
-        "Is it real, or noise?",
+        "Is it more than noise?",
         el("p", formats.clean(question.finding)),
         _figure(
             lambda width: charts.question_chart(question, width=width),
@@ -209,23 +222,23 @@ def _question(question: QuestionLike) -> Markup:
     )
 
 
-def _story(told: Story) -> Markup:
+def _story(story: Story) -> Markup:
     """The story in words, as a chart and as a table."""
-    sentences = story_tree.sentences(told)
+    sentences = story_tree.sentences(story)
     return joined(
         el("h3", "The same, step by step"),
         el("ol", *(el("li", sentence) for sentence in sentences), class_="sentences"),
         _figure(
-            lambda width: charts.chart(told, width=width),
+            lambda width: charts.chart(story, width=width),
             " ".join(sentences),
-            f"The {told.question.measured} among parts of the rows; the bold line is that among all of them.",
+            f"The {story.question.measured} among parts of the rows; the bold line is that of all of them.",
         ),
-        table(story_tree.story_grid(told), "Story table"),
-        *(el("p", note, class_="quiet") for note in story_tree.notes(told)[:2]),
+        table(story_tree.story_grid(story), "Story table"),
+        *(el("p", note, class_="quiet") for note in story_tree.notes(story)[:2]),
     )
 
 
-def _explanation(explanation: Explanation, told: Story | None) -> Markup:
+def _explanation(explanation: Explanation, story: Story | None) -> Markup:
     sentences = [words.row_sentence(explanation, row) for row in explanation.rows]
     gaps, name = words.tells_gaps(explanation), explanation.question.measured
     unclear = any(map(words.is_unclear, explanation.rows))
@@ -256,7 +269,7 @@ def _explanation(explanation: Explanation, told: Story | None) -> Markup:
         ),
         el("p", words.mechanism(explanation), class_="quiet"),
         el("p", _free(explanation), class_="quiet") if explanation.free else None,
-        None if told is None else _story(told),
+        None if story is None else _story(story),
     )
 
 
@@ -269,7 +282,7 @@ def _free(explanation: Explanation) -> str:
     return words.table_cost(explanation) if explanation.mechanism == "marginals" else _FREE
 
 
-def _cost(explanation: Explanation) -> Markup:
+def _cost(explanation: Explanation, story: Story | None) -> Markup:
     answer, schema = explanation.question.answer, explanation.plan.family.schema
     privacy = schema.privacy
     rows = [("answer", str(spend), f"{spend.rho:.6g}") for spend in answer.spends]
@@ -278,9 +291,13 @@ def _cost(explanation: Explanation) -> Markup:
         rows.append(("preparation", "noisy cells, once for every why", f"{explanation.rho:.6g}"))
         rows.append(("explanation", "reads what was prepared", "free"))
     rows += [("explanation", str(spend), f"{spend.rho:.6g}") for spend in explanation.spends]
-    total = answer.rho + explanation.rho
-    gaussian = gaussian_part(answer.rho, answer.spends)
-    gaussian += gaussian_part(explanation.rho, explanation.entry.spends)
+    releases = [(answer.rho, answer.spends), (explanation.rho, explanation.entry.spends)]
+    if story is not None:
+        others = [entry for entry in story.entries if entry.id != explanation.id]
+        rows += [("story", "noisy cells, once for every story", f"{entry.rho:.6g}") for entry in others]
+        releases += [(entry.rho, entry.spends) for entry in others]
+    total = math.fsum(rho for rho, _ in releases)
+    gaussian = sum(gaussian_part(rho, spends) for rho, spends in releases)
     shown_epsilon = formats.at_most(epsilon(total, privacy.delta, gaussian))
     rows.append(("together", "", f"{total:.6g}"))
     grid = Grid((Column("step"), Column("mechanism"), Column("ρ", "right")), tuple(rows))

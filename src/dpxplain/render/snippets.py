@@ -55,8 +55,8 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     """
     query = query_code(place, sql, rho)
     about = f"answer[{request['of']!r}]" if several else "answer"
-    named = {name: value for name, value in request["family"].items() if value not in (None, [])}
-    options = {"k": request["k"], "rho": request["rho"], "mechanism": request["mechanism"], **named}
+    given_options = {name: value for name, value in request["family"].items() if value not in (None, [])}
+    options = {"k": request["k"], "rho": request["rho"], "mechanism": request["mechanism"], **given_options}
     if request["split"] is not None:
         options["split"] = tuple(request["split"])
     if request.get("lower_share") is not None:  # older history lines say nothing of it
@@ -75,7 +75,7 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
         words += ["--split", ",".join(map(repr, request["split"]))]
     if request.get("lower_share") is not None:
         words += ["--lower-share", repr(request["lower_share"])]
-    for name, value in named.items():
+    for name, value in given_options.items():
         values = [str(value)] if isinstance(value, int) else value
         words += [word for text in values for word in (f"--{name}", text)]
     if several:

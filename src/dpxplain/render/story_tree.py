@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpxplain.model.contrast import Verdict
 from dpxplain.phases.tell_story import StoryLine
 from dpxplain.privacy.marginals.story_gaps import Gap
 from dpxplain.render import words
@@ -23,23 +24,24 @@ class Branch:
     level: int = 0
     step: StoryLine | None = None
     is_rest: bool = False
+    unit: formats.Unit = formats.PLAIN
 
     @property
     def text(self) -> str:
-        """With the lines of the tree that lead to it."""
+        """The branch's label behind the tree lines that lead to it."""
         stem = "│ " * (self.level - 1) + ("└ " if self.is_rest else "├ ") if self.step else ""
         return f"{stem}{self.label}"
 
     @property
     def short(self) -> str:
-        """Where the lines of a tree would not meet, as beside a chart."""
+        """The branch without tree lines, for places where they would not connect, such as beside a chart."""
         if self.level < 2:
             return self.label
         return f"{'… ' * (self.level - 1)}{'' if self.is_rest else 'and '}{self.label}"
 
     @property
     def gap_text(self) -> str:
-        return formats.interval(*self.gap.interval)
+        return self.unit.interval(*self.gap.interval)
 
     @property
     def rows_text(self) -> str:
@@ -49,32 +51,37 @@ class Branch:
 def tree(story: Story) -> list[Branch]:
     """All rows, then for each step the rows that meet its condition, then backwards those that do not."""
     numbered = list(enumerate(story.steps, 1))
-    down = [Branch(_label(step), step.inside, level, step) for level, step in numbered]
+    unit = story.question.unit
+    down = [Branch(_label(step), step.inside, level, step, unit=unit) for level, step in numbered]
     back = [
-        Branch(f"without {_label(step)}", step.rest, level, step, is_rest=True) for level, step in numbered
+        Branch(f"without {_label(step)}", step.rest, level, step, is_rest=True, unit=unit)
+        for level, step in numbered
     ]
-    return [Branch("all rows", story.gap), *down, *reversed(back)]
+    return [Branch("all rows", story.gap, unit=unit), *down, *reversed(back)]
 
 
 def sentences(story: Story) -> list[str]:
     """The story in words, a sentence or two for each step, and what remains."""
-    name = story.question.measured
-    told = [f"The {name} is {_told(story.gap)}."]
+    name, unit = story.question.measured, story.question.unit
+    lines = [f"The {name} is {_gap_text(story.gap, unit)}."]
     if not story.steps:
-        return [*told, _ending(story, [])]
+        return [*lines, _ending(story, [])]
     first, *others = story.steps
-    told.append(
-        f"{_label(first)} is estimated to explain most: without its {_rows(first.inside)} rows, the {name} "
-        f"would be {_interval(first.rest)}; among them it is {_interval(first.inside)}."
+    # Nothing explains a gap that is not there, or that points the other way.
+    does = "explain" if story.question.verdict is Verdict.REAL else f"raise the {name}"
+    lines.append(
+        f"{_label(first)} is estimated to {does} most: without its {_rows(first.inside)} rows, the {name} "
+        f"would be {_interval(first.rest, unit)}; among them it is {_interval(first.inside, unit)}."
     )
     for step in others:
-        told.append(
-            f"Within these, {_label(step)} is estimated to explain most: among its {_rows(step.inside)} rows "
-            f"the {name} is {_interval(step.inside)}, among the others of them {_interval(step.rest)}."
+        lines.append(
+            f"Within these, {_label(step)} is estimated to {does} most: among its {_rows(step.inside)} rows "
+            f"the {name} is {_interval(step.inside, unit)}, among the others of them "
+            f"{_interval(step.rest, unit)}."
         )
     ending = _ending(story, story.steps)
     remains = f"What remains among the {_rows(first.rest)} rows without {_label(first)}"
-    return [*told, *([ending] if ending else []), f"{remains}: a {name} of {_told(first.rest)}."]
+    return [*lines, *([ending] if ending else []), f"{remains}: a {name} of {_gap_text(first.rest, unit)}."]
 
 
 def _ending(story: Story, steps: Sequence[StoryLine]) -> str:
@@ -89,12 +96,12 @@ def _label(step: StoryLine) -> str:
     return formats.clean(step.condition.label)
 
 
-def _interval(gap: Gap) -> str:
-    return formats.interval(*gap.interval)
+def _interval(gap: Gap, unit: formats.Unit) -> str:
+    return unit.interval(*gap.interval)
 
 
-def _told(gap: Gap) -> str:
-    return f"{formats.number(gap.estimate, gap.interval[1] - gap.interval[0])} ({_interval(gap)})"
+def _gap_text(gap: Gap, unit: formats.Unit) -> str:
+    return f"{unit.number(gap.estimate, gap.interval[1] - gap.interval[0])} ({_interval(gap, unit)})"
 
 
 def _rows(gap: Gap) -> str:
@@ -106,7 +113,7 @@ def notes(story: Story) -> list[str]:
     """What the intervals promise, what it cost, and what it does not say."""
     number = sum(family.size for family in story.plan.families)
     cost = (
-        f"Free: read off what was prepared once for {formats.rho(story.rho)}."
+        f"Free: read off what was prepared once for {_prices(story)}."
         if story.free
         else f"{words.cost(story.rho, story.spends)}. Every further story and why on this answer is free."
     )
@@ -118,11 +125,19 @@ def notes(story: Story) -> list[str]:
     ]
 
 
+def _prices(story: Story) -> str:
+    """The price of each preparation that the story was read off."""
+    prices = [formats.rho(entry.rho) for entry in story.entries]
+    together = f", together {formats.rho(story.rho)}" if len(prices) > 1 else ""
+    return f"{' and for '.join(prices)}{together}"
+
+
 def story_grid(story: Story) -> Grid:
     branches = tree(story)
     intervals = [branch.gap.interval for branch in branches]
     low, high = span(intervals, story.gap.estimate)
-    ends = formats.number(low, high - low), formats.number(high, high - low)
+    unit = story.question.unit
+    ends = unit.number(low, high - low), unit.number(high, high - low)
     return Grid(
         columns=(
             Column("rows"),
@@ -142,10 +157,10 @@ def of_story(story: Story, most: int = MOST_ROWS) -> View:
         title=f"The story of: {formats.clean(question.text)}",
         warning="" if story.private and question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
-        lead=(formats.clean(words.here(question)), *sentences(story)),
+        lead=(*words.verdicts(question), *sentences(story)),
         grid=story_grid(story),
         shaped_by=story.shaped_by,
-        notes=tuple(notes(story)),
+        notes=(*notes(story), *words.general_notes(question)),
         alt=" ".join(sentences(story)),
     )
 
@@ -161,12 +176,9 @@ def of_story_preview(preview: StoryPreview, most: int = MOST_ROWS) -> View:
 def expected_story(preview: StoryPreview) -> str:
     """How deep and how precise a story will be."""
     steps = words.counted(preview.levels, "step")
-    gaps = (
-        ""
-        if preview.gap_margin is None
-        else f", and the gap among them to about ±{formats.number(preview.gap_margin)}"
-    )
+    where = "" if preview.rows_in_group is None else f" where each group has {preview.rows_in_group:,}"
     return (
         f"Expected: up to {steps}, chosen from {preview.predicates:,} conditions; numbers of rows to about "
-        f"±{formats.number(preview.rows_margin)}{gaps} (together {formats.level(preview.confidence)})."
+        f"±{formats.number(preview.rows_margin)}, and the {preview.measured} among them to about "
+        f"±{preview.unit.number(preview.gap_margin)}{where} (together {formats.level(preview.confidence)})."
     )

@@ -23,17 +23,23 @@ def view_of(result: object) -> View:
     The modules imported here register their views; they take longer to import than a budget takes to print.
     """
     if not isinstance(result, Budget | list | Schema):
-        from dpxplain.render import story_tree, views_check, views_prices, views_results  # noqa: F401
+        from dpxplain.render import (  # noqa: F401
+            story_tree,
+            views_check,
+            views_prices,
+            views_results,
+            views_truth,
+        )
     return view(result)
 
 
 @view.register
 def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
-    shown = epsilons(budget)
+    epsilon = epsilons(budget)
     amounts = (
-        ("spent", budget.spent, shown.spent),
-        ("left", budget.remaining, shown.remaining),
-        ("limit", budget.limit, shown.limit),
+        ("spent", budget.spent, epsilon.spent),
+        ("left", budget.remaining, epsilon.remaining),
+        ("limit", budget.limit, epsilon.limit),
     )
     rows = tuple((name, f"{rho:.6g}", formats.at_most(of_rho)) for name, rho, of_rho in amounts)
     share = budget.spent / budget.limit if budget.limit else 1.0

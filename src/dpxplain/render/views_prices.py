@@ -51,20 +51,31 @@ def _margins(preview: QueryPreview) -> list[tuple[str, str]]:
     return [(f"{size:,}", f"± {formats.number(margin)}") for size, margin in preview.margin_by_group_size]
 
 
+def _shown_conditions(k: int, size: int) -> str:
+    """Which conditions a table of k lines has.
+
+    >>> _shown_conditions(5, 10), _shown_conditions(1, 10), _shown_conditions(10, 10)
+    ('The 5 most influential of 10 conditions', 'The most influential of 10 conditions', 'All 10 conditions')
+    """
+    if k >= size:
+        return "The only condition" if size == 1 else f"All {words.counted(size, 'condition')}"
+    return f"The {'' if k == 1 else f'{k:,} '}most influential of {words.counted(size, 'condition')}"
+
+
 @view.register
 def of_explanation_preview(preview: ExplanationPreview, most: int = MOST_ROWS) -> View:
     margins = [("influence", f"± {formats.number(preview.influence_margin)}")]
     if preview.relative_margin is not None:
         margins.append(("relative influence", f"± {formats.number(preview.relative_margin * 100)}%"))
     if preview.gap_margin is not None:
-        margins.append((f"{preview.measured} without them", f"± {formats.number(preview.gap_margin)}"))
+        margins.append((f"{preview.measured} without them", f"± {preview.unit.number(preview.gap_margin)}"))
     margins.append(("ranks", f"told apart beyond {formats.number(preview.rank_resolution)} of influence"))
     prepares = preview.mechanism == "marginals" and not preview.price.free
     return View(
         title="Preview of an explanation: nothing is spent",
         lead=(
             formats.clean(preview.question),
-            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'condition')}, "
+            f"{_shown_conditions(preview.k, preview.family_size)}, "
             f"by the {preview.mechanism} mechanism ({preview.reason}).",
             *words.price(preview.price),
             *(("It prepares the answer: every further why on it will be free.",) if prepares else ()),
@@ -88,11 +99,12 @@ def of_custom_preview(preview: CustomPreview, most: int = MOST_ROWS) -> View:
         title="Preview of an explanation: nothing is spent",
         lead=(
             formats.clean(preview.question),
-            f"The {preview.k:,} most influential of {words.counted(preview.family_size, 'condition')}, "
+            f"{_shown_conditions(preview.k, preview.family_size)}, "
             f"by the influence “{formats.clean(preview.influence)}”.",
             *words.price(preview.price),
         ),
         grid=Grid((Column("of each condition"), widths), rows),
+        notes=preview.promises,
     )
 
 
@@ -181,10 +193,10 @@ def of_quality(quality: Quality, most: int = MOST_ROWS) -> View:
 
 @view.register
 def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
-    shown = discovery.rows[:most]
-    found = f"{len(discovery.rows):,} value{'' if len(discovery.rows) == 1 else 's'}"
+    rows = discovery.rows[:most]
+    number = f"{len(discovery.rows):,} value{'' if len(discovery.rows) == 1 else 's'}"
     return View(
-        title=f"Values of {formats.clean(discovery.column)}: {found}",
+        title=f"Values of {formats.clean(discovery.column)}: {number}",
         warning="" if discovery.private else NOT_PRIVATE,
         lead=(
             "From now on the column can be grouped, filtered and explained by; other values are undeclared."
@@ -193,10 +205,10 @@ def of_discovery(discovery: Discovery, most: int = MOST_ROWS) -> View:
         ),
         grid=Grid(
             (Column("value", wrap=True), Column("units, noisy", "right")),
-            tuple((formats.clean(row.value), formats.number(row.units)) for row in shown),
-            more=words.more(len(discovery.rows) - len(shown), "further value"),
+            tuple((formats.clean(row.value), formats.number(row.units)) for row in rows),
+            more=words.more(len(discovery.rows) - len(rows), "further value"),
         )
-        if shown
+        if rows
         else None,
         notes=(
             words.threshold(discovery.threshold, discovery.delta),

@@ -1,33 +1,24 @@
-"""What answers, questions, tables and true values show: each as sentences and tables of texts."""
+"""What answers, questions and tables show: each as sentences and tables of texts."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-from dpxplain.model.display import Record
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Axis, Column, Grid, Mark, View, aligned, nice, span, view
 from dpxplain.render.ranking import doubt_of
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
-from dpxplain.results.base import Truth
 from dpxplain.results.combination import Combination
-from dpxplain.results.custom_explanation import CustomExplanation
-from dpxplain.results.explanation import Explanation
+from dpxplain.results.explanation import CustomExplanation, Explanation
 from dpxplain.results.question import Question
 from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, subject
 
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
 
 FREE_FORMULA = f"Free: a formula reads only what was released already. {NOISE_ONLY}"
-
-# Said already by another column: the interval, or the influence that it divides.
-_LEFT_OUT = ("noise_scale", "relative_influence_low", "relative_influence_high", "rank_covered")
-_NAMES = {"true_influence": "true influence", "true_rank": "true rank", "influence_covered": "covered"}
-_GAPS = ("gap_without_low", "gap_without_high", "true_gap_without", "gap_without_covered")
 
 
 @view.register
@@ -103,7 +94,7 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
             formats.open_interval(*row.interval)
             if in_percent is None
             else in_percent.interval(*row.interval),
-            *(() if row.in_general is None else (formats.open_interval(*row.in_general),)),
+            *(() if row.in_general is None else (_general_text(row.in_general, in_percent),)),
         )
         for row, estimate in zip(visible_rows, estimates, strict=True)
     )
@@ -122,6 +113,15 @@ def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
     )
 
 
+def _general_text(interval: tuple[float, float], in_percent: formats.Figures | None) -> str:
+    """What holds in general, in the unit of the interval beside it; its ends may be infinite."""
+    if in_percent is None:
+        return formats.open_interval(*interval)
+    if all(map(math.isfinite, interval)):
+        return in_percent.interval(*interval)
+    return formats.PERCENT.open_interval(*interval)
+
+
 @view.register
 def of_question(question: Question, most: int = MOST_ROWS) -> View:
     constant = question.contrast.at_least
@@ -138,25 +138,21 @@ def of_question(question: Question, most: int = MOST_ROWS) -> View:
         rows=tuple(
             (
                 *((name,) if named else ()),
-                formats.number(question.estimate, high - low),
-                formats.open_interval(low, high),
+                question.unit.number(question.estimate, high - low),
+                question.unit.open_interval(low, high),
             )
             for name, (low, high) in readings
         ),
         marks=tuple(
             Mark(low, question.estimate, high, hollow=low <= constant <= high) for _, (low, high) in readings
         ),
-        axis=_axis([ends for _, ends in readings], constant),
+        axis=_axis([ends for _, ends in readings], constant, question.unit),
     )
     return View(
         title=formats.clean(question.text),
         warning="" if question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
-        lead=tuple(
-            formats.clean(text)
-            for text in (words.here(question), question.note, words.in_general(question))
-            if text
-        ),
+        lead=words.verdicts(question),
         grid=grid,
         shaped_by=question.shaped_by,
         notes=(
@@ -189,17 +185,17 @@ def of_explanation(table: Explanation, most: int = MOST_ROWS) -> View:
         title=formats.clean(question.text),
         warning="" if table.private and question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
-        lead=tuple(
-            formats.clean(text)
-            for text in (
-                words.here(question),
-                question.note,
-                words.in_general(question),
-                doubt_of(table),
-                words.gap_meaning(table) if words.tells_gaps(table) else "",
-                words.influence_meaning(table),
-            )
-            if text
+        lead=(
+            *words.verdicts(question),
+            *(
+                formats.clean(text)
+                for text in (
+                    doubt_of(table),
+                    words.gap_meaning(table) if words.tells_gaps(table) else "",
+                    words.influence_meaning(table),
+                )
+                if text
+            ),
         ),
         grid=explanation_grid(table, most),
         shaped_by=table.shaped_by,
@@ -243,7 +239,7 @@ def explanation_grid(table: Explanation, most: int = MOST_ROWS) -> Grid:
             for row in visible_rows
         ),
         marks=tuple(marks),
-        axis=_axis(intervals, 0.0, percent=table.relative),
+        axis=_axis(intervals, 0.0, formats.PERCENT if table.relative else formats.PLAIN),
         one_line=gaps,
         more=words.more(len(table.rows) - len(visible_rows), "condition"),
     )
@@ -256,7 +252,11 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
         title=formats.clean(question.text),
         warning="" if table.private and question.answer.private else NOT_PRIVATE,
         verdict=question.verdict,
-        lead=(f"Conditions by the influence “{name}”, found and ranked by how many rows would change that.",),
+        lead=(
+            *words.verdicts(question),
+            f"Conditions by the influence “{name}”. What is chosen, its influence and its rank are told by "
+            "how many rows would have to change to make it otherwise.",
+        ),
         grid=Grid(
             columns=(
                 Column("condition", wrap=True),
@@ -277,124 +277,18 @@ def of_custom_explanation(table: CustomExplanation, most: int = MOST_ROWS) -> Vi
         notes=(
             words.cost(table.rho, table.spends, table.free),
             f"{formats.level(table.confidence)} intervals. {words.CAVEAT}",
+            *words.general_notes(question),
         ),
     )
 
 
 def _axis(
-    intervals: Sequence[tuple[float, float]], reference: float | None = None, percent: bool = False
+    intervals: Sequence[tuple[float, float]],
+    reference: float | None = None,
+    unit: formats.Unit = formats.PLAIN,
 ) -> Axis:
     low, high = nice(*span(intervals, reference))
     if reference is None and low <= 0 <= high:
         reference = 0.0
-
-    def text(value: float) -> str:
-        return f"{formats.number(value * 100)}%" if percent else formats.number(value)
-
-    middle = "" if reference is None or reference in (low, high) else text(reference)
-    return Axis(low, high, reference, (text(low), middle, text(high)))
-
-
-@view.register
-def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
-    first, *further = truth_grids(truth.rows[:most], words.more(len(truth.rows) - most, "row"))
-    return View(
-        title=truth.title,
-        warning=words.CURATOR_ONLY,
-        grid=first,
-        further=tuple(further),
-        shaped_by=truth.shaped_by,
-        notes=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
-    )
-
-
-@dataclass(frozen=True)
-class Cell:
-    text: str
-    align: Literal["left", "right"]
-
-
-def truth_grids(records: list[Record], more: str = "") -> list[Grid]:
-    """One table; what a table says about the gap has its own, so that both have room."""
-    has_gaps = any(record.get(_GAPS[0]) is not None for record in records)
-    first = [{name: part for name, part in record.items() if name not in _GAPS} for record in records]
-    if not has_gaps:
-        return [_grid([truth_cells(record) for record in first], more)]
-    gaps = [_gap_cells(record) for record in records]
-    return [_grid([truth_cells(record) for record in first], more), _grid(gaps, more)]
-
-
-def _grid(rows: list[dict[str, Cell]], more: str) -> Grid:
-    first = rows[0] if rows else {}
-    return Grid(
-        tuple(Column(formats.clean(n), cell.align, wrap=cell.align == "left") for n, cell in first.items()),
-        tuple(tuple(cell.text for cell in row.values()) for row in rows),
-        more=more,
-    )
-
-
-def _gap_cells(record: Record) -> dict[str, Cell]:
-    low, high, true, covered = (record[name] for name in _GAPS)
-    known = low is not None
-    return {
-        "predicate": _cell("predicate", record["predicate"], None),
-        "without them": Cell(formats.interval(low, high) if known else "unknown", "right"),
-        "truly without them": Cell(
-            "no rows left" if true is None else formats.number(true, high - low if known else None), "right"
-        ),
-        "covered": _cell("covered", covered, None),
-    }
-
-
-def truth_cells(record: Record) -> dict[str, Cell]:
-    """
-    >>> cells = truth_cells({"sex": "F", "n": 10.04, "low": 9.0, "high": 11.2, "true": 10.0, "covered": True})
-    >>> {name: cell.text for name, cell in cells.items()}
-    {'sex': 'F', 'n': '10.0', 'interval': '9.0 to 11.2', 'true': '10.0', 'covered': 'yes'}
-    """
-    cells: dict[str, Cell] = {}
-    spread = _spread(record)
-    for name, value in record.items():
-        stem = name.removesuffix("low")
-        if name in _LEFT_OUT or (name.endswith("high") and f"{name.removesuffix('high')}low" in record):
-            continue
-        if name.endswith("low") and f"{stem}high" in record:
-            high = record[f"{stem}high"]
-            text = formats.ranks(value, high) if stem == "rank_" else formats.interval(value, high)
-            cells[stem.rstrip("_") or "interval"] = Cell(text, "right")
-        else:
-            cells[_NAMES.get(name, name)] = _cell(name, value, spread)
-    if "influence_covered" in record:
-        misses = [n for n in ("influence", "rank") if not record[f"{n}_covered"]]
-        cells["covered"] = Cell(f"NO: {' and '.join(misses)}" if misses else "yes", "left")
-    return cells
-
-
-def true_texts(record: Record) -> tuple[str, str]:
-    """The true value or influence of a row as text, and the true gap without its rows where that is told."""
-    cells = truth_cells({name: value for name, value in record.items() if name not in _GAPS})
-    true = next(
-        name for name in reversed(cells) if name.rstrip("_") in ("true", "true influence", "influence")
-    )
-    gap = _gap_cells(record)["truly without them"].text if record.get(_GAPS[0]) is not None else ""
-    return cells[true].text, gap
-
-
-def _spread(record: Record) -> float | None:
-    """The width of the released interval, which says how many digits are worth showing."""
-    for stem in ("", "influence_"):
-        if f"{stem}low" in record and f"{stem}high" in record:
-            return float(record[f"{stem}high"] - record[f"{stem}low"])
-    return None
-
-
-def _cell(name: str, value: object, spread: float | None) -> Cell:
-    if name.endswith("covered"):
-        return Cell("-" if value is None else "yes" if value else "NO", "left")
-    if value is None:
-        return Cell("-" if name == "true" else "NULL", "left")
-    if name in ("rank", "true_rank"):
-        return Cell(f"{value:,}", "right")
-    if isinstance(value, float):
-        return Cell(formats.number(value, spread), "right")
-    return Cell(formats.clean(str(value)), "left")
+    middle = "" if reference is None or reference in (low, high) else unit.number(reference)
+    return Axis(low, high, reference, (unit.number(low), middle, unit.number(high)))

@@ -14,8 +14,8 @@ from dpxplain.results.sentences import GENERAL_USE, NOISE_ONLY
 if TYPE_CHECKING:  # slow to import, and here only for annotations
     from dpxplain.results.answer import Answer
     from dpxplain.results.answers import Answers
+    from dpxplain.results.base import QuestionLike
     from dpxplain.results.explanation import Explanation, ExplanationRow
-    from dpxplain.results.links import QuestionLike
     from dpxplain.results.preview import ExplanationPreview, Price, QueryPreview
     from dpxplain.results.quality import Quality
 
@@ -46,8 +46,8 @@ def price(quote: Price) -> tuple[str, ...]:
             cost(quote.rho, quote.spends),
             f"That is more than the {rho(quote.remaining)} left: it would be refused.",
         )
-    left = f"{rho(quote.remaining)} is left now, {rho(quote.remaining_after)} afterwards."
-    return (cost(quote.rho, quote.spends), left)
+    remaining = f"{rho(quote.remaining)} is left now, {rho(quote.remaining_after)} afterwards."
+    return (cost(quote.rho, quote.spends), remaining)
 
 
 def counted(count: int, noun: str) -> str:
@@ -67,8 +67,8 @@ def answer_figures(answer: Answer) -> Figures | None:
     aggregate, intervals = answer.statement.query.aggregate, [row.interval for row in answer.rows]
     if isinstance(answer, FormulaAnswer):
         return Figures.of(intervals)
-    whole = aggregate.kind in ("count", "persons")
-    return Figures.of(intervals, whole=whole, percent=in_percent(aggregate, answer.schema))
+    is_whole = aggregate.kind in ("count", "persons")
+    return Figures.of(intervals, whole=is_whole, percent=in_percent(aggregate, answer.schema))
 
 
 def answer_title(answer: Answer | Answers) -> str:
@@ -102,6 +102,11 @@ def in_general(question: QuestionLike) -> str:
     return f"In general ({question.in_general.verdict.value}): {question.general_finding}"
 
 
+def verdicts(question: QuestionLike) -> tuple[str, ...]:
+    """What is said of a question before anything explains it: of these data, of its order, in general."""
+    return tuple(clean(text) for text in (here(question), question.note, in_general(question)) if text)
+
+
 def scope(question: QuestionLike) -> str:
     """What the intervals of a question cover."""
     return NOISE_ONLY if question.in_general is None else "“In these data” speaks of privacy noise only."
@@ -113,7 +118,7 @@ def general_notes(question: QuestionLike) -> tuple[str, ...]:
 
 
 def population_notes(answers: Sequence[Answer]) -> tuple[str, ...]:
-    """The same for the values of an answer."""
+    """Notes on the population for the values of an answer."""
     if not answers or not answers[0].population:
         return ()
     return (*dict.fromkeys(answer.general_basis for answer in answers), GENERAL_USE)
@@ -127,10 +132,10 @@ def price_summary(price: Price, *, once: bool = False) -> str:
             if price.rho
             else "Free: this answer was prepared before."
         )
-    cost, left = f"{price.rho:.6g}", f"{price.remaining:.6g}"
+    cost, remaining = f"{price.rho:.6g}", f"{price.remaining:.6g}"
     if not price.affordable:
-        return f"Costs {cost}, but only {left} is left."
-    return f"Costs {cost} of {left} left{', once' if once else ''}."
+        return f"Costs {cost}, but only {remaining} is left."
+    return f"Costs {cost} of {remaining} left{', once' if once else ''}."
 
 
 def expected_margin(preview: QueryPreview, name: str = "") -> str:
@@ -206,7 +211,7 @@ def expected_influence(preview: ExplanationPreview) -> str:
     else:
         text = f"influence (the weighted effect) to about ±{number(preview.influence_margin)}"
     if preview.gap_margin:
-        text += f", and the {name} without each condition to about ±{number(preview.gap_margin)}"
+        text += f", and the {name} without each condition to about ±{preview.unit.number(preview.gap_margin)}"
     return f"Expected: {text}."
 
 
@@ -243,7 +248,7 @@ def effects(question: QuestionLike) -> tuple[str, str]:
 
 
 def short_effects(question: QuestionLike) -> tuple[str, str]:
-    """The same without the groups' names, where space is short."""
+    """Effects without the groups' names, where space is short."""
     name = question.measured
     if name == "gap" and question.verdict is Verdict.REAL and question.contrast.at_least == 0:
         return "narrows the gap", "widens the gap"
@@ -296,13 +301,13 @@ def tells_gaps(table: Explanation) -> bool:
 def gap_text(table: Explanation) -> str:
     """The question's number, in the digits that its neighbours in the table have."""
     gap = table.release.gap
-    return "" if gap is None else number(gap, _gap_spread(table))
+    return "" if gap is None else table.question.unit.number(gap, _gap_spread(table))
 
 
 def _gap_spread(table: Explanation) -> float | None:
     """One width for the digits of a whole column: the middle one."""
-    known = [row.gap_without for row in table.rows if row.gap_without is not None]
-    widths = sorted(high - low for low, high in known if 0 < high - low < math.inf)
+    known_gaps = [row.gap_without for row in table.rows if row.gap_without is not None]
+    widths = sorted(high - low for low, high in known_gaps if 0 < high - low < math.inf)
     return widths[len(widths) // 2] if widths else None
 
 
@@ -319,7 +324,7 @@ def gap_without_text(table: Explanation, row: ExplanationRow) -> str:
     """Where the question's number would be without these rows."""
     if row.gap_without is None or not all(map(math.isfinite, row.gap_without)):
         return "unknown"
-    return interval(*row.gap_without, spread=_gap_spread(table))
+    return table.question.unit.interval(*row.gap_without, spread=_gap_spread(table))
 
 
 def influence_text(row: ExplanationRow) -> str:
@@ -338,12 +343,12 @@ def also(row: ExplanationRow) -> str:
         return ""
     names = "; ".join(clean(condition.predicate.label) for condition in row.folded[:_FOLDED])
     further = len(row.folded) - _FOLDED
-    named = f"{names}; and {further:,} more" if further > 0 else names
+    listed_names = f"{names}; and {further:,} more" if further > 0 else names
     shares = [condition.same_rows for condition in row.folded if condition.same_rows is not None]
     if not shares:
-        return f"Also: {named} (one implies the other)."
-    same = percent(min(low for low, _ in shares), max(high for _, high in shares))
-    return f"Also: {named} ({same} the same rows)."
+        return f"Also: {listed_names} (one implies the other)."
+    common_share = percent(min(low for low, _ in shares), max(high for _, high in shares))
+    return f"Also: {listed_names} ({common_share} the same rows)."
 
 
 def folded_notes(table: Explanation) -> tuple[str, ...]:

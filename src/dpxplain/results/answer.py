@@ -8,30 +8,28 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dpxplain.errors import ExplanationError, QuestionError
-from dpxplain.explanation.choice import FamilyChoice, Predicates
+from dpxplain.explanation.family_choice import FamilyChoice, Predicates
 from dpxplain.model.charge import Spend
-from dpxplain.model.computed import rounded
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Charted, Record
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
+from dpxplain.model.output_formula import rounded
 from dpxplain.model.query import Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import DomainValue, Schema, label
 from dpxplain.phases.assess_population import PopulationReading
 from dpxplain.phases.assess_question import Assessment, assess, group_estimates
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.prepare_answer import plan_preparation
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
-from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.argument_errors import checked_arguments
 from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.combination import Arithmetic, Combination, ReleasedValues
 from dpxplain.results.computed_values import Having, arrangement, selection
-from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared
+from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Prepared, plan_prepared
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.ratio_question import RatioQuestion, ratio_of
-from dpxplain.results.requests import prepare_request
 from dpxplain.results.sentences import shaped_by
 from dpxplain.results.titles import aggregate_words, is_share
 
@@ -180,7 +178,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return self._every[index]
 
     def arranged(self, order: Sequence[int], having: Having | None) -> Answer:
-        """The same answer with these groups shown, in this order."""
+        """This answer with these groups shown, in this order."""
         other = copy(self)
         object.__setattr__(other, "having", having)
         object.__setattr__(other, "rows", tuple(self._every[group] for group in order))
@@ -293,10 +291,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
     def plan_prepare(self, rho: float, choice: FamilyChoice) -> PlannedPreparation:
         """What `prepare` will do, to be priced and carried out later. Spends nothing."""
         self._check_explainable()
-        query = self.statement.query
-        family = self._dataset.family(query, choice)
-        plan = plan_preparation(query, family, self.release, self._dataset.schema, rho)
-        return PlannedPreparation(self, plan, prepare_request(self, rho, choice), self._dataset)
+        return plan_prepared(self, rho, choice, self._dataset)
 
     def _check_explainable(self) -> None:
         aggregate = self.statement.query.aggregate
@@ -332,7 +327,7 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         ]
 
     def _apart(self, own: Record) -> Record:
-        """Our columns, out of the way of an alias that happens to have their name."""
+        """Names for our own columns that no alias of the query has."""
         aliases = {output.name for output in self.statement.presentation.outputs}
         return {f"interval_{name}" if name in aliases else name: value for name, value in own.items()}
 

@@ -17,7 +17,7 @@ from dpxplain.phases.answer_query import canonical
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.results.answer import Answer, AnswerRow, plain_value
-from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.argument_errors import checked_arguments
 from dpxplain.results.base import ReleasedRows, Truth, require_curator
 from dpxplain.results.computed_values import arrangement, selection
 from dpxplain.results.formula_answer import FormulaAnswer, computed_answer
@@ -202,7 +202,7 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
 
     def _record(self, row: AnswersRow) -> Record:
         groups, record = self.group_record(row), Record()
-        taken = {*groups, *self.names}
+        used_names = {*groups, *self.names}
         for output in self.statement.presentation.outputs:
             if output.column is not None:
                 record[output.name] = groups[output.name]
@@ -210,27 +210,27 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
             value = row[output.name]
             record[output.name] = value.estimate
             for end, bound in zip(("low", "high"), value.interval, strict=True):
-                record[unused(f"{output.name}_{end}", taken)] = bound
+                record[unused(f"{output.name}_{end}", used_names)] = bound
             if value.in_general is not None:
                 for end, bound in zip(("low", "high"), value.in_general, strict=True):
-                    record[unused(f"{output.name}_in_general_{end}", taken)] = bound
+                    record[unused(f"{output.name}_in_general_{end}", used_names)] = bound
         return record
 
 
 def _moments(query: Query, releases: Mapping[Query, AnswerRelease]) -> AnswerRelease | None:
     """The release of a variance of the same column: it tells how far an average varies from draw to draw."""
     column = query.aggregate.column
-    same = (other.aggregate for other in releases if other.aggregate.column == column)
-    varied = next((aggregate for aggregate in same if aggregate.kind in VARIANCES), None)
+    aggregates = (other.aggregate for other in releases if other.aggregate.column == column)
+    varied = next((aggregate for aggregate in aggregates if aggregate.kind in VARIANCES), None)
     return None if varied is None else releases[replace(query, aggregate=varied)]
 
 
-def unused(name: str, taken: Collection[str]) -> str:
-    """A column of ours, out of the way of a column that was selected under its name.
+def unused(name: str, names: Collection[str]) -> str:
+    """The name of one of our own columns, changed if a selected column has it.
 
     >>> unused("n_low", {"n"}), unused("n_low", {"n", "n_low"})
     ('n_low', 'n_low_')
     """
-    while name in taken:
+    while name in names:
         name += "_"
     return name

@@ -8,9 +8,10 @@ from dpxplain.model.hardening import Frozen
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
-from dpxplain.results.formats import number
-from dpxplain.results.links import AnswerLike
+from dpxplain.results.base import AnswerLike
+from dpxplain.results.formats import PLAIN, POINTS, Unit, number
 from dpxplain.results.sentences import finding, finding_in_general, measured, question_text, subject
+from dpxplain.results.titles import in_percent
 
 
 class AskedQuestion(Frozen, Charted):
@@ -57,6 +58,13 @@ class AskedQuestion(Frozen, Charted):
         return measured(self.contrast)
 
     @property
+    def unit(self) -> Unit:
+        """In which unit the question's number is written: of two shares, percentage points."""
+        is_gap = self.ratio is None and self.measured == "gap" and self.contrast.at_least == 0
+        aggregate = self.answer.statement.query.aggregate
+        return POINTS if is_gap and in_percent(aggregate, self.answer.schema) else PLAIN
+
+    @property
     def ratio(self) -> Ratio | None:
         """What is divided by what, where the question is about that."""
         return None
@@ -74,15 +82,24 @@ class AskedQuestion(Frozen, Charted):
     @property
     def finding(self) -> str:
         """The verdict in plain words."""
-        named = subject(self.answer.statement.query, self.answer.schema)
-        return finding(self.labels, self.contrast, self.interval, self.verdict, self.confidence, named)
+        subject_name = subject(self.answer.statement.query, self.answer.schema)
+        return finding(
+            self.labels,
+            self.contrast,
+            self.interval,
+            self.verdict,
+            self.confidence,
+            subject_name,
+            self.measured,
+            self.unit,
+        )
 
     @property
     def general_finding(self) -> str:
         """What holds in the population, in plain words; empty where that was not asked."""
         if self.in_general is None:
             return self.answer.not_general if self.population else ""
-        return finding_in_general(self.in_general, self.contrast, self.confidence, self.measured)
+        return finding_in_general(self.in_general, self.contrast, self.confidence, self.measured, self.unit)
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
@@ -94,7 +111,7 @@ class AskedQuestion(Frozen, Charted):
         """Said when the released values point the other way than the question (SPEC 2, item 8)."""
         if self.estimate >= self.contrast.at_least:
             return ""
-        released = number(self.estimate, self.interval[1] - self.interval[0])
+        released = self.unit.number(self.estimate, self.interval[1] - self.interval[0])
         below = f"the released value is {released}, below {number(self.contrast.at_least)}."
         return f"The question runs against the released order: {below}"
 

@@ -1,15 +1,31 @@
-"""What results share: rows that were released and charged for, and the way to the truth for the curator."""
+"""What results share: rows that were released and charged for, the way to the truth for the curator, and
+protocols of the results that they came from.
+
+An `Answer` makes a `Question`, which makes an `Explanation`; the protocols are the way back, so that none
+imports a module that imports it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from dpxplain.errors import CuratorOnly
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.errors import CuratorOnly, ExplanationError
+from dpxplain.explanation.family_choice import FamilyChoice
+from dpxplain.model.charge import EntryId, Spend
+from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.release import R, Released
+from dpxplain.model.groups import Groups
+from dpxplain.model.query import Statement
+from dpxplain.model.release import AnswerRelease, R, Released
+from dpxplain.model.schema import Schema
+
+if TYPE_CHECKING:
+    from dpxplain.phases.assess_population import PopulationReading
+    from dpxplain.phases.assess_question import Assessment
+    from dpxplain.privacy.intervals import Interval
+    from dpxplain.results.formats import Unit
 
 Row = TypeVar("Row")
 
@@ -78,3 +94,140 @@ def require_curator(dataset: object) -> TruthTeller:
         "True values are for the curator only.",
         remedy="Analysts work with released values; the curator opens the data with curator=True.",
     )
+
+
+class RowLike(Protocol):
+    """One group's released value."""
+
+    @property
+    def estimate(self) -> float: ...
+
+
+class AnswerLike(Protocol):
+    """The `Answer` that a question is about."""
+
+    statement: Statement
+    release: AnswerRelease
+    id: EntryId
+    free: bool
+    confidence: float
+    groups: Groups
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def sql(self) -> str: ...
+
+    @property
+    def rho(self) -> float: ...
+
+    @property
+    def private(self) -> bool: ...
+
+    @property
+    def spends(self) -> tuple[Spend, ...]: ...
+
+    @property
+    def value_name(self) -> str: ...
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]: ...
+
+    @property
+    def expression(self) -> str: ...
+
+    @property
+    def no_influence(self) -> str: ...
+
+    @property
+    def not_general(self) -> str: ...
+
+    @property
+    def general_basis(self) -> str: ...
+
+    def assess(self, contrast: Contrast, confidence: float, method: str) -> Assessment: ...
+
+    @property
+    def reading(self) -> PopulationReading: ...
+
+    def row(self, index: int) -> RowLike: ...
+
+    def unexplained(self) -> ExplanationError: ...
+
+
+class QualityLike(Protocol):
+    """How much of the data the declarations touch, where that was bought."""
+
+    id: EntryId
+    confidence: float
+
+    def share(self, column: str, domain: str, category: str) -> Interval:
+        """The share of rows in a category of `model.schema_fit.Partition`."""
+        ...
+
+    def most_left_out(self, column: str, domain: str) -> float:
+        """The most rows that no group of this column has."""
+        ...
+
+    @property
+    def units_above(self) -> Interval:
+        """The share of privacy units with more than max_rows rows."""
+        ...
+
+    @property
+    def rows_lost(self) -> Interval:
+        """The rows that max_rows leaves out; the upper end is infinite where nothing bounds it."""
+        ...
+
+
+class QuestionLike(Protocol):
+    """The `Question` that an explanation answers."""
+
+    answer: AnswerLike
+    confidence: float
+    method: str
+    estimate: float
+    interval: Interval
+    verdict: Verdict
+    population: bool
+    in_general: Assessment | None
+
+    @property
+    def contrast(self) -> Contrast: ...
+
+    @property
+    def unit(self) -> Unit: ...
+
+    @property
+    def ratio(self) -> Ratio | None: ...
+
+    @property
+    def labels(self) -> list[str]: ...
+
+    @property
+    def asked_weights(self) -> list[tuple[int, float]]: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def finding(self) -> str: ...
+
+    @property
+    def general_finding(self) -> str: ...
+
+    @property
+    def note(self) -> str: ...
+
+    @property
+    def prepared(self) -> bool: ...
+
+    @property
+    def measured(self) -> str: ...
+
+    @property
+    def relative_to(self) -> float | None: ...
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]: ...

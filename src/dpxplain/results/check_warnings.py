@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dpxplain.model.fit import ColumnFigures, NumberFigures, SourceFigures
 from dpxplain.model.schema import Column, Privacy, label
+from dpxplain.model.schema_fit import ColumnFigures, NumberFigures, SourceFigures
+from dpxplain.results.check_suggestions import DateLine, NearMiss, NumberLine, near_misses
 from dpxplain.results.formats import number
-from dpxplain.results.near_misses import NearMiss, near_misses
-from dpxplain.results.number_lines import DateLine, NumberLine
 
 _SEVERAL = 3  # values named in a sentence
 _TO_DECLARE = 20  # undeclared values that a proposed list takes in
@@ -120,12 +119,12 @@ def _category_warnings(name: str, column: Column, figures: ColumnFigures) -> Ite
         yield warning
     forgotten = [label for label in unseen if label not in {miss.declared for miss in misses}]
     if forgotten and not (_is_range(declared) and len(forgotten) < len(declared)):
-        kept = [value for value in declared if _text(value) not in forgotten]
+        seen_values = [value for value in declared if _text(value) not in forgotten]
         yield _warning(
             name, "unseen", 0, figures,
             f"{_several(forgotten)} {'is' if len(forgotten) == 1 else 'are'} declared and in no row.",
             "Harmless if a row could have it: its count will be about 0. Take it out if it is a mistake.",
-            _toml(name, f"values = {_array(kept)}") if kept else "",
+            _toml(name, f"values = {_array(seen_values)}") if seen_values else "",
             forgotten,
         )  # fmt: skip
 
@@ -284,14 +283,14 @@ def _bins(
         return
     thin = [label(value) for value, n in zip(bins, rows, strict=True) if n < _THIN * filled]
     if thin:
-        kept = _without_thin(edges, rows, _THIN * filled)
+        merged = _without_thin(edges, rows, _THIN * filled)
         together = sum(n for n in rows if n < _THIN * filled)
         yield _warning(
             name, "thin_bins", together, figures,
             f"{len(thin)} of {len(bins)} bins hold (almost) nothing, {together:,} rows together: "
             f"{_several(thin, quoted=False)}.",
             "Join them with their neighbours: their counts are mostly noise.",
-            _toml(name, f"edges = {_array([line.literal(e) for e in kept])}") if len(kept) > 2 else "",
+            _toml(name, f"edges = {_array([line.literal(e) for e in merged])}") if len(merged) > 2 else "",
             thin,
         )  # fmt: skip
     largest = max(range(len(rows)), key=rows.__getitem__)
@@ -307,15 +306,15 @@ def _bins(
 
 def _without_thin(edges: Sequence[float], rows: Sequence[int], least: float) -> list[float]:
     """The edges with each thin bin joined to the next one, the last to the one before."""
-    kept, rows_held = [edges[0]], 0
+    kept_edges, rows_held = [edges[0]], 0
     for edge, n in zip(edges[1:], rows, strict=True):
         rows_held += n
         if rows_held >= least:
-            kept.append(edge)
+            kept_edges.append(edge)
             rows_held = 0
-    if kept[-1] != edges[-1]:
-        kept[-1:] = [edges[-1]] if len(kept) > 1 else [edges[0], edges[-1]]
-    return kept
+    if kept_edges[-1] != edges[-1]:
+        kept_edges[-1:] = [edges[-1]] if len(kept_edges) > 1 else [edges[0], edges[-1]]
+    return kept_edges
 
 
 def _warning(

@@ -144,7 +144,7 @@ class Combination(Arithmetic):
         return Combination(self._expression, self.confidence, method)
 
     def interval_by(self, method: str = DEFAULT_METHOD, confidence: float | None = None) -> Interval:
-        """By `image` (provable), `bootstrap` (narrower, approximate), or `auto` (the default).
+        """The interval by `image` (provable), `bootstrap` (narrower, approximate), or `auto` (the default).
 
         `auto` is `image`, except for weighted sums of averages, which get the interval that a question
         about them has. An end is infinite where the formula may not be defined, as for a ratio to a group
@@ -223,7 +223,7 @@ def exp(value: object) -> Combination:
 
 
 def _combined(name: str, *operands: object) -> Combination:
-    known = [operand for operand in operands if isinstance(operand, Arithmetic)]
+    combinations = [operand for operand in operands if isinstance(operand, Arithmetic)]
     expressions = []
     for operand in operands:
         if isinstance(operand, Arithmetic):
@@ -244,7 +244,7 @@ def _combined(name: str, *operands: object) -> Combination:
         )
     if name == "log" and isinstance(last, Constant) and last.value <= 0.0:
         raise BadRequest("The logarithm needs a number above 0.", remedy="Take it of another number.")
-    confidence = max((operand._operand.confidence for operand in known), default=0.95)
+    confidence = max((operand._operand.confidence for operand in combinations), default=0.95)
     return Combination(Operation(name, tuple(expressions)), confidence)
 
 

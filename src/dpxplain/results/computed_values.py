@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dpxplain.model.computed import (
+from dpxplain.model.groups import Groups
+from dpxplain.model.output_formula import (
     AnyOf,
     Calculation,
     Compared,
@@ -21,7 +22,6 @@ from dpxplain.model.computed import (
     Ordering,
     compute,
 )
-from dpxplain.model.groups import Groups
 from dpxplain.model.query import Statement
 from dpxplain.privacy.intervals import Interval
 from dpxplain.results.combination import Arithmetic, Combination, exp, log
@@ -81,8 +81,8 @@ class Having:
         """What was left out, and of which groups the true values may have it otherwise."""
         dropped, count = self.dropped, len(self.groups)
         left_out = f"{len(dropped)} of {count} groups left out" if dropped else f"all {count} groups kept"
-        named = f": {_listed(dropped)}" if dropped else ""
-        lines = [f"HAVING {clean(self.condition)} acts on released, noisy values: {left_out}{named}."]
+        listed_groups = f": {_listed(dropped)}" if dropped else ""
+        lines = [f"HAVING {clean(self.condition)} acts on released, noisy values: {left_out}{listed_groups}."]
         for unsure, otherwise in ((dropped, "may meet"), (self.kept, "may not meet")):
             doubtful = [group for group in unsure if not group.certain]
             if doubtful:
@@ -101,8 +101,8 @@ def judge_having(
     """Every declared group under the condition; `valued` computes a formula for a group."""
     judged = []
     for index in range(groups.size):
-        kept, certain = _judge(condition, lambda formula, index=index: valued(formula, index))  # type: ignore[misc]
-        judged.append(JudgedGroup(groups.label(index), kept, certain, index))
+        is_kept, certain = _judge(condition, lambda formula, index=index: valued(formula, index))  # type: ignore[misc]
+        judged.append(JudgedGroup(groups.label(index), is_kept, certain, index))
     return Having(text, confidence, tuple(judged))
 
 
@@ -125,8 +125,8 @@ def _compare(condition: Compared, valued: Callable[[Formula], tuple[float, Inter
     else:
         value, (low, high) = valued(Calculation("-", (left, right)))
         constant = 0.0
-    held = _holds(value, condition.operator, constant)
-    return held, _is_certain(low, high, condition.operator, constant)
+    holds = _holds(value, condition.operator, constant)
+    return holds, _is_certain(low, high, condition.operator, constant)
 
 
 def _holds(value: float, ordering: Ordering, constant: float) -> bool:

@@ -105,20 +105,20 @@ class PlannedDiscovery(Frozen):
 
     @property
     def key(self) -> str:
-        """Identity of what is asked, however often nothing was found before."""
+        """Identity of the request, the same for every attempt."""
         return discovery_key(self.plan.schema, self.plan.column, getattr(self._dataset.noise, "seed", None))
 
     def find(self) -> Discovery | None:
-        """What was discovered before, whatever it cost then. Free; if nothing was found, it is asked anew."""
+        """The stored discovery, whatever its price was; None if no attempt has found values. Free."""
         stored = self._dataset.find(self.plan)
         if stored is None or not stored.value.values:
             return None
         return Discovery(self.plan.column, stored, self.plan.spends)
 
     def check(self, *, only_share: bool = False) -> None:
-        """Refuses, before anything is charged, what somebody else has found or δ has no room for.
+        """Refuses, before any charge, a column that is discovered already, or more δ than is left.
 
-        With `only_share`, the even share of δ that the column has.
+        With `only_share`, also more than the column's even share of δ.
         """
         plan, dataset = self.plan, self._dataset
         seed = getattr(dataset.noise, "seed", None)

@@ -25,7 +25,7 @@ def number(value: float, spread: float | None = None) -> str:
 
 
 def at_most(value: float) -> str:
-    """As `number`, but rounded up: for what must not be shown as less than it is, such as ε.
+    """A number rounded up: for what must not be shown as less than it is, such as ε.
 
     >>> at_most(1.8001), number(1.8001), at_most(2.0), at_most(99.91), at_most(1234.2), at_most(math.inf)
     ('1.81', '1.8', '2', '100', '1,235', '∞')
@@ -65,6 +65,42 @@ def open_interval(low: float, high: float) -> str:
     if math.isinf(high):
         return f"{number(low)} or more"
     return interval(low, high)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """In which unit a number is written; a difference of shares is read in percentage points.
+
+    >>> POINTS.number(0.40054, 0.0012), POINTS.interval(0.39912, 0.40233), PLAIN.number(48842.3, 5100)
+    ('40.05 pp', '39.91 to 40.23 pp', '48,800')
+    >>> POINTS.between(0.39912, 0.40233), POINTS.open_interval(-math.inf, 0.25), PLAIN.open_interval(1, 3)
+    ('between 39.91 and 40.23 percentage points', 'below 25 pp', '1.0 to 3.0')
+    """
+
+    factor: int = 1
+    sign: str = ""
+    words: str = ""
+
+    def number(self, value: float, spread: float | None = None) -> str:
+        return number(self.factor * value, None if spread is None else self.factor * spread) + self.sign
+
+    def interval(self, low: float, high: float, spread: float | None = None) -> str:
+        scaled = None if spread is None else self.factor * spread
+        return interval(self.factor * low, self.factor * high, spread=scaled) + self.sign
+
+    def open_interval(self, low: float, high: float) -> str:
+        text = open_interval(self.factor * low, self.factor * high)
+        return text if text == "unknown" else text + self.sign
+
+    def between(self, low: float, high: float) -> str:
+        """For a sentence, with the unit in words."""
+        text = open_interval(self.factor * low, self.factor * high)
+        return f"between {text.replace(' to ', ' and ')}{self.words}"
+
+
+PLAIN = Unit()
+PERCENT = Unit(100, "%", "%")
+POINTS = Unit(100, " pp", " percentage points")
 
 
 def percent(low: float, high: float) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Spend
-from dpxplain.model.computed import aggregates_of, formula_text, renumbered, rounded
 from dpxplain.model.contrast import Contrast, judge
+from dpxplain.model.output_formula import aggregates_of, formula_text, renumbered, rounded
 from dpxplain.model.query import Output, Statement
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD
@@ -61,9 +61,9 @@ class FormulaAnswer(Answer):
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
-        queries, used = self.statement.queries, sorted(aggregates_of(self.output.value))
+        queries, used_numbers = self.statement.queries, sorted(aggregates_of(self.output.value))
         quality = bought_quality(self._dataset)
-        return shaped_by([queries[number] for number in used], self.schema, quality)
+        return shaped_by([queries[number] for number in used_numbers], self.schema, quality)
 
     @property
     def expression(self) -> str:
@@ -107,8 +107,8 @@ class FormulaAnswer(Answer):
         raise self.unexplained()
 
     def unexplained(self) -> ExplanationError:
-        used = [self.parts[number] for number in sorted(aggregates_of(self.output.value))]
-        parts = " or ".join(part.expression for part in used if not part.no_influence)
+        used_parts = [self.parts[number] for number in sorted(aggregates_of(self.output.value))]
+        parts = " or ".join(part.expression for part in used_parts if not part.no_influence)
         instead = f"a value that it is computed from: {parts}" if parts else "COUNT, SUM or AVG"
         return ExplanationError(self.no_influence, remedy=f"Ask why about {instead}.")
 

@@ -119,6 +119,6 @@ class PlannedQuery(Frozen):
         ]
         if not self.statement.is_table:
             return parts[0]
-        named = tuple(zip(self.statement.measured_names, parts, strict=True))
+        named_parts = tuple(zip(self.statement.measured_names, parts, strict=True))
         notes = tuple(map(unselected_note, self.statement.unselected))
-        return QueriesPreview(price, sql, size, self.confidence, named, notes)
+        return QueriesPreview(price, sql, size, self.confidence, named_parts, notes)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import EntryId, Request, Spend
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import PreparedRelease, Released
 from dpxplain.phases.dataset import OpenDataset
-from dpxplain.phases.prepare_answer import Preparation
-from dpxplain.results.links import AnswerLike
+from dpxplain.phases.prepare_answer import Preparation, plan_preparation
+from dpxplain.results.base import AnswerLike
 from dpxplain.results.preview import Price
+from dpxplain.results.requests import prepare_request
 from dpxplain.results.sentences import UNMATCHED
 
 
@@ -102,6 +104,20 @@ class PlannedPreparation(Frozen):
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
         released = dataset.find_or_measure(self.plan, self.request)
         return Prepared(self.answer, self.plan, released)
+
+
+def plan_prepared(
+    answer: AnswerLike, rho: float, choice: FamilyChoice, dataset: OpenDataset
+) -> PlannedPreparation:
+    """The preparation of an answer by a choice of conditions, whatever the order of its attributes."""
+    query = answer.statement.query
+
+    def plan(choice: FamilyChoice) -> Preparation:
+        family = dataset.family(query, choice)
+        return plan_preparation(query, family, answer.release, dataset.schema, rho)
+
+    choice = dataset.asked_order(choice, lambda ordered: dataset.find(plan(ordered)) is not None)
+    return PlannedPreparation(answer, plan(choice), prepare_request(answer, rho, choice), dataset)
 
 
 def _summary(plan: Preparation) -> Record:

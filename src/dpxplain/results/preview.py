@@ -19,7 +19,7 @@ from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.calibration import two_sided_quantile
 from dpxplain.privacy.intervals import NoisyMean, mean_interval
 from dpxplain.results import formats
-from dpxplain.results.links import QuestionLike
+from dpxplain.results.base import QuestionLike
 from dpxplain.results.sentences import shaped_by
 
 _EXAMPLE_SIZES = (100, 1_000, 10_000)
@@ -188,6 +188,7 @@ class ExplanationPreview(Displayed, Tabular):
     relative_margin: float | None
     rank_resolution: float  # influences closer than this may get overlapping ranks
     measured: str = "gap"  # what the question's number is called
+    unit: formats.Unit = formats.PLAIN  # in which it is written
     gap_margin: float | None = None  # of the gap without a predicate's rows, where the mechanism tells it
     shortfall: float = 0.0  # how far below the true k-th highest influence a predicate that is shown can be
     relative_shortfall: float | None = None
@@ -211,6 +212,7 @@ class ExplanationPreview(Displayed, Tabular):
             relative_margin=None if divisor is None else plan.influence_margin / divisor,
             rank_resolution=plan.rank_resolution,
             measured=question.measured,
+            unit=question.unit,
             gap_margin=_gap_margin(plan.gap_margin, question),
             shortfall=plan.shortfall,
             relative_shortfall=None if divisor is None else plan.shortfall / divisor,
@@ -231,11 +233,11 @@ class ExplanationPreview(Displayed, Tabular):
             return f"All conditions are {'chosen' if folded else 'shown'}, so none is missed{folded}."
         begin = f"With {formats.level(self.confidence)} confidence"
         begin = begin if self.proved else f"Expected, not proved: {begin[0].lower()}{begin[1:]}"
-        shown = f"each of the {self.k:,} shown has" if self.k > 1 else "the one shown has"
+        subject = f"each of the {self.k:,} shown has" if self.k > 1 else "the one shown has"
         below = self._amount(self.shortfall, self.relative_shortfall)
         best = "the highest that was left to choose" if self.selects_distinct else self._lowest_shown
         before = ", before folding" if self.folds else ""
-        return f"{begin} {shown} an influence at most {below} below {best}{before}."
+        return f"{begin} {subject} an influence at most {below} below {best}{before}."
 
     @property
     def _lowest_shown(self) -> str:
@@ -245,10 +247,10 @@ class ExplanationPreview(Displayed, Tabular):
         if self.rank_reach is None or self.family_size == 1:
             return ""
         below, above = map(formats.number, self.rank_reach)
-        several = "for all of them at once" if self.mechanism == "vector" else "for each of them"
-        whose = several if self.k > 1 else "for it"
+        several = ", for all of them at once" if self.mechanism == "vector" else ", for each of them"
+        scope = several if self.k > 1 else ""
         return (
-            f"With {formats.level(self.confidence)} confidence, {whose}: between the "
+            f"With {formats.level(self.confidence)} confidence{scope}: between the "
             f"ends of its rank interval are only conditions at most {below} below and {above} above it."
         )
 
@@ -280,7 +282,7 @@ class ExplanationPreview(Displayed, Tabular):
 
 
 def _gap_margin(margin: float | None, question: QuestionLike) -> float | None:
-    """Of the question's number; a ratio moves by the margin of A − r·B divided by B."""
+    """The margin of the question's number; for a ratio, that of A − r·B divided by B."""
     if margin is None or question.ratio is None:
         return margin
     divided = abs(question.answer.row(question.ratio.group).estimate)
@@ -303,6 +305,7 @@ class CustomPreview(Displayed, Tabular):
     confidence: float
     influence_rows: int
     rank_rows: int
+    shortfall_rows: int | None  # None where nothing is promised of the choice
 
     @classmethod
     def of(cls, plan: CustomPlan, question: str, dataset: OpenDataset) -> CustomPreview:
@@ -315,6 +318,22 @@ class CustomPreview(Displayed, Tabular):
             confidence=plan.confidence,
             influence_rows=plan.influence_reach,
             rank_rows=plan.rank_reach,
+            shortfall_rows=plan.shortfall,
+        )
+
+    @property
+    def promises(self) -> tuple[str, ...]:
+        """How good the choice will be, as sentences (docs/proofs/utility.md, section 4)."""
+        if self.k == self.family_size:
+            return ("All conditions are shown, so none is missed.",)
+        if self.shortfall_rows is None:
+            return (f"Nothing is promised of the choice with {formats.level(self.confidence)} confidence.",)
+        subject = f"each of the {self.k:,} shown" if self.k > 1 else "the one shown"
+        place = f"among the {self.k:,}" if self.k > 1 else "the one"
+        rows = f"{self.shortfall_rows:,} changed row{'' if self.shortfall_rows == 1 else 's'}"
+        return (
+            f"With {formats.level(self.confidence)} confidence {subject} is at most {rows} away from being "
+            f"{place} of the highest influence, as far as its bounds tell.",
         )
 
     def records(self) -> list[Record]:
@@ -327,5 +346,6 @@ class CustomPreview(Displayed, Tabular):
                 "influence": self.influence,
                 "influence_rows": self.influence_rows,
                 "rank_rows": self.rank_rows,
+                "shortfall_rows": self.shortfall_rows,
             }
         ]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.dates import edge_text
 from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.fit import Partition, QualityRelease, partitions, unit_sizes
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import Partition, QualityRelease, partitions, unit_sizes
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.measure_quality import QualityPlan, find_quality, plan_quality
 from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, pooled_total, share_interval
@@ -155,7 +155,7 @@ class QualityPreview(Displayed, Tabular):
 
     @property
     def margin(self) -> float:
-        """Of each count of rows."""
+        """The margin of each count of rows."""
         return two_sided_quantile(self.confidence) * self.plan.rows_scale
 
     def records(self) -> list[Record]:

@@ -7,21 +7,23 @@ from dataclasses import replace
 from typing import Literal, overload
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.choice import FamilyChoice, Predicates, eligible_attributes
 from dpxplain.explanation.custom import CustomInfluence
+from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import Family
-from dpxplain.phases.explain_answer import best_split, plan_explanation, rho_for
+from dpxplain.explanation.family_choice import FamilyChoice, Predicates, eligible_attributes
+from dpxplain.model.charge import Request
+from dpxplain.phases.explain_answer import PrecisionGoal, best_split, plan_explanation, plan_for
+from dpxplain.phases.explain_custom import CustomPlan
 from dpxplain.phases.explain_scored import Split
-from dpxplain.phases.plan import ExplanationTerms, SensitivityChoice, check_terms
+from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms, SensitivityChoice, check_terms
 from dpxplain.phases.prepare_answer import find_prepared
 from dpxplain.phases.tell_story import plan_story
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT
 from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
-from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.argument_errors import checked_arguments
 from dpxplain.results.asked_question import AskedQuestion
 from dpxplain.results.base import Truth, require_curator
-from dpxplain.results.custom_explanation import CustomExplanation, explain_by, plan_by
-from dpxplain.results.explanation import Explanation, PlannedExplanation
+from dpxplain.results.explanation import CustomExplanation, Explanation, PlannedExplanation, plan_by
 from dpxplain.results.preview import CustomPreview, ExplanationPreview
 from dpxplain.results.requests import explain_request, prepare_request
 from dpxplain.results.story import PlannedStory, Story, StoryPreview
@@ -105,8 +107,8 @@ class Question(AskedQuestion):
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            family = self._family(choice)
-            return explain_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
+            plan = self._plan_custom(choice, influence, k, rho, confidence)
+            return CustomExplanation(self, plan, self._dataset.find_or_measure(plan, Request(self.text)))
         return self.plan_explain(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share
         ).run()
@@ -166,8 +168,7 @@ class Question(AskedQuestion):
         choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
         if influence is not None:
             _refuse_mechanism(mechanism, split, sensitivity, lower_share)
-            family = self._family(choice)
-            plan = plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
+            plan = self._plan_custom(choice, influence, k, rho, confidence)
             return CustomPreview.of(plan, self.text, self._dataset)
         return self.plan_explain(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share
@@ -214,8 +215,10 @@ class Question(AskedQuestion):
         if self.ratio is not None:
             raise ExplanationError(
                 "A story is told of a difference, not of a ratio or a share.",
-                remedy="Ask answer.why(...).story(), or explain() the ratio.",
+                remedy="explain() tells the ratio without the rows of each condition. A difference, "
+                'answer.why("A", "B"), and a multiple, answer.why({"A": 1, "B": -2}), have a story.',
             )
+        choice = choice.in_schema_order(self._dataset.schema)
         terms = self._terms(self._family(choice), 1, 1.0 if rho is None else rho, confidence, "tight", False)
         plan = plan_story(terms, self._dataset, choice, levels, rho)
         request = None
@@ -244,17 +247,29 @@ class Question(AskedQuestion):
         Or for a `precision`: the share of the k shown that are among the true k. Spends nothing. The last two
         depend on how close influences lie: an earlier preparation tells; 0 means: explain from it.
         """
-        family = self._family(FamilyChoice(attributes, conjuncts, exclude, predicates))
+        choice = FamilyChoice(attributes, conjuncts, exclude, predicates)
+        goal = PrecisionGoal(relative, ranks, precision)
+        return self._cheapest(goal, choice, k, mechanism, confidence).rho
+
+    def plan_for(
+        self,
+        goal: PrecisionGoal,
+        choice: FamilyChoice,
+        *,
+        k: int = 5,
+        mechanism: str = "auto",
+        confidence: float | None = None,
+    ) -> PlannedExplanation:
+        """The explanation at the price that `rho_for` names, by the mechanism that it has in mind."""
+        cheapest = self._cheapest(goal, choice, k, mechanism, confidence)
+        return self.plan_explain(choice, k, cheapest.rho or None, cheapest.mechanism, confidence)
+
+    def _cheapest(
+        self, goal: PrecisionGoal, choice: FamilyChoice, k: int, mechanism: str, confidence: float | None
+    ) -> ExplanationPlan:
+        family = self._family(choice.in_schema_order(self._dataset.schema))
         terms = self._terms(family, k, 1.0, confidence, "tight")
-        margin = None
-        if relative is not None:
-            if self.relative_to is None or not relative > 0:
-                raise ExplanationError(
-                    "A relative width needs a positive number and a gap that is not lost in noise.",
-                    remedy="Ask the query with more budget first.",
-                )
-            margin = relative * self.relative_to
-        return rho_for(terms, self._dataset, mechanism, margin, ranks, precision)
+        return plan_for(goal, terms, self._dataset, self.relative_to, mechanism)
 
     def truth(
         self,
@@ -291,15 +306,33 @@ class Question(AskedQuestion):
         lower_share: float = LOWER_SHARE,
     ) -> PlannedExplanation:
         """What `explain` will do, to be priced and carried out later. Spends nothing."""
-        family = self._family(choice)
-        price = self._prepared_rho(family, mechanism) if rho is None else rho
-        terms = self._terms(family, k, price, confidence, sensitivity, distinct)
-        if split == "best":
-            split = best_split(k, family.size, terms.confidence)
-        plan = plan_explanation(terms, self._dataset, mechanism, split, lower_share)
-        if rho is None and plan.rho:  # a split or sensitivity that what is prepared does not know
+
+        def plan(choice: FamilyChoice) -> ExplanationPlan:
+            family = self._family(choice)
+            price = self._prepared_rho(family, mechanism) if rho is None else rho
+            terms = self._terms(family, k, price, confidence, sensitivity, distinct)
+            shares = best_split(k, family.size, terms.confidence) if split == "best" else split
+            return plan_explanation(terms, self._dataset, mechanism, shares, lower_share)
+
+        choice = self._dataset.asked_order(choice, lambda ordered: plan(ordered).is_stored(self._dataset))
+        planned = plan(choice)
+        if rho is None and planned.rho:  # a split or sensitivity that what is prepared does not know
             raise _needs_a_price()
-        return PlannedExplanation(self, plan, explain_request(self, plan, choice), self._dataset)
+        return PlannedExplanation(self, planned, explain_request(self, planned, choice), self._dataset)
+
+    def _plan_custom(
+        self,
+        choice: FamilyChoice,
+        influence: CustomInfluence,
+        k: int,
+        rho: float | None,
+        confidence: float | None,
+    ) -> CustomPlan:
+        def plan(choice: FamilyChoice) -> CustomPlan:
+            family = self._family(choice)
+            return plan_by(influence, self, family, self._dataset, k=k, rho=rho, confidence=confidence)
+
+        return plan(self._dataset.asked_order(choice, lambda ordered: plan(ordered).is_stored(self._dataset)))
 
     def _family(self, choice: FamilyChoice) -> Family:
         if self.answer.no_influence:
@@ -315,18 +348,19 @@ class Question(AskedQuestion):
         sensitivity: SensitivityChoice,
         distinct: bool | None = None,
     ) -> ExplanationTerms:
-        return check_terms(
+        terms = ExplanationTerms(
             self.answer.statement.query,
             self.contrast,
             family,
             self.answer.release,
-            k=k,
-            rho=rho,
+            k,
+            rho,
             confidence=self.confidence if confidence is None else confidence,
             sensitivity=sensitivity,
-            distinct=distinct,
+            distinct=is_folded_by_default(family) if distinct is None else distinct,
             ratio=None if self.ratio is None else (self.ratio, self.estimate),
         )
+        return check_terms(terms)
 
     def _prepared_rho(self, family: Family, mechanism: str) -> float:
         """What was paid for a preparation that answers this for free; without one, a price is needed."""

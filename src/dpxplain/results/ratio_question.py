@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dpxplain.errors import QuestionError
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number
-from dpxplain.phases.assess_ratio import assess_ratio, known_divisor, linear_question
+from dpxplain.phases.assess_question import assess_ratio, known_divisor, linear_question
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
-from dpxplain.results.links import AnswerLike
+from dpxplain.results.base import AnswerLike
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import finding, ratio_text, subject
+from dpxplain.results.sentences import ratio_text
 
 
 class RatioQuestion(Question):
     """Why is a ratio so high, and is it really? Estimate, interval and verdict are the ratio's own.
 
-    Explained is what lifts the first group above the released ratio times the other, as a weighted question.
+    An explanation is of the weighted question A − r·B, r being the released ratio.
 
     >>> import dpxplain as dpx
     >>> answer = dpx.example("adult").query("SELECT sex, COUNT(*) FROM adult GROUP BY sex", rho=0.5)
@@ -87,13 +87,6 @@ class RatioQuestion(Question):
     @property
     def text(self) -> str:
         return ratio_text(self.answer.expression, self.labels, self.ratio)
-
-    @property
-    def finding(self) -> str:
-        named = subject(self.answer.statement.query, self.answer.schema)
-        return finding(
-            self.labels, self.contrast, self.interval, self.verdict, self.confidence, named, self.measured
-        )
 
     @property
     def relative_to(self) -> float | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Request
 from dpxplain.model.schema import DomainValue, label
 from dpxplain.phases.plan import ExplanationPlan
-from dpxplain.results.links import AnswerLike, QuestionLike
+from dpxplain.results.base import AnswerLike, QuestionLike
 
 Body = dict[str, Any]
 
@@ -40,7 +40,7 @@ def why_request(question: QuestionLike) -> Body:
 
 
 def explain_request(question: QuestionLike, plan: ExplanationPlan, choice: FamilyChoice) -> Request:
-    """With the mechanism that was taken and its price, whatever `auto` would take another time."""
+    """The request with the mechanism that was taken and its price, whatever `auto` would take later."""
     terms = plan.terms
     return Request(
         question.text,

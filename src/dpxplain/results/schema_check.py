@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.fit import ColumnFigures, SourceFigures
 from dpxplain.model.schema import Column, Schema
+from dpxplain.model.schema_fit import ColumnFigures, SourceFigures
 from dpxplain.results.check_warnings import SchemaWarning, column_warnings, unit_warnings
 
 NOT_PRIVATE = (
@@ -82,7 +82,7 @@ def _warnings(schema: Schema, figures: SourceFigures) -> Iterator[SchemaWarning]
 def _record(name: str, column: Column, figures: ColumnFigures) -> Record:
     numbers = figures.numbers
     undeclared = figures.codes.get(0, 0) if column.domain is not None else None
-    seen = [code for code, rows in figures.codes.items() if code and rows]
+    seen_codes = [code for code, rows in figures.codes.items() if code and rows]
     below, above = (numbers.below, numbers.above) if numbers and column.bounds else (None, None)
     return {
         "column": name,
@@ -93,7 +93,7 @@ def _record(name: str, column: Column, figures: ColumnFigures) -> Record:
         "clamped_low": _share(below, figures.rows),
         "clamped_high": _share(above, figures.rows),
         "values": None if column.domain is None else len(column.domain),
-        "values_seen": None if column.domain is None else len(seen),
+        "values_seen": None if column.domain is None else len(seen_codes),
     }
 
 

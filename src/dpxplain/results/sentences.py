@@ -15,12 +15,12 @@ from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.joined_schema import parts
 from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, label
-from dpxplain.results.formats import clean, interval, level, number, open_interval, percent
+from dpxplain.results.formats import PLAIN, Unit, clean, level, number, percent
 
 if TYPE_CHECKING:
     from dpxplain.phases.assess_question import Assessment
     from dpxplain.privacy.intervals import Interval
-    from dpxplain.results.links import QualityLike
+    from dpxplain.results.base import QualityLike
 
 _LISTED = 5  # values of a derived column that are named
 
@@ -66,7 +66,7 @@ def rows_counted(query: Query, schema: Schema) -> str:
 
 
 def footnotes(query: Query, schema: Schema) -> tuple[str, ...]:
-    """The same in a few words each, for where there is no room for sentences: below a chart."""
+    """What shaped the numbers, in a few words each: for below a chart, where sentences do not fit."""
     notes, privacy, measured = [], schema.privacy, query.aggregate.column
     if privacy.unit != "row":
         notes.append(f"at most {privacy.max_rows:,} rows per {clean(privacy.unit)}")
@@ -98,8 +98,8 @@ def _kept_rows(query: Query, schema: Schema, quality: QualityLike | None) -> Ite
     rows = "one row" if most == 1 else f"{most:,} rows"
     if schema.joined:
         cuts = {clean(name): part.privacy.max_rows for name, part in parts(schema).items()}
-        kept = ", ".join(f"{n:,} {'row' if n == 1 else 'rows'} of {name}" for name, n in cuts.items())
-        yield f"Of each {unit} at most {kept} are kept and then joined: at most {rows} in all."
+        row_limits = ", ".join(f"{n:,} {'row' if n == 1 else 'rows'} of {name}" for name, n in cuts.items())
+        yield f"Of each {unit} at most {row_limits} are kept and then joined: at most {rows} in all."
         yield f"A {unit} without rows in one of these tables, and rows without a {unit}, are left out."
         return
     counted = f"{rows} of each {unit} {'is' if most == 1 else 'are'} counted"
@@ -304,13 +304,14 @@ def finding(
     confidence: float,
     subject: str = "",
     name: str = "",
+    unit: Unit = PLAIN,
 ) -> str:
     """The verdict in plain words; it speaks of privacy noise only.
 
     `subject` says what is compared where that is not what the data hold: "clamped averages"; `name` what the
     number is called, if it is no weighted sum.
     """
-    name, between = name or measured(contrast), "between " + interval(*ends).replace(" to ", " and ")
+    name, between = name or measured(contrast), unit.between(*ends)
     number_name = f"{name} of {subject}" if subject else name
     if name == "gap" and contrast.at_least == 0:
         above, below = f"{labels[0]} is higher than {labels[1]}.", f"{labels[0]} is lower than {labels[1]}."
@@ -329,9 +330,11 @@ def finding(
     )
 
 
-def finding_in_general(general: Assessment, contrast: Contrast, confidence: float, name: str) -> str:
+def finding_in_general(
+    general: Assessment, contrast: Contrast, confidence: float, name: str, unit: Unit = PLAIN
+) -> str:
     """The verdict on the population in plain words: privacy noise and sampling error together."""
-    between = "between " + open_interval(*general.interval).replace(" to ", " and ")
+    between = unit.between(*general.interval)
     sure = f"({level(confidence)} confidence)"
     if general.verdict is Verdict.UNCLEAR:
         return (

@@ -6,19 +6,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpxplain.errors import ExplanationError
+from dpxplain.model.budget import rho_of_units, spend_units
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.display import Charted, Displayed, Record, Tabular, check_report_name, renderer
 from dpxplain.model.hardening import Frozen
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import plan_marginals
-from dpxplain.phases.tell_story import StoryLine, StoryPlan, ToldStory
+from dpxplain.phases.tell_story import TYPICAL_ROWS, ReleasedStory, StoryLine, StoryPlan
 from dpxplain.privacy.marginals.story_gaps import Gap
+from dpxplain.results import formats
+from dpxplain.results.base import QuestionLike
 from dpxplain.results.explanation import Explanation
-from dpxplain.results.links import QuestionLike
 from dpxplain.results.preview import Price
 from dpxplain.results.sentences import UNMATCHED
 
-_ANY_RHO = 1e-9  # a price that whatever is prepared exceeds
+_ANY_RHO = 1e-9  # less than any preparation costs
 
 
 class Story(Frozen, Charted, Tabular):
@@ -35,24 +37,28 @@ class Story(Frozen, Charted, Tabular):
     """
 
     def __init__(
-        self, question: QuestionLike, plan: StoryPlan, told: ToldStory, dataset: OpenDataset
+        self, question: QuestionLike, plan: StoryPlan, release: ReleasedStory, dataset: OpenDataset
     ) -> None:
         self.question = question
         self.plan = plan
-        self.gap: Gap = told.gap
-        self.steps: tuple[StoryLine, ...] = tuple(line for line in told.lines if line.is_clear)
-        self.ends_in_noise = len(self.steps) < len(told.lines)
-        self.entry = told.entry
-        self.id = told.entry.id
-        self.rho = told.entry.rho
-        self.free = told.free
-        self.private = told.private
+        self.gap: Gap = release.gap
+        self.steps: tuple[StoryLine, ...] = tuple(line for line in release.lines if line.is_clear)
+        self.ends_in_noise = len(self.steps) < len(release.lines)
+        self.entries = release.entries
+        self.id = release.entries[-1].id
+        self.free = release.free
+        self.private = release.private
         self._dataset = dataset
         self.freeze()
 
     @property
+    def rho(self) -> float:
+        """What all preparations that it was read off cost together."""
+        return rho_of_units(sum(spend_units(entry.rho) for entry in self.entries))
+
+    @property
     def spends(self) -> tuple[Spend, ...]:
-        return self.entry.spends
+        return tuple(spend for entry in self.entries for spend in entry.spends)
 
     @property
     def confidence(self) -> float:
@@ -121,7 +127,10 @@ class StoryPreview(Displayed, Tabular):
     predicates: int  # conjunctions that its steps choose from
     confidence: float
     rows_margin: float  # half an interval of a number of rows, at the last step
-    gap_margin: float | None  # of the gap among them, where that does not depend on their number
+    gap_margin: float  # of the gap among them; of averages, where each group has `rows_in_group`
+    rows_in_group: int | None  # None where the margin is the same for any number of rows
+    measured: str = "gap"
+    unit: formats.Unit = formats.PLAIN  # in which the gap is written
 
     def records(self) -> list[Record]:
         return [
@@ -132,6 +141,7 @@ class StoryPreview(Displayed, Tabular):
                 "predicates": self.predicates,
                 "rows_margin": self.rows_margin,
                 "gap_margin": self.gap_margin,
+                "rows_in_group": self.rows_in_group,
             }
         ]
 
@@ -164,6 +174,9 @@ class PlannedStory(Frozen):
             plan.terms.confidence,
             rows_margin,
             gap_margin,
+            TYPICAL_ROWS if plan.terms.kind == "avg" else None,
+            self.question.measured,
+            self.question.unit,
         )
 
     def run(self, dataset: OpenDataset | None = None) -> Story:

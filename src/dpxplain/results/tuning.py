@@ -18,10 +18,10 @@ from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.dates import edge_text
 from dpxplain.model.display import Displayed, Record, Tabular
-from dpxplain.model.fit import TuningRelease, tuned_pairs
 from dpxplain.model.hardening import Frozen, plain_number
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import TuningRelease, tuned_pairs
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.tune_bounds import TuningPlan, plan_tuning
 from dpxplain.privacy.aggregate_intervals import NoisyCount, bin_bounds, shares_up_to
@@ -118,20 +118,20 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
 
         A smaller max_rows stands alone: it chooses other rows, of which the bounds are to be tuned again.
         """
-        wanted = self.keep if keep is None else keep
-        if wanted not in self.keeps:
+        share = self.keep if keep is None else keep
+        if share not in self.keeps:
             raise BadRequest(
-                f"There is no proposal that keeps {wanted!r}.",
-                remedy=f"Ask for it with tune(keep={wanted!r}).",
+                f"There is no proposal that keeps {share!r}.",
+                remedy=f"Ask for it with tune(keep={share!r}).",
             )
         declared = self.schema.privacy.max_rows
         for units in self.max_rows:
-            if units.keep == wanted and units.max_rows != declared:
+            if units.keep == share and units.max_rows != declared:
                 return f"{_TUNE_AGAIN if self.rows else ''}[privacy]\nmax_rows = {units.max_rows}"
         blocks = [
             f"[columns.{_key(row.column)}]\nbounds = [{edge_text(row.low)}, {edge_text(row.high)}]"
             for row in self.rows
-            if row.keep == wanted and (row.low, row.high) != self.schema.column(row.column).bounds
+            if row.keep == share and (row.low, row.high) != self.schema.column(row.column).bounds
         ]
         return "\n\n".join(blocks)
 
@@ -159,7 +159,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
             )
 
     def _too_narrow(self) -> Iterator[str]:
-        """What is declared surely clamps or cuts more than was asked to be."""
+        """Sentences about declarations that certainly clamp or cut more than the share asked for allows."""
         more = f"surely loses more than {formats.level(1 - self.keep)}"
         columns = [row.column for row in self.rows if row.keep == self.keep and row.is_too_narrow]
         if columns:
@@ -177,15 +177,15 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
             )
 
     def _unproposed(self) -> Iterator[str]:
-        """What no better proposal was found of, for the share asked for."""
-        wanted = [row for row in self.rows if row.keep == self.keep]
-        kept = [row.column for row in wanted if row.average_noise == 1.0 and not row.is_too_narrow]
+        """A sentence about the declarations for which no better proposal was found."""
+        rows = [row for row in self.rows if row.keep == self.keep]
+        unimproved = [row.column for row in rows if row.average_noise == 1.0 and not row.is_too_narrow]
         units = [row for row in self.max_rows if row.keep == self.keep]
-        kept += ["max_rows" for row in units if row.noise == 1.0 and not row.is_too_low]
-        if kept:
+        unimproved += ["max_rows" for row in units if row.noise == 1.0 and not row.is_too_low]
+        if unimproved:
             yield (
                 f"Nothing narrower than what is declared surely keeps {formats.level(self.keep)}: "
-                f"{', '.join(kept)}. A larger ρ, fewer columns at once or a smaller keep may find more."
+                f"{', '.join(unimproved)}. A larger ρ, fewer columns at once or a smaller keep may find more."
             )
 
     def records(self) -> list[Record]:
@@ -232,8 +232,8 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         _, *ends = shares_up_to(counts, release.bins_scale, self.confidence)
         least, most = (part.tolist()[1:-1] for part in ends)  # one for each edge
         for keep in self.keeps:
-            kept = [(i, j) for i, j in pairs if most[i] + 1 - least[j] <= 1 - keep]
-            i, j = _narrowest(edges, kept) if kept else (0, len(edges) - 1)
+            sure_pairs = [(i, j) for i, j in pairs if most[i] + 1 - least[j] <= 1 - keep]
+            i, j = _narrowest(edges, sure_pairs) if sure_pairs else (0, len(edges) - 1)
             low, high = edges[i], edges[j]
             yield BoundsProposal(
                 name,
@@ -244,7 +244,7 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 above=(1 - most[j], 1 - least[j]),
                 average_noise=(high - low) / (edges[-1] - edges[0]),
                 sum_noise=max(abs(low), abs(high)) / max(abs(edges[0]), abs(edges[-1])),
-                sure=bool(kept),
+                sure=bool(sure_pairs),
             )
 
     def _of_units(self) -> Iterator[RowsProposal]:
@@ -256,8 +256,8 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
         counts = bin_bounds([NoisyCount(value, release.units_scale) for value in release.noisy_units], half)
         last = len(sizes)
         for keep in self.keeps:
-            kept = [p for p in range(1, last + 1) if 1 - least[p] <= 1 - keep]
-            place = min(kept, default=last)
+            sure_places = [p for p in range(1, last + 1) if 1 - least[p] <= 1 - keep]
+            place = min(sure_places, default=last)
             size = sizes[place - 1]
             yield RowsProposal(
                 keep,
@@ -265,12 +265,12 @@ class Tuning(Frozen, Displayed, ReleasedRows[TuningRelease, BoundsProposal]):
                 cut=(1 - float(most[place]), 1 - float(least[place])),
                 rows_lost=_rows_lost(size, sizes[place - 1 :], counts[place:]),
                 noise=size / sizes[-1],
-                sure=bool(kept),
+                sure=bool(sure_places),
             )
 
 
 def _narrowest(edges: Sequence[float], pairs: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The lower and upper edge of the narrowest range; an end is moved only for a hundredth of all."""
+    """The lower and upper edge of the narrowest range; moving an end must save a hundredth of the width."""
     last, width = len(edges) - 1, edges[-1] - edges[0]
     return min(
         pairs,
@@ -315,7 +315,7 @@ class TuningPreview(Displayed, Tabular):
 
     @property
     def margin(self) -> float | None:
-        """Of how many of a column's values lie beyond a bound, at most; None where no column is tuned."""
+        """The largest margin of a number of values beyond a bound; None where no column is tuned."""
         scale, parts = self.plan.bins_scale, self.plan.asked.partitions
         if scale is None:
             return None
@@ -323,7 +323,7 @@ class TuningPreview(Displayed, Tabular):
 
     @property
     def units_margin(self) -> float | None:
-        """Of how many privacy units have more rows than a size; None where a row is the unit."""
+        """The margin of a number of units with more rows than a size; None where a row is the unit."""
         scale = self.plan.units_scale
         half = 1 - (1 - self.confidence) / 2
         return None if scale is None else _reach(len(self.plan.asked.sizes) + 1, scale, half)

@@ -74,8 +74,12 @@ def boxes(e: Estimates, weights: FloatArray, confidence: float) -> Boxes:
 def _box(part: Measured, z: float) -> tuple[Ends, Ends, Ends]:
     """Total, with the predicate, without it."""
     total, cell, rest = part.total[..., None], part.cell, part.rest
-    out, own, left = z * part.total_scale, z * part.cell_scale, z * part.rest_scale
-    return (total - out, total + out), (cell - own, cell + own), (rest - left, rest + left)
+    total_reach, cell_reach, rest_reach = z * part.total_scale, z * part.cell_scale, z * part.rest_scale
+    return (
+        (total - total_reach, total + total_reach),
+        (cell - cell_reach, cell + cell_reach),
+        (rest - rest_reach, rest + rest_reach),
+    )
 
 
 def provable(e: Estimates, weights: FloatArray, box: Boxes, *, fixed: bool = False) -> Ends:

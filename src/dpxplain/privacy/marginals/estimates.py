@@ -106,8 +106,8 @@ class Layout:
         for line, row in zip(contains, rows, strict=True):
             np.add.at(line, self.columns[ends[row] - int(self.joined[row]) : ends[row]], 1.0)
         shared = self.add_up(contains)
-        same = self.subset[rows][:, None] == self.subset
-        shared -= same * (self.joined[rows][:, None] * self.share)
+        same_subset = self.subset[rows][:, None] == self.subset
+        shared -= same_subset * (self.joined[rows][:, None] * self.share)
         return shared[position.reshape(chosen.shape)]
 
     def add_up(self, cells: FloatArray) -> FloatArray:

@@ -45,24 +45,45 @@ def split_rho(kind: Kind, centred_means: Sequence[float] | None = None, half_wid
     return min(max(share, 0.2), 0.5)  # a mean is never beyond its bounds; and counts are always needed
 
 
-def scales(
-    kind: Kind, low: float, high: float, overlap: int, rho: float, count_share: float, *, max_rows: int = 1
-) -> tuple[float, float | None]:
-    """σ of every cell's count and sum: one row moves `overlap` cells, each by 1 and by at most Δ_U.
+@dataclass(frozen=True)
+class MarginalCells:
+    """What is measured of each cell: its count, or its sum between two bounds too."""
 
-    A privacy unit of up to `max_rows` rows moves them that many times as far (SPEC section 7).
+    kind: Kind
+    low: float
+    high: float
+    overlap: int  # cells that one row is in
+    max_rows: int = 1  # of one privacy unit, which moves cells that many times as far (SPEC section 7)
 
-    >>> scales("count", 0, 1, 8, 1.0, 1.0)
-    (2.0, None)
-    >>> scales("avg", 0, 2, 8, 2.0, 0.5)
-    (2.0, 2.0)
-    """
-    moved = max_rows * math.sqrt(overlap)
-    rows = gaussian_scale(moved, rho * count_share)
-    if kind == "count":
-        return rows, None
-    largest = (high - low) / 2.0 if kind == "avg" else max(abs(low), abs(high))
-    return rows, gaussian_scale(moved * largest, rho * (1.0 - count_share))
+    def scales(self, rho: float, count_share: float) -> tuple[float, float | None]:
+        """σ of every cell's count and sum: one row moves `overlap` cells, each by 1 and by at most Δ_U.
+
+        >>> MarginalCells("count", 0, 1, 8).scales(1.0, 1.0)
+        (2.0, None)
+        >>> MarginalCells("avg", 0, 2, 8).scales(2.0, 0.5)
+        (2.0, 2.0)
+        """
+        moved = self.max_rows * math.sqrt(self.overlap)
+        rows = gaussian_scale(moved, rho * count_share)
+        if self.kind == "count":
+            return rows, None
+        largest = self.half_width if self.kind == "avg" else max(abs(self.low), abs(self.high))
+        return rows, gaussian_scale(moved * largest, rho * (1.0 - count_share))
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2.0
+
+
+@dataclass(frozen=True)
+class ComparedGroups:
+    """What phase 1 released of the groups that a question compares."""
+
+    counts: ArrayLike | None = None  # None for SUM, whose answers release no counts
+    weights: Sequence[float] | None = None  # all 1 or −1 unless given
+    centred_means: Sequence[float] | None = None  # around the middle of the bounds; R/3 unless given
+    count_scale: float = 0.0
+    total_scale: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -78,52 +99,44 @@ class MarginalForecast:
 
 
 def predict(
-    kind: Kind,
-    low: float,
-    high: float,
+    cells: MarginalCells,
+    groups: ComparedGroups,
+    *,
     family_size: int,
-    overlap: int,
     rho: float,
     confidence: float,
-    group_counts: ArrayLike | None = None,
-    *,
-    weights: ArrayLike | None = None,
-    centred_means: Sequence[float] | None = None,
     count_share: float | None = None,
-    max_rows: int = 1,
-    first_count_scale: float = 0.0,
-    first_total_scale: float = 0.0,
 ) -> MarginalForecast:
     """Margins of a release with the given ρ, for a question on groups of the given released sizes.
 
-    `weights` are all 1 or −1 unless given. SUM answers release no counts: m/(M + 1) is then taken as 1, the
-    most it can be. `centred_means` are those of Phase 1, around the middle of the bounds; R/3 if not given.
-    The scales of Phase 1 matter for the gap only, whose totals carry that noise.
+    Without counts m/(M + 1) is taken as 1, the most it can be. The scales of Phase 1 matter for the gap only,
+    whose totals carry that noise.
 
-    >>> f = predict("avg", 0, 1, 103, 8, 0.02, 0.95, [22379, 16117], centred_means=[-0.05, -0.45])
+    >>> groups = ComparedGroups([22379, 16117], centred_means=[-0.05, -0.45])
+    >>> f = predict(MarginalCells("avg", 0, 1, 8), groups, family_size=103, rho=0.02, confidence=0.95)
     >>> round(f.influence_margin), round(f.rank_margin), round(f.gap_margin, 4), f.trusted
     (53, 95, 0.0033, True)
     """
-    level = check_confidence(confidence)
-    counts = None if group_counts is None else np.maximum(np.asarray(group_counts, dtype=np.float64), 1.0)
+    level, means = check_confidence(confidence), groups.centred_means
+    counts = None if groups.counts is None else np.maximum(np.asarray(groups.counts, dtype=np.float64), 1.0)
     number = 2 if counts is None else len(counts)
-    w = np.ones(number) if weights is None else np.asarray(weights, dtype=np.float64)
-    half = (high - low) / 2.0
-    share = split_rho(kind, centred_means, half) if count_share is None else count_share
-    rows, sums = scales(kind, low, high, overlap, rho, share, max_rows=max_rows)
+    w = np.ones(number) if groups.weights is None else np.asarray(groups.weights, dtype=np.float64)
+    half = cells.half_width
+    share = split_rho(cells.kind, means, half) if count_share is None else count_share
+    rows, sums = cells.scales(rho, share)
     z = simultaneous_quantile(1.0 - SMOOTH_SHARE * (1.0 - level), family_size)
     z_pair = simultaneous_quantile(1.0 - SMOOTH_SHARE * (1.0 - level), family_size * (family_size + 1) // 2)
     smallest, largest = (1.0, 0.0) if counts is None else (counts.min(), counts.max())
-    if kind == "avg":
+    if cells.kind == "avg":
         assert sums is not None
         assert counts is not None, "AVG releases its counts in Phase 1"
-        mean = np.full(number, 2 * half / 3) if centred_means is None else np.asarray(centred_means)
+        mean = np.full(number, 2 * half / 3) if means is None else np.asarray(means)
         own = np.hypot(sums, mean * rows) / counts
-        first = np.hypot(first_total_scale, mean * first_count_scale) / counts
+        first = np.hypot(groups.total_scale, mean * groups.count_scale) / counts
         spread = smallest * math.hypot(*(w * own))
         without = math.hypot(*(w * own), *(w * first))
     else:
-        noise, first_noise = (rows, first_count_scale) if sums is None else (sums, first_total_scale)
+        noise, first_noise = (rows, groups.count_scale) if sums is None else (sums, groups.total_scale)
         without = math.hypot(*w) * math.hypot(noise, first_noise)
         spread = math.hypot(*w) * noise * (smallest / (largest + 1.0))
     return MarginalForecast(

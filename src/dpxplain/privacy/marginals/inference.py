@@ -313,6 +313,6 @@ def weighted_means(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Σ w·mean with the ends of its interval."""
     weighted = weights != 0.0  # a group of weight 0 counts in m and M only
-    kept = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
-    low, high = weighted_means_intervals_failing(kept, weights[weighted], failure)
+    weighted_groups = NoisyMeans(*(getattr(means, field.name)[..., weighted] for field in fields(means)))
+    low, high = weighted_means_intervals_failing(weighted_groups, weights[weighted], failure)
     return np.asarray(means.estimates @ weights), low, high

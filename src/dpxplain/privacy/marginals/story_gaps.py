@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpxplain.privacy.intervals import Interval
+from dpxplain.privacy.intervals import Interval, NoisyMean, NoisyMeans
 from dpxplain.privacy.marginals.estimates import Estimates, FloatArray, IntArray
 from dpxplain.privacy.marginals.inference import cautious_influence, noisy_means, weighted_means
 from dpxplain.privacy.normal import normal_quantile
@@ -93,13 +93,20 @@ def gap_among(e: Estimates, weights: FloatArray, rows: RowsOfGroups, failure: fl
     """Both intervals, each of which fails with probability `failure` at most."""
     z = -normal_quantile(failure / 2.0)
     number, reach = float(rows.count.sum()), z * rows.count_scale * math.sqrt(len(rows.count))
-    held = (max(0.0, number - reach), max(0.0, number + reach))
+    row_bounds = (max(0.0, number - reach), max(0.0, number + reach))
     if e.kind == "avg":
         assert rows.total is not None
         scales = np.array(rows.total_scale), np.array(rows.count_scale)
         means = noisy_means(e, rows.total, rows.count, *scales)
         value, low, high = weighted_means(means, weights, failure / _MEANS_FAIL_MORE_OFTEN)
-        return Gap(float(value), (float(low), float(high)), held)
+        return Gap(float(value), (float(low), float(high)), row_bounds)
     values, scale = (rows.count, rows.count_scale) if rows.total is None else (rows.total, rows.total_scale)
     gap, reach = float(values @ weights), z * math.hypot(*weights) * scale
-    return Gap(gap, (gap - reach, gap + reach), held)
+    return Gap(gap, (gap - reach, gap + reach), row_bounds)
+
+
+def expected_mean_gap_margin(weights: FloatArray, group: NoisyMean, failure: float) -> float:
+    """Half the width to expect of a gap of averages where all groups are like the one given."""
+    means = NoisyMeans.of([group] * len(weights))
+    _, low, high = weighted_means(means, weights, failure / _MEANS_FAIL_MORE_OFTEN)
+    return float(high - low) / 2.0

@@ -16,8 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.privacy.calibration import LARGEST_SCALE
-from dpxplain.privacy.mechanisms.bernoulli_exp import FloatArray, flip_coins, geometric
-from dpxplain.privacy.mechanisms.random_words import Words, system_words, uniform_below
+from dpxplain.privacy.mechanisms.exact_random import (
+    FloatArray,
+    Words,
+    flip_coins,
+    geometric,
+    system_words,
+    uniform_below,
+)
 
 Integers = NDArray[Any]
 """Of 64 bits, or Python's own should 64 not suffice, which has a chance below 2^-700."""
@@ -109,7 +115,7 @@ def discrete_gaussian(scale: float, count: int, words: Words = system_words) -> 
 
 
 def sample(law: Law, count: int, words: Words) -> Integers:
-    """Rounds of candidates; the first `count` that are kept. How many rounds tells nothing of them."""
+    """The first `count` accepted candidates, drawn in rounds, whose number says nothing about them."""
     pieces: list[Integers] = [np.empty(0, dtype=np.int64)]
     missing = count
     while missing:
@@ -120,7 +126,7 @@ def sample(law: Law, count: int, words: Words) -> Integers:
 
 
 def _kept(law: Law, candidates: int, words: Words) -> Integers:
-    """Those of so many candidates that are samples of the law."""
+    """Draws so many candidates and returns those that are samples of the law."""
     u: Integers = uniform_below(law.width, candidates, words).view(np.int64)
     signed = words(candidates)
     v: Integers = geometric(signed >> np.uint64(1), words)

@@ -19,11 +19,10 @@ from dpxplain.model.cancellation import check_stop
 from dpxplain.model.hardening import insist_on_numbers
 from dpxplain.model.schema import NoiseKind
 from dpxplain.privacy.calibration import LARGEST_SCALE
-from dpxplain.privacy.mechanisms.bucket_selection import peel_top_k
 from dpxplain.privacy.mechanisms.discrete_gaussian import discrete_gaussian, saturating_sum
-from dpxplain.privacy.mechanisms.gumbel_race import gumbel_top_k
-from dpxplain.privacy.mechanisms.random_words import Words, system_words
+from dpxplain.privacy.mechanisms.exact_random import Words, system_words
 from dpxplain.privacy.mechanisms.scores import FamilyScores
+from dpxplain.privacy.mechanisms.top_k_samplers import gumbel_top_k, peel_top_k
 
 Values = NDArray[np.int64]
 

@@ -134,7 +134,7 @@ class OneShotPlan:
         return scale * gumbel_shortfall(confidence, self.family_size, self.k)
 
     def rank_reach(self, confidence: float) -> tuple[float, float]:
-        """How far below and above a chosen score those are at most that its rank interval holds inside."""
+        """How far below and above a chosen score its rank interval reaches, at most."""
         probes = rank_probes(self.family_size)
         if probes == 0:
             return 0.0, 0.0

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.privacy.mechanisms.random_words import seeded_shuffler
+from dpxplain.privacy.mechanisms.exact_random import seeded_shuffler
 
 IntArray = NDArray[np.int64]
 _LARGEST = 2**52  # up to here float64 holds every whole number and its half
@@ -46,8 +46,10 @@ class FamilyScores:
 
     def only(self, indices: IntArray) -> FamilyScores:
         """The scores of some predicates (increasing indices), numbered anew from 0."""
-        kept = np.isin(self.active, indices)
-        return FamilyScores(np.searchsorted(indices, self.active[kept]), self.scores[kept], size=len(indices))
+        is_chosen = np.isin(self.active, indices)
+        return FamilyScores(
+            np.searchsorted(indices, self.active[is_chosen]), self.scores[is_chosen], size=len(indices)
+        )
 
     def between(self, start: int, stop: int) -> IntArray:
         """The scores of predicates start..stop-1, idle ones included."""
@@ -77,7 +79,8 @@ class FamilyScores:
 
     @cached_property
     def _descending(self) -> IntArray:
-        """Sorted as different numbers in random order: then the work tells neither ties nor an order.
+        """The scores in descending order, sorted as distinct numbers in random order: so that the time
+        taken reveals no ties and no order.
 
         A fraction below one half makes equal scores different, and is cut off afterwards. Scores beyond 2^52,
         which no influence has, count as that.

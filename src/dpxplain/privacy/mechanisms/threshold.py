@@ -65,10 +65,12 @@ def values_above(
     counted = secret.reveal()
     noisy = draw_gaussian(noise, gaussian_measurement(threshold.scale), counted.units, threshold.scale)
     # Strictly above: OpenDP's map bounds the tail of whole numbers by that of a Gaussian one below them.
-    kept = [(value, count) for value, count in zip(counted.values, noisy.tolist(), strict=True)
+    above_threshold = [(value, count) for value, count in zip(counted.values, noisy.tolist(), strict=True)
             if count > threshold.least]  # fmt: skip
-    kept.sort()  # the order in which they were counted would tell of the rows
-    return NoisyValues(tuple(value for value, _ in kept), tuple(float(count) for _, count in kept))
+    above_threshold.sort()  # the order in which they were counted would tell of the rows
+    return NoisyValues(
+        tuple(value for value, _ in above_threshold), tuple(float(count) for _, count in above_threshold)
+    )
 
 
 def threshold_measurement(scale: float, threshold: int) -> Any:

@@ -46,13 +46,13 @@ def select_distinct(
     the k choices is an exponential mechanism on a set that follows from what was released, and costs ρ/k
     (docs/proofs/top-k.md, section 5). Fewer than k if no more are left.
     """
-    left: IntArray = np.arange(size)
+    candidates: IntArray = np.arange(size)
     chosen: list[int] = []
-    while len(chosen) < k and len(left):
-        scores = secret.map(methodcaller("only", left))
+    while len(chosen) < k and len(candidates):
+        scores = secret.map(methodcaller("only", candidates))
         position = select_top_k(scores, k=1, sensitivity=sensitivity, rho=rho / k, noise=noise)[0]
-        chosen.append(int(left[position]))
-        left = np.setdiff1d(left, [chosen[-1], *repeated_by(chosen[-1])], assume_unique=True)
+        chosen.append(int(candidates[position]))
+        candidates = np.setdiff1d(candidates, [chosen[-1], *repeated_by(chosen[-1])], assume_unique=True)
     return chosen
 
 

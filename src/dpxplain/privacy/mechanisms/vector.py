@@ -84,7 +84,7 @@ def release_vector(
     )
     apart = plan.rank_resolution(confidence)
     ascending, own = np.sort(noisy), noisy[chosen]
-    # Certainly above it: those more than `apart` higher. Possibly above it: all not as much lower.
+    # More than `apart` higher is certainly above; at most `apart` lower is possibly above.
     low = 1 + len(noisy) - np.searchsorted(ascending, own + apart, side="right")
     high = len(noisy) - np.searchsorted(ascending, own - apart, side="left")
     ranks = zip(low.tolist(), np.maximum(low, high).tolist(), strict=True)

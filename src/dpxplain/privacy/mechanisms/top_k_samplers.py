@@ -1,15 +1,23 @@
-"""The k highest of scores with Gumbel noise, exactly and in a time that the scores do not decide.
+"""Two exact samplers of the k highest of scores with Gumbel noise. docs/proofs/top-k.md.
 
-Each candidate has a uniform real number R, of which 64 bits are drawn; score/scale − ln(−ln(1 − R)) is its
-key, and the highest keys win. Floats decide where their error cannot matter; else more bits are drawn and
-compared in certified decimals. Candidates are looked at in random order, so that sorting, too, takes a time
-that only their number and k decide. docs/proofs/top-k.md.
+The race takes a time that the scores do not decide. Each candidate has a uniform real number R, of which 64
+bits are drawn; score/scale − ln(−ln(1 − R)) is its key, and the highest keys win. Floats decide where their
+error cannot matter; else more bits are drawn and compared in certified decimals. Candidates are looked at
+in random order, so that sorting, too, takes a time that only their number and k decide.
+
+Peeling uses OpenDP's own exponential mechanism, and its time depends on the scores. OpenDP samples by
+rejection, which takes long when few of many scores are high. So each choice is made in two steps that
+together are the same: first among buckets of similar scores, a bucket standing with scale·ln Σ exp(score /
+scale) for its members, then among the members. The idle predicates of a family, all of score 0, are a
+bucket that is never even listed (paper, appendix on large domains). The proof shows that this is the exact
+mechanism on scores off by at most a unit.
 """
 
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.model.cancellation import check_stop, checking
-from dpxplain.privacy.mechanisms.random_words import Words, one_word, seeded_shuffler
+from dpxplain.privacy.mechanisms.exact_random import Words, one_word, seeded_shuffler
 from dpxplain.privacy.mechanisms.scores import FamilyScores, IntArray
 
 FloatArray = NDArray[np.float64]
@@ -39,7 +47,7 @@ class _Field:
     drawn: NDArray[np.uint64]
 
     def best(self, k: int) -> _Field:
-        """Without those that k others certainly beat."""
+        """The field without candidates that k others certainly beat."""
         if len(self.index) <= k:
             return self
         place = len(self.low) - k
@@ -58,7 +66,7 @@ class _Field:
 
 
 def gumbel_top_k(family: FamilyScores, k: int, scale: float, words: Words) -> list[int]:
-    """The k that win, the first first: the law of k exponential mechanisms, each on what the others left."""
+    """The k winners in order, with the law of k exponential mechanisms, each on the candidates left."""
     highest = family.highest
     shuffler = seeded_shuffler()
     empty = np.zeros(0)
@@ -112,7 +120,7 @@ def _exact_order(field: _Field, leads: IntArray, scale: float, words: Words) -> 
         _Candidate(index, lead / exact_scale, drawn)
         for index, lead, drawn in zip(field.index.tolist(), leads.tolist(), field.drawn.tolist(), strict=True)
     ]
-    candidates.sort(key=cmp_to_key(lambda one, other: _compare(one, other, words)))
+    candidates.sort(key=cmp_to_key(lambda first, other: _compare(first, other, words)))
     return [candidate.index for candidate in candidates]
 
 
@@ -156,3 +164,77 @@ def _compare(first: _Candidate, second: _Candidate, words: Words) -> int:
             return 1
         first.refine(words)
         second.refine(words)
+
+
+_DEEPEST = 63  # everything that far below the highest score shares the last bucket
+_IDLE = -1
+
+
+def peel_top_k(
+    family: FamilyScores,
+    k: int,
+    scale: float,
+    pick: Callable[[list[int]], int],
+    below: Callable[[int], int],
+) -> list[int]:
+    """k choices in a row; `pick` is the exponential mechanism, `below` a uniform draw."""
+    race = _Race(family, scale)
+    chosen: list[int] = []
+    for _ in checking(range(k)):
+        buckets = race.buckets()
+        bucket = list(buckets)[pick(list(buckets.values()))]
+        if bucket == _IDLE:
+            chosen.append(race.take_idle(below(race.idle)))
+        else:
+            members = race.members(bucket)
+            chosen.append(race.take(bucket, 0 if len(members) == 1 else pick(members)))
+    return chosen
+
+
+class _Race:
+    """Who can still be chosen, in buckets one scale wide counted down from the highest score."""
+
+    def __init__(self, family: FamilyScores, scale: float) -> None:
+        self.family = family
+        self.scale = scale
+        self.idle = family.idle
+        self._idle_taken: set[int] = set()
+        self._members: dict[int, IntArray] = {}
+        self._together: dict[int, int] = {}
+        if len(family.scores):
+            depth = np.minimum((family.scores.max() - family.scores) / scale, _DEEPEST).astype(np.int64)
+            order = np.argsort(depth, kind="stable")
+            starts = np.flatnonzero(np.diff(depth[order], prepend=-1))
+            for members in np.split(order, starts[1:]):
+                self._put(int(depth[members[0]]), members)
+
+    def buckets(self) -> dict[int, int]:
+        """The score that each bucket stands with."""
+        idle = {_IDLE: round(self.scale * math.log(self.idle))} if self.idle else {}
+        return self._together | idle
+
+    def members(self, bucket: int) -> list[int]:
+        scores: list[int] = self.family.scores[self._members[bucket]].tolist()
+        return scores
+
+    def take(self, bucket: int, member: int) -> int:
+        """Take a member of a bucket out of the race, and name it."""
+        members = self._members.pop(bucket)
+        del self._together[bucket]
+        if len(members) > 1:
+            self._put(bucket, np.delete(members, member))
+        return int(self.family.active[members[member]])
+
+    def take_idle(self, n: int) -> int:
+        """Takes the n-th idle predicate that is still in the race."""
+        index = self.family.nth_idle(n, self._idle_taken)
+        self._idle_taken.add(index)
+        self.idle -= 1
+        return index
+
+    def _put(self, bucket: int, members: IntArray) -> None:
+        scores = self.family.scores[members]
+        top = int(scores.max())
+        weight = float(np.exp((scores - top) / self.scale).sum())
+        self._members[bucket] = members
+        self._together[bucket] = top + round(self.scale * math.log(weight))

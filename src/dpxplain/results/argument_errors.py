@@ -38,7 +38,7 @@ def _misuse(
     name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> BadRequest:
     parameters = {n: p for n, p in signature.parameters.items() if n != "self"}
-    given = args[1:] if "self" in signature.parameters else args
+    by_place = args[1:] if "self" in signature.parameters else args
     positional = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     for keyword in kwargs:
         if keyword in _EPSILONS and "rho" in parameters:
@@ -48,17 +48,19 @@ def _misuse(
             return BadRequest(
                 f"{name} takes no argument {keyword!r}.", remedy=did_you_mean(keyword, parameters) or listed
             )
-    if len(given) > len(positional):
-        named = ", ".join(n for n in parameters if n not in positional)
+    if len(by_place) > len(positional):
+        keyword_only = ", ".join(n for n in parameters if n not in positional)
         return BadRequest(
-            f"{name} takes at most {len(positional)} arguments without their name, not {len(given)}.",
-            remedy=f"Write the others as name=value: {named}." if named else "Leave out the others.",
+            f"{name} takes at most {len(positional)} arguments without their name, not {len(by_place)}.",
+            remedy=f"Write the others as name=value: {keyword_only}."
+            if keyword_only
+            else "Leave out the others.",
         )
-    twice = [n for n in positional[: len(given)] if n in kwargs]
+    twice = [n for n in positional[: len(by_place)] if n in kwargs]
     if twice:
         return BadRequest(f"{name} was given {twice[0]} twice.", remedy="Give it once.")
     required = [n for n, p in parameters.items() if p.default is p.empty]
-    missing = [n for n in required if n not in kwargs and n not in positional[: len(given)]]
+    missing = [n for n in required if n not in kwargs and n not in positional[: len(by_place)]]
     if "rho" in missing:
         return BadRequest(
             f"{name} needs rho, the privacy budget to spend.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpxplain.errors import ExplanationError
@@ -37,13 +37,21 @@ class FamilyChoice:
 
     def __post_init__(self) -> None:
         for name in ("attributes", "exclude", "predicates"):  # a generator is read once, here
-            if isinstance(given := getattr(self, name), Iterator):
-                object.__setattr__(self, name, tuple(given))
+            if isinstance(value := getattr(self, name), Iterator):
+                object.__setattr__(self, name, tuple(value))
+
+    def in_schema_order(self, schema: Schema) -> FamilyChoice:
+        """The same attributes in their declared order, so that requests for them have one identity."""
+        names = None if self.attributes is None else plain_texts(self.attributes)
+        if names is None or not all(name in schema.columns for name in names):
+            return self  # none, or refused when the choice is checked
+        declared = tuple(name for name in schema.columns if name in names)
+        return self if declared == tuple(names) else replace(self, attributes=declared)
 
     def to_request(self) -> dict[str, Any]:
         """The choice as JSON, as the history keeps it and a server takes it."""
-        given = self.predicates
-        listed = [given] if isinstance(given, str | Recipe | Either) else given
+        predicates = self.predicates
+        listed = [predicates] if isinstance(predicates, str | Recipe | Either) else predicates
         return {
             "attributes": None if self.attributes is None else list(self.attributes),
             "conjuncts": self.conjuncts,
@@ -85,9 +93,9 @@ class CheckedChoice:
 
 
 def check_choice(choice: FamilyChoice, schema: Schema, query: Query) -> CheckedChoice:
-    """By default all discrete columns that the query neither groups nor aggregates by; refuses in words.
+    """The checked choice; by default all discrete columns that the query neither groups nor aggregates by.
 
-    Columns of public tables explain where they are named: each attribute makes the others' noise larger.
+    Columns of public tables are used only if named: each attribute makes the noise of the others larger.
     """
     attributes, conjuncts = choice.attributes, choice.conjuncts
     exclude, predicates = choice.exclude, choice.predicates
@@ -152,8 +160,8 @@ def _conjunction_count(sizes: Sequence[int], conjuncts: int) -> int:
 def eligible_attributes(schema: Schema, query: Query) -> list[str]:
     """The columns that may explain: discrete, and neither grouped nor aggregated by, nor read to do so."""
     measured = () if query.aggregate.column is None else (query.aggregate.column,)
-    used = schema.sources((*query.group_by, *measured))
-    return [name for name in schema.discrete() if not schema.sources((name,)) & used]
+    used_columns = schema.sources((*query.group_by, *measured))
+    return [name for name in schema.discrete() if not schema.sources((name,)) & used_columns]
 
 
 def _plain_predicates(predicates: Predicates) -> tuple[str | Recipe | Either, ...]:

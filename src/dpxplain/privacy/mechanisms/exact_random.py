@@ -1,12 +1,14 @@
-"""Coins that fall with probability e^-x, and geometric numbers made of them, without any error.
+"""Exact random numbers from the operating system: uniform integers, coins that fall with probability e^-x,
+and geometric numbers made of them.
 
-A uniform real number is known by its first bits. Floats decide where their error cannot matter; else
-more bits are drawn and compared with certified bounds of e^-x. docs/proofs/discrete-gaussian.md.
+A uniform real number is known by its first bits. Floats decide where their error cannot matter; else more
+bits are drawn and compared with certified bounds of e^-x. docs/proofs/discrete-gaussian.md.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -14,7 +16,41 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.privacy.mechanisms.random_words import Words, one_word
+Words = Callable[[int], NDArray[np.uint64]]
+"""Gives so many words of independent fair bits."""
+
+
+def system_words(count: int) -> NDArray[np.uint64]:
+    """Words of the operating system's cryptographic generator.
+
+    Nothing is buffered between calls, so no word can reach two threads or two forked processes.
+    """
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+def seeded_shuffler() -> np.random.Generator:
+    """Seeded by the operating system; for the order in which work is done only, never for an outcome."""
+    return np.random.default_rng()  # seeded, and quick
+
+
+def one_word(words: Words) -> int:
+    return int(words(1)[0])
+
+
+def uniform_below(bound: int, count: int, words: Words) -> NDArray[np.uint64]:
+    """Independent integers, each of 0..bound-1 equally likely; `bound` is at most 2^63.
+
+    A word at or above the largest multiple of `bound` is drawn again: below it, every remainder has
+    equally many words.
+    """
+    drawn = words(count)
+    largest = np.uint64(2**64 - 2**64 % bound - 1)
+    while len(rejected := np.flatnonzero(drawn > largest)):
+        drawn = drawn.copy()  # words from the system are read-only
+        drawn[rejected] = words(len(rejected))
+    divisor = np.uint64(bound)
+    return drawn - drawn // divisor * divisor  # NumPy's division by one number is faster than its remainder
+
 
 FloatArray = NDArray[np.float64]
 
