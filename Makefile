@@ -7,8 +7,8 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page serve check check-page bench bench-engines load audit audit-time experiments studies clean constraints
-.PHONY: test test-page test-fast test-slow test-all test-stress fuzz
+.PHONY: setup demo page serve check check-python check-page bench bench-engines load audit audit-time experiments studies clean constraints
+.PHONY: test test-python test-browser test-page test-fast test-slow test-slow-python test-slow-browser test-all test-stress fuzz
 
 setup: $(STAMP)
 
@@ -38,17 +38,27 @@ serve: setup page
 
 # In memory where there is room: tests write many small ledgers, each synced to disk after every charge.
 SCRATCH := $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 {print $$4}')" -gt 2000000 && echo /dev/shm)
-# Tests with Spark stay together, in front of one JVM.
-PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+# Tests with Spark stay together, in front of one JVM. A process more than there are cores, on the machines that CI has:
+# a quarter of the time of these tests is waiting for a database or a server.
+PYTEST := $(BIN)/pytest -n 3 --dist loadgroup
 # Compiled modules are kept even where the environment says otherwise: the tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST_IN_MEMORY := $(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(PYTEST)
 
-# A real database, Spark and a real browser, installed when missing. At most 6 minutes on two quiet cores.
-test: setup page test-page
+# Beside each other: what waits for a database, a server or a browser leaves the processor to the others.
+BESIDE = @$(MAKE) --no-print-directory --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+
+# A real database, Spark and a real browser, installed when missing. Seven minutes on two slow cores; six is the aim.
+test: setup page
 	@tools/machine
+	$(BESIDE) test-python test-browser test-page
+
+test-python: setup
 	$(PYTEST_IN_MEMORY) -m "not slow" --ignore=tests/page
-	$(PYTEST) -m "not slow" tests/page  # apart: Playwright keeps an event loop and greenlets in its process
+
+# In processes of its own: Playwright keeps an event loop and greenlets in its process.
+test-browser: setup page
+	$(PYTEST) -m "not slow" tests/page
 
 # For the loop while editing: no process, database, server, browser or grid; under a minute.
 SLOWER_ROOMS := page server sessions ledger cli engines datasets examples fuzz
@@ -63,7 +73,12 @@ test-fast: setup
 # Statistical grids, long searches and rounds of kills.
 test-slow: setup page
 	@tools/machine
+	$(BESIDE) test-slow-python test-slow-browser
+
+test-slow-python: setup
 	$(PYTEST_IN_MEMORY) -m slow --ignore=tests/page
+
+test-slow-browser: setup page
 	$(PYTEST) -m slow tests/page
 
 test-all: test test-slow
@@ -84,7 +99,10 @@ fuzz: setup
 test-page: setup
 	@tools/page test
 
-check: setup check-page
+check: setup
+	$(BESIDE) check-python check-page
+
+check-python: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -107,8 +125,9 @@ audit-time: setup
 	@tools/machine
 	$(BIN)/python -m benchmarks.time_audit --seconds 540 --report docs/timing.md
 
-# Slow: response times, many analysts, kills, outages and a million lines of history, on this machine's loopback
-# only; rewrites the figures in docs/load.md. LOAD=--quick for a short look.
+# Response times, throughput, many analysts, kills, outages and a million lines of history, on both databases and on
+# this machine's loopback only: at most 25 minutes on two quiet cores. Rewrites the figures in docs/load.md part by part.
+# LOAD="--write --only times" measures some parts anew, LOAD=--quick is a short look.
 LOAD ?= --write
 load: setup
 	@tools/machine

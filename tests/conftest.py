@@ -4,6 +4,7 @@ import pytest
 
 import repeatable
 from postgres_server import postgres_address, postgres_server
+from shared_statements import share_compiled_statements
 from spark_server import spark_cluster, spark_session
 
 __all__ = ["postgres_address", "postgres_server", "spark_cluster", "spark_session"]
@@ -12,6 +13,7 @@ __all__ = ["postgres_address", "postgres_server", "spark_cluster", "spark_sessio
 def pytest_configure(config: pytest.Config) -> None:
     # Not imported as hooks of this file: pytest would not call them for fixtures of the whole session.
     config.pluginmanager.register(repeatable)
+    share_compiled_statements()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,7 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("database")
         if {"spark_session", "spark_cluster"} & set(names):
             item.add_marker("spark")
-            item.add_marker("slow")  # a JVM starts, and every statement takes it a tenth of a second or more
             item.add_marker(pytest.mark.xdist_group("spark"))  # one JVM, not one per worker
+        if "spark_cluster" in names:
+            item.add_marker("slow")  # six JVMs; those of one JVM are marked where they are, all but a few
         if "browser" in names:
             item.add_marker("browser")

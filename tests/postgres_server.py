@@ -30,6 +30,14 @@ _SETTINGS = {
     "max_connections": "60",
     "log_min_messages": "fatal",
 }
+# The schema `public` is as in a new database.
+_EMPTY = """DO $$ DECLARE name text; BEGIN
+  FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema$)' LOOP
+    EXECUTE format('DROP SCHEMA %I CASCADE', name);
+  END LOOP;
+  CREATE SCHEMA public AUTHORIZATION pg_database_owner;
+  GRANT USAGE ON SCHEMA public TO PUBLIC;
+END $$"""
 
 
 class PostgresServer:
@@ -72,7 +80,7 @@ class PostgresServer:
         finally:
             # Emptied and used again, which is several times faster than to make and drop databases.
             self.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
-            self.execute("DROP SCHEMA IF EXISTS dpxplain CASCADE", name)
+            self.execute(_EMPTY, name)
             self._empty.append(name)
 
     def execute(self, statement: str, database: str = "postgres") -> None:

@@ -65,8 +65,8 @@ HOMES = {
     "jwt": ("server",),
     "typer": ("cli",),
     "tomlkit": ("cli",),
-    "altair": ("render/altair_charts.py",),
-    "vl_convert": ("render/altair_charts.py",),
+    "altair": ("render/charts.py",),
+    "vl_convert": ("render/charts.py",),
     "scipy": (),  # ADR 17; tests compare with it
 }
 

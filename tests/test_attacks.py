@@ -17,7 +17,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import InternalError
-from dpxplain.explanation.choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.recipes import Either, Recipe
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.model.charge import Request
@@ -33,7 +33,7 @@ from dpxplain.privacy.mechanisms.rank_bounds import bound_ranks
 from dpxplain.privacy.mechanisms.scores import FamilyScores
 from dpxplain.privacy.mechanisms.top_k import select_top_k
 from dpxplain.privacy.mechanisms.vector import VectorPlan
-from dpxplain.results.custom_explanation import plan_by
+from dpxplain.results.explanation import plan_by
 
 
 def _open(tmp_path: Any, rho: float = 10.0) -> dpx.Session:

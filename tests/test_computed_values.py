@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import dpxplain as dpx
 from dpxplain.cli.command_line import app
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
-from dpxplain.model.computed import AllOf, AnyOf, Calculation, Compared, Measured, Number, evaluate
 from dpxplain.model.contrast import Verdict
 from dpxplain.model.groups import Groups
+from dpxplain.model.output_formula import AllOf, AnyOf, Calculation, Compared, Measured, Number, evaluate
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.results.answers import Answers

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PLACES = [ROOT, ROOT / "src/dpxplain", ROOT / "page/src", ROOT / "src/dpxplain/server"]
 GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/walkthrough.md"]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DECISIONS = sorted((ROOT / "docs/adr").glob("*.md"))
 
 
@@ -19,6 +20,17 @@ def test_every_file_named_in_the_guides_exists() -> None:
         for name in re.findall(r"`([\w/.-]+(?:/|\.(?:py|md|toml|txt|svelte|css)))`", guide.read_text("utf-8"))
         if not re.search("NAME|SUBJECT", name) and not any((place / name).exists() for place in PLACES)
     ]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_python_file_and_link_in_the_documents_exists() -> None:
+    missing = []
+    for document in DOCUMENTS:
+        text = document.read_text("utf-8")
+        files = re.findall(r"`([\w/.-]+/[\w.-]+\.py)`", text)
+        missing += [name for name in files if not any((place / name).exists() for place in PLACES)]
+        links = re.findall(r"\]\(((?!https?:|mailto:)[^)#\s]+)", text)
+        missing += [link for link in links if not (document.parent / link).exists()]
     assert not missing, "\n".join(missing)
 
 

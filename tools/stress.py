@@ -3,13 +3,16 @@
 The whole suite (without `slow`) runs four times, and the tests that draw unseeded noise or start a process
 fifty times; then, as often as the time allows, those of them that are `slow`, and the other slow tests. Half
 of each is on a machine kept busy by four processes. The order of the tests is random. Each failure is printed
-with its message, the seed of its order and the command that runs it again. Exits with 1 if any test failed,
-with 2 if the time was too short for the first two parts.
+with its message when it happens, and at the end again with the seed of its order and the command that repeats
+it. Exits with 1 if any test failed, with 2 if the time was too short for the first two parts.
+
+pytest loads this file as a plugin too (`-p stress`), which reports the failures.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -18,21 +21,22 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 BUSY_PROCESSES = 4
 SUITES, ROUNDS = 4, 50
 SLOWER_WHEN_BUSY = 1.8  # a first guess at how much longer a run takes, until one was measured
-WORKERS = {False: 2, True: 6}  # by whether the machine is busy; they share it with the four
+WORKERS = {False: 3, True: 6}  # by whether the machine is busy; they share it with the four
 CHANCE = "(draws or process)"
 REPETITION = r"-?\d+-\d+\]$"  # what pytest-repeat adds to a name
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+REPORT = "DPXPLAIN_STRESS_REPORT"  # names the file that the plugin writes
 
 
 @dataclass
@@ -103,29 +107,55 @@ def places(part: Part) -> list[list[str]]:
     return [group for group in ([file for file in files if file not in page], page) if group]
 
 
+def pytest_runtest_logreport(report: Any) -> None:
+    """Prints a failure and notes it in the report; called in the process that the workers report to."""
+    if report.failed and hasattr(report, "node"):
+        failure = {"test": report.nodeid, "message": report.longreprtext}
+        with open(os.environ[REPORT], "a", encoding="utf-8") as notes:
+            notes.write(json.dumps(failure) + "\n")
+        print(f"\nFAILED {report.nodeid}\n{report.longreprtext}", file=sys.stderr, flush=True)
+
+
 def run_pytest(
-    part: Part, count: int, seed: int, deadline: float, files: list[str]
+    part: Part, count: int, seed: int, deadline: float, groups: list[list[str]]
 ) -> tuple[list[Failure], bool]:
-    """One run of a part in some files: what failed, and whether it ended before the deadline."""
+    """One run of a part, its groups of files beside each other: what failed, and whether it ended in time."""
     options = [
-        *("-m", part.select, f"--count={count}", "-n", str(WORKERS[part.busy])),
+        *("-m", part.select, f"--count={count}", "-n", str(WORKERS[part.busy]), "--dist", "loadgroup"),
         *("--random-order-bucket=module", f"--random-order-seed={seed}"),
     ]
+    failed, ended = [], True
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        # xunit1 has the file of each test.
-        command = [*PYTEST, *files, f"--junitxml={report}", "-o", "junit_family=xunit1", *options]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True)
-        try:
-            code: int | None = process.wait(max(1.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            code = None
-            stop(process)
-        failed = failures(report, part.busy, seed, options)
-        if code not in (0, 1, None) or (code == 1 and not failed):
-            again = shlex.join(["pytest", *files, *options])
-            failed.append(Failure(f"pytest ended with {code}", "", part.busy, seed, again))
-        return failed, code is not None
+        started = []
+        for number, files in enumerate(groups):
+            report = Path(folder) / str(number)
+            search_path = os.pathsep.join(filter(None, (str(ROOT / "tools"), os.environ.get("PYTHONPATH"))))
+            process = subprocess.Popen(
+                [*PYTEST, "-p", "stress", *files, *options],
+                cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": search_path, REPORT: str(report)},
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            started.append((process, files, report))
+        for process, files, report in started:
+            code = wait(process, deadline)
+            newly_failed = failures(report, part.busy, seed, options)
+            if code not in (0, 1, None) or (code == 1 and not newly_failed):
+                again = shlex.join(["pytest", *files, *options])
+                newly_failed.append(Failure(f"pytest ended with {code}", "", part.busy, seed, again))
+            failed += newly_failed
+            ended = ended and code is not None
+    return failed, ended
+
+
+def wait(process: subprocess.Popen[bytes], deadline: float) -> int | None:
+    """The exit code of a pytest process, or nothing if it was stopped at the deadline."""
+    try:
+        return process.wait(max(1.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        stop(process)
+        return None
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -139,18 +169,14 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def failures(report: Path, busy: bool, seed: int, options: list[str]) -> list[Failure]:
-    """What a JUnit report says has failed; names are without the number of the repetition."""
-    if not report.exists():
-        return []
+    """What the plugin has noted; names are without the number of the repetition."""
     failed = []
-    for case in ET.parse(report).iter("testcase"):
-        outcome = next((part for part in case if part.tag in ("failure", "error")), None)
-        if outcome is not None:
-            place = str(case.get("classname"))
-            name = re.sub(r"\[\]$", "", re.sub(REPETITION, "]", str(case.get("name"))))
-            command = shlex.join(["pytest", str(case.get("file")), "-k", name.partition("[")[0], *options])
-            message = (outcome.text or str(outcome.get("message"))).strip()
-            failed.append(Failure(f"{place}::{name}", message, busy, seed, command))
+    for line in report.read_text(encoding="utf-8").splitlines() if report.exists() else []:
+        noted = json.loads(line)
+        test = re.sub(r"\[\]$", "", re.sub(REPETITION, "]", noted["test"].removesuffix("@spark")))
+        file, _, name = test.partition("::")
+        command = shlex.join(["pytest", file, "-k", name.rpartition("::")[2].partition("[")[0], *options])
+        failed.append(Failure(test, noted["message"], busy, seed, command))
     return failed
 
 
@@ -159,12 +185,10 @@ def run_part(part: Part, first_seed: int, deadline: float) -> list[Failure]:
     failed: list[Failure] = []
     groups = places(part)
     while part.done < part.times and (count := part.next_count(deadline - time.monotonic())):
-        began, busy, seed, whole = time.monotonic(), part.busy, first_seed + part.runs, True
+        began, busy, seed = time.monotonic(), part.busy, first_seed + part.runs
         with busy_machine(busy):
-            for files in groups:
-                newly_failed, ended = run_pytest(part, count, seed, deadline, files)
-                failed += newly_failed
-                whole = whole and ended
+            newly_failed, whole = run_pytest(part, count, seed, deadline, groups)
+        failed += newly_failed
         seconds = time.monotonic() - began
         part.seconds[busy] = seconds / count
         part.runs += 1

@@ -11,24 +11,23 @@ from dataclasses import replace
 import numpy as np
 
 from dpxplain.explanation.cells import IntArray, group_index
-from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Family
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.explanation.influence import FloatArray, values_without
-from dpxplain.model.computed import evaluate
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.display import Record
-from dpxplain.model.grouped import BIN
+from dpxplain.model.grouped_pass import BIN
 from dpxplain.model.groups import Groups
+from dpxplain.model.output_formula import evaluate
 from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Quantile, Query
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_scored import true_influences
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers, unused
-from dpxplain.results.base import Truth
+from dpxplain.results.base import QuestionLike, Truth
 from dpxplain.results.explanation import Explanation, ExplanationRow
 from dpxplain.results.formula_answer import FormulaAnswer
-from dpxplain.results.links import QuestionLike
 from dpxplain.results.question import Question
 
 
@@ -45,7 +44,7 @@ class CuratorDataset(OpenDataset):
         return Truth("True values beside the released ones", rows, answer.shaped_by)
 
     def answers_truth(self, answers: Answers) -> Truth:
-        """The same for several aggregates, one line per group and aggregate."""
+        """The true values of several aggregates, one line per group and aggregate."""
         true = {answer.value_name: self._true_values(answer) for answer in answers.answers}
         rows = []
         for row in answers:
@@ -84,12 +83,12 @@ class CuratorDataset(OpenDataset):
             for s, n in zip(sums, totals.count, strict=True)
         ]
 
-    def _true_quantiles(self, query: Query, asked: Quantile) -> list[float | None]:
+    def _true_quantiles(self, query: Query, quantile: Quantile) -> list[float | None]:
         """The quantile of every group's values on the grid; none of a column that has edges only."""
-        groups, column = Groups.of(query, self.schema), self.schema.column(str(asked.column))
+        groups, column = Groups.of(query, self.schema), self.schema.column(str(quantile.column))
         if not column.is_summable:
             return [None] * groups.size
-        each = replace(query, aggregate=Histogram("quantile", asked.column, 1))
+        each = replace(query, aggregate=Histogram("quantile", quantile.column, 1))
         grouped = self._open_engine.grouped(each, ((),)).reveal()
         index = group_index(grouped, groups.columns, groups.shape)
         quantiles: list[float | None] = []
@@ -97,7 +96,7 @@ class CuratorDataset(OpenDataset):
             rows = (index == group) & (grouped.codes[BIN] > 0)
             values = np.repeat(grouped.codes[BIN][rows] - 1 + column.grid.low, grouped.count[rows])
             quantiles.append(
-                float(np.quantile(values, asked.level)) * column.grid.unit if len(values) else None
+                float(np.quantile(values, quantile.level)) * column.grid.unit if len(values) else None
             )
         return quantiles
 

@@ -119,7 +119,7 @@ class DataChanged(BadRequest):
 
     @classmethod
     def of(cls, dataset: str, *, charged: bool = False) -> DataChanged:
-        """The same sentence whatever has changed: more would tell about the data."""
+        """The same error whatever has changed: more would tell about the data."""
         charge = "The charge stays." if charged else "Nothing was charged."
         return cls(
             f"The data of {dataset!r} may not be those of the answers so far, so nothing is answered until "
@@ -134,7 +134,7 @@ class LedgerBehind(BadRequest):
 
     @classmethod
     def of(cls) -> LedgerBehind:
-        """The same sentence whatever was lost: more would tell about other people's requests."""
+        """The same error whatever was lost: more would tell about other people's requests."""
         return cls(
             "The ledger may not know everything that was spent, so nothing new is measured until the curator "
             "has looked. Nothing was charged.",

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.datasets import path as bundled
-from dpxplain.engines.declared_source import SchemaSource, declared_source, folder_of, refuse_swapped
+from dpxplain.engines.opening import SchemaSource, declared_source, folder_of, refuse_swapped
 from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
@@ -26,15 +26,15 @@ from dpxplain.model.hardening import plain
 from dpxplain.model.memory_limit import memory_limit
 from dpxplain.model.release import AnswerRelease, AnswersRelease, Released
 from dpxplain.model.schema import Schema
-from dpxplain.phases.data_guard import DataGuard, recognised_by
 from dpxplain.phases.dataset import OpenDataset, Progress, silent
 from dpxplain.phases.discover_values import with_discovered
 from dpxplain.phases.releaser import LocalReleaser
+from dpxplain.phases.version_check import VersionCheck, recognised_by
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.noise import SeededNoise, private_noise
 from dpxplain.results.answer import Answer
 from dpxplain.results.answers import Answers
-from dpxplain.results.arguments import checked_arguments
+from dpxplain.results.argument_errors import checked_arguments
 from dpxplain.results.base import TruthTeller
 from dpxplain.results.discovery import Discovery, DiscoveryPreview, PlannedDiscovery
 from dpxplain.results.planned_query import PlannedQuery
@@ -361,25 +361,20 @@ def _open(
     folder: Path = Path(),
 ) -> Session:
     from dpxplain.curator import CuratorDataset
-    from dpxplain.engines.opened_tables import OpenedTables
+    from dpxplain.engines.opening import EngineOptions, OpenedTables
 
     name, version = schema.table.name, schema.table.version
     noise = private_noise(schema.privacy.noise) if insecure_seed is None else SeededNoise(insecure_seed)
     kind, releaser = CuratorDataset if curator else OpenDataset, LocalReleaser(ledger)
+    recognised = recognised_by(ledger.versions, name, version)
+    options = EngineOptions(memory=memory, cache=cache, recognised=recognised)
 
     def opened(declared: Schema) -> OpenDataset:
         declared = with_public_tables(declared, folder, tables)  # whose keys were discovered
-        data = OpenedTables(
-            source,
-            declared,
-            tables=tables or {},
-            memory=memory,
-            cache=cache,
-            recognised=recognised_by(ledger.versions, name, version),
-        )
-        guard = DataGuard(ledger.versions, name, version, data.source)
-        guard.take_old_charges()
-        return kind(declared, data.engine, ledger, releaser, noise, progress, trusted_code, guard, data)
+        data = OpenedTables(source, declared, options, tables=tables or {})
+        check = VersionCheck(ledger.versions, name, version, data.source)
+        check.take_old_charges()
+        return kind(declared, data.engine, ledger, releaser, noise, progress, trusted_code, check, data)
 
     try:
         ledger.open_dataset(name, schema.privacy.rho, schema.privacy.delta)

@@ -13,7 +13,7 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.model.schema import Schema
-from dpxplain.results.near_misses import near_misses
+from dpxplain.results.check_suggestions import near_misses
 
 ROWS = 3_000
 HEADER = ("tailnum", "origin", "dest", "month", "dep_delay", "distance", "cancelled")

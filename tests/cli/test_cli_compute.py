@@ -122,6 +122,8 @@ def test_a_ratio_asked_before_is_shown_as_free_and_needs_no_data(
     again = capfd.readouterr()
     assert "Price: nothing" in again.err
     assert again.out.splitlines()[:6] == first.out.splitlines()[:6]
+    assert run([*asked, "--population"]) == 0
+    assert "In general (" in capfd.readouterr().out
     assert run(["budget", "-e", "adult", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["rho"]["spent"] == 0.6
 

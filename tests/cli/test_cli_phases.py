@@ -168,7 +168,9 @@ def test_a_story_is_priced_told_and_told_again_for_nothing(asked: Any, folder: P
     assert again["free"]
     assert again["rows"] == first["rows"]
     assert "step by step" in (folder / "story.html").read_text(encoding="utf-8")
-    assert "The gap is" in asked(*words).out
+    told = asked(*words, "--population").out
+    assert "The gap is" in told
+    assert "In general (" in told
     assert asked(*words, "--format", "csv").out.startswith("level,condition,predicate")
     assert spent(asked) == 2.5
 

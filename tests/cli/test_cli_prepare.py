@@ -127,3 +127,20 @@ def test_one_of_several_aggregates_is_prepared_by_name(dpxplain: Any) -> None:
     assert prepared["of"] == "AVG(pay)"
     assert dpxplain("explain", "Male", "Female", "--of", "AVG(pay)", "--k", "2", "--json").json["free"]
     assert spent(dpxplain) == 0.6
+
+
+def test_preview_names_the_price_of_a_wanted_precision(asked: Any) -> None:
+    refused = asked("preview", "Male", "Female", "--precision", "0.5")
+    assert refused.code == 2
+    assert "nothing released says yet" in refused.err
+    wide = ("--weight", "Male=1", "--k", "2", "--relative", "0.1")
+    priced = asked("preview", *wide, "--mechanism", "vector", "--json").json
+    assert priced["rows"][0]["relative_margin"] == pytest.approx(0.1, rel=1e-2)
+    assert asked("preview", *wide, "--rho", "1").code == 2
+    asked("prepare", "--rho", "0.05")
+    cheap, dear = (
+        asked("preview", "Male", "Female", "--k", "2", "--precision", share, "--json").json
+        for share in ("0.5", "1")
+    )
+    assert cheap["rho"] <= dear["rho"]
+    assert spent(asked) == 0.55

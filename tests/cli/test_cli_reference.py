@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typer import Typer
 
-from dpxplain.cli.lazy_commands import HOMES
+from dpxplain.cli.command_line import HOMES
 
 ROOT = Path(__file__).parents[2]
 

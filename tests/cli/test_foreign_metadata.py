@@ -13,8 +13,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from dpxplain.cli.foreign_metadata import described_catalog
-from dpxplain.cli.metadata_draft import draft_described
+from dpxplain.cli.metadata_draft import described_catalog, draft_described
 from dpxplain.engines.table_catalogs import spark_catalog
 from dpxplain.model.schema import Schema
 
@@ -161,6 +160,7 @@ def test_a_postgresql_table_is_drafted_from_its_catalog_alone(
     assert "secret" not in text
     assert secret not in text
     assert str(schema.table.source).endswith("::dpxplain.visits")
+    assert schema.table.version  # without it, the table would not be opened
     for name, kind in (("age", "numbers"), ("pay", "numbers"), ("at", "dates"), ("extra", "jsonb")):
         assert f"# [columns.{name}]\n# Left out: it holds {kind}" in text
 

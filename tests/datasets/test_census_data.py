@@ -43,6 +43,7 @@ def test_every_marginal_parameter_is_of_a_declared_value():
         assert sum(rows for rows, _ in of_value.values()) == ROWS
 
 
+@pytest.mark.slow
 def test_rows_and_mean_incomes_follow_the_surveys_marginals(people):
     for name, of_value in census.marginals().items():
         incomes = people.groupby(name, observed=True)["income"].agg(["size", "mean"])
@@ -52,6 +53,7 @@ def test_rows_and_mean_incomes_follow_the_surveys_marginals(people):
                 assert incomes["mean"][value] == pytest.approx(mean_income, rel=0.03), (name, value)
 
 
+@pytest.mark.slow
 def test_attributes_depend_on_each_other_and_many_conjunctions_are_active(people):
     codes = {name: people[name].cat.codes.to_numpy(np.int64) for name in SIZES}
     active = total = 0
@@ -66,6 +68,7 @@ def test_attributes_depend_on_each_other_and_many_conjunctions_are_active(people
     assert idle[people["age"] == "(70, 80]"].mean() > idle.mean() + 0.2
 
 
+@pytest.mark.slow
 def test_men_earn_more_for_the_reasons_of_the_papers_case_study(people):
     men, women = people[people["sex"] == "Male"], people[people["sex"] == "Female"]
     gap = men["income"].mean() - women["income"].mean()

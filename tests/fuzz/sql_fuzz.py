@@ -22,8 +22,8 @@ from sqlglot import exp
 import dpxplain as dpx
 from dpxplain.errors import QueryRefused
 from dpxplain.model.column import Bin
-from dpxplain.model.computed import evaluate
 from dpxplain.model.groups import Groups
+from dpxplain.model.output_formula import evaluate
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise, VectorisedNoise
 from dpxplain.sql.parse import parse
 

@@ -26,7 +26,7 @@ from dpxplain.model.joined_schema import joined_schema, parts
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
 from dpxplain.server import catalog
-from dpxplain.server.allowed_sources import identities
+from dpxplain.server.curator_files import identities
 from server_fixture import config_of, running_server
 
 PATIENTS = pd.DataFrame({"patient": range(50), "sex": ["F", "M"] * 25, "age": range(50)})
@@ -68,6 +68,13 @@ def connected(folder: Path, most: int = 100, **options: Any) -> dpx.Session:
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[dpx.Session]:
     with connected(tmp_path, curator=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def shared_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dpx.Session]:
+    """The same for statements that are refused."""
+    with connected(tmp_path_factory.mktemp("shared"), curator=True) as opened:
         yield opened
 
 
@@ -407,12 +414,12 @@ def test_a_table_without_its_declared_columns_or_unit_is_refused_when_the_data_a
     ],
 )
 def test_other_joins_of_private_tables_are_refused_with_the_reason(
-    session: dpx.Session, sql: str, reason: str
+    shared_session: dpx.Session, sql: str, reason: str
 ) -> None:
     with pytest.raises(QueryRefused, match=reason) as refused:
-        session.query(sql, rho=1)
+        shared_session.query(sql, rho=1)
     assert refused.value.remedy
-    assert session.budget.spent == 0
+    assert shared_session.budget.spent == 0
 
 
 @pytest.mark.parametrize(

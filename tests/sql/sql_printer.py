@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpxplain.model.computed import (
+from dpxplain.model.output_formula import (
     AllOf,
     Calculation,
     Compared,

@@ -1,7 +1,6 @@
 """The command line: commands over Session, with results on stdout and everything else on stderr.
 
-command_line      runs one command, and turns whatever it raises into one sentence and an exit code
-lazy_commands     all commands, each imported when it is needed
+command_line      all commands by name; runs one, and turns whatever it raises into a sentence and a code
 ask_commands      query, why, preview, prepare, compute
 explain_commands  explain, ratio, story
 account_commands  budget, history, quality, discover
@@ -11,9 +10,10 @@ data_commands     data
 serve_command     serve
 admin_commands    token, allow; admin_options has what these, audit and data share
 ledger_commands   ledger create, status, backup, restore, declare-loss
-audit_commands    audit show, verify and anchor; privacy_audit_command has audit privacy
+audit_commands    audit show, verify, anchor and privacy
 options           names, meaning and grouping of the options; what the shell offers after a Tab
-workspace         from options and words to a session and a question; read_only opens one without the data
+workspace         from options and words to a session and a question; read_only_workspace opens one without
+the data
 screen            printed results, prices, progress
 exits             errors as sentences, JSON and exit codes
 """

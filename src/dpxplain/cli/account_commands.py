@@ -13,7 +13,7 @@ from dpxplain.cli.workspace import Place
 from dpxplain.model.charge import Entry, HistoryPage
 
 if TYPE_CHECKING:
-    from dpxplain.cli.read_only import WorkspaceLedger
+    from dpxplain.cli.read_only_workspace import WorkspaceLedger
     from dpxplain.session import Session
 
 _LARGEST_PAGE = 500
@@ -140,5 +140,5 @@ def discover(
         return
     with place.measuring_session(progress) as session:
         with progress.running("Discovering"):
-            found = session.discover(column, rho, delta=delta)
-        present(found, lambda: discovery_payload(found, session.budget), output.form)
+            discovery = session.discover(column, rho, delta=delta)
+        present(discovery, lambda: discovery_payload(discovery, session.budget), output.form)

@@ -66,12 +66,12 @@ def create_token(
     """
     if (dataset is None) != (rho is None):
         raise BadRequest("--dataset and --rho go together.", remedy="Give both, or neither.")
-    until, who = future_time(expires), acting_curator(by)
+    until, curator = future_time(expires), acting_curator(by)
     with ledger_at(place, create=create) as ledger:
         if dataset is not None and rho is not None:
             # First, because it can be refused: then no token is made that allows nothing.
-            ledger.grant(dataset, name, rho, reason="with the first token", by=who)
-        id, text = ledger.tokens.create(name, role, expires=until, by=who)
+            ledger.grant(dataset, name, rho, reason="with the first token", by=curator)
+        id, text = ledger.tokens.create(name, role, expires=until, by=curator)
     if as_json:
         fields = {"id": id, "name": name, "role": role, "token": text, "expires": until.isoformat()}
         show_json({"kind": "token"} | fields)
@@ -128,11 +128,11 @@ def revoke_token(
     if (id is None) == (made_by is None) or (only and made_by is not None):
         raise BadRequest("Say which tokens shall end.", remedy="Give an ID, or --made-by NAME alone.")
     with ledger_at(place) as ledger:
-        tokens, who, sessions = ledger.tokens, acting_curator(by), 0
+        tokens, curator, sessions = ledger.tokens, acting_curator(by), 0
         if id is not None:
-            ended = tokens.revoke(id, who, only=only)
+            ended = tokens.revoke(id, curator, only=only)
         else:
-            ended, sessions = tokens.revoke_made_by(made_by or "", who)
+            ended, sessions = tokens.revoke_made_by(made_by or "", curator)
     if as_json:
         show_json({"kind": "revoked", "id": id, "ended": ended, "oidc_sessions": sessions})
         return

@@ -8,6 +8,7 @@ import ast
 import operator
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ import typer
 from dpxplain.cli import options as o
 from dpxplain.cli.explain_commands import preview_explanation
 from dpxplain.cli.screen import Format, Progress, approved, present, suggest
-from dpxplain.cli.workspace import AnswerChoice, Place, TypedQuestion
+from dpxplain.cli.workspace import AnswerChoice, Place, QuestionOptions, TypedQuestion
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -65,13 +66,7 @@ def why(
     groups: o.Groups = None,
     *,
     choice: AnswerChoice,
-    weight: o.Weights = None,
-    at_least: o.AtLeast = None,
-    confidence: o.Confidence = 0.95,
-    method: o.Method = None,
-    population: o.Population = False,
-    ratio: o.AsRatio = False,
-    share: o.AsShare = False,
+    options: QuestionOptions,
     place: Place,
     curator: o.Curator = False,
     as_json: o.Json = False,
@@ -88,9 +83,7 @@ def why(
     from dpxplain.wire.payloads import question_payload
 
     groups = groups or []
-    typed = TypedQuestion(
-        groups, choice, confidence, weight or (), at_least, method, population, ratio, share
-    )
+    typed = TypedQuestion(groups, choice, options)
     with (
         place.measuring_session(Progress(), curator=True) if curator else place.read_only_session()
     ) as session:
@@ -98,7 +91,7 @@ def why(
         truth = question.truth() if curator else None
         form = Format.JSON if as_json else Format.TABLE
         present(question, lambda: question_payload(question, truth), form, truth)
-        if len(groups) == 2 and not ratio:
+        if len(groups) == 2 and not options.ratio:
             if not question.prepared:
                 words = (*place.words, "--rho", "0.1", *choice.words)
                 suggest("Once, then every why is free:", "prepare", *words)
@@ -115,22 +108,37 @@ def preview(
     k: o.K = 5,
     *,
     family: o.FamilyOptions,
-    drawn: o.MechanismOptions,
+    mechanism_options: o.MechanismOptions,
     choice: AnswerChoice,
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
     ratio: o.AsRatio = False,
     share: o.AsShare = False,
+    relative: Annotated[
+        float | None,
+        typer.Option("--relative", help="The ρ for influences within this share of the gap (0.02: 2%)."),
+    ] = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option("--ranks", help="The ρ for ranks within so many places; needs a preparation."),
+    ] = None,
+    precision: Annotated[
+        float | None,
+        typer.Option("--precision", help="The ρ for this share of the k to be right; needs a preparation."),
+    ] = None,
     place: Place,
     output: o.Output,
 ) -> None:
-    """Price and expected precision of a query or an explanation. Free, reads no data.
+    """Price and expected precision of a query or an explanation; or the ρ that a precision needs. Free.
 
     \b
     Examples:
       [cyan]dpxplain preview "SELECT sex, COUNT(*) FROM adult GROUP BY sex" --rho 0.1[/cyan]
       [cyan]dpxplain preview Male Female --k 5 --rho 0.5[/cyan]
+      [cyan]dpxplain preview Male Female --precision 0.8[/cyan]
     """
+    from dpxplain.explanation.family_choice import FamilyChoice
+    from dpxplain.phases.explain_answer import PrecisionGoal
     from dpxplain.wire.payloads import preview_payload
 
     words = words or []
@@ -139,11 +147,26 @@ def preview(
         if len(words) == 1 and not weight and at_least is None and not share:
             result = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
         else:
-            typed = TypedQuestion(words, choice, confidence, weight or (), at_least, ratio=ratio, share=share)
-            question = typed.ask(session, place)
-            arguments = family.arguments(place.declared) | drawn.arguments()
-            result = preview_explanation(question, rho, **arguments, k=k)
+            options = QuestionOptions(weight, at_least, confidence, ratio=ratio, share=share)
+            question = TypedQuestion(words, choice, options).ask(session, place)
+            goal = PrecisionGoal(relative, ranks, precision)
+            if goal == PrecisionGoal():
+                arguments = family.arguments(place.declared) | mechanism_options.arguments()
+                result = preview_explanation(question, rho, **arguments, k=k)
+            else:
+                _refuse_prices(rho, mechanism_options)
+                chosen = FamilyChoice(**family.arguments(place.declared))
+                result = question.plan_for(goal, chosen, k=k, mechanism=mechanism_options.mechanism).preview()
         present(result, lambda: preview_payload(result), output.form)
+
+
+def _refuse_prices(rho: float | None, mechanism_options: o.MechanismOptions) -> None:
+    if rho is not None or replace(mechanism_options, mechanism="auto") != o.MechanismOptions():
+        raise BadRequest(
+            "A wanted precision has a price of its own.",
+            remedy="Leave --rho, --split, --lower-share and --sensitivity out, or leave --relative, --ranks "
+            "and --precision out.",
+        )
 
 
 def prepare(

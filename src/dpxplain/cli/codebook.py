@@ -62,8 +62,8 @@ def _from_csv(text: str, path: Path, kind: str) -> Codebook:
     book: dict[str, CodedColumn] = {}
     for row in reader:
 
-        def cell(known: tuple[str, ...], row: Mapping[str, Any] = row) -> str:
-            return str(row.get(_first(names, known) or "") or "").strip()
+        def cell(accepted_names: tuple[str, ...], row: Mapping[str, Any] = row) -> str:
+            return str(row.get(_first(names, accepted_names) or "") or "").strip()
 
         coded = book.setdefault(cell(_COLUMN), CodedColumn())
         if cell(_VALUE):
@@ -121,8 +121,8 @@ def _bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
     return bounds
 
 
-def _first(names: Mapping[str, str], known: tuple[str, ...]) -> str | None:
-    return next((names[name] for name in known if name in names), None)
+def _first(names: Mapping[str, str], accepted_names: tuple[str, ...]) -> str | None:
+    return next((names[name] for name in accepted_names if name in names), None)
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,7 @@
-"""All commands, and how one is run.
+"""All commands by name, each imported only when it is run or listed, and how one is run.
 
-Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted, 4 a schema that fits with warnings,
-5 an audit that found a promise broken; 130 interrupted, 141 reader gone.
+Exit codes: 0 ok, 1 internal error, 2 bad request, 3 budget exhausted, 4 a schema that fits with warnings, 5
+an audit that found a promise broken; 130 interrupted, 141 reader gone.
 """
 
 from __future__ import annotations
@@ -9,18 +9,91 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import cache
+from importlib import import_module
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from typer.main import get_command
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
-from dpxplain.cli.lazy_commands import LazyGroup
+from dpxplain.cli.options import flat
 from dpxplain.cli.screen import PipeClosed, json_streams, show_json
 from dpxplain.errors import BadRequest
+
+# In the order of the help: module and name of a function, or of a Typer app that is a group of commands.
+HOMES = {
+    "demo": ("demo", "demo"),
+    "query": ("ask_commands", "query"),
+    "why": ("ask_commands", "why"),
+    "prepare": ("ask_commands", "prepare"),
+    "explain": ("explain_commands", "explain"),
+    "story": ("explain_commands", "story"),
+    "preview": ("ask_commands", "preview"),
+    "compute": ("ask_commands", "compute"),
+    "ratio": ("explain_commands", "ratio"),
+    "quality": ("account_commands", "quality"),
+    "discover": ("account_commands", "discover"),
+    "budget": ("account_commands", "budget"),
+    "history": ("account_commands", "history"),
+    "sample": ("demo", "sample"),
+    "serve": ("serve_command", "serve"),
+    "schema": ("schema_commands", "schema_app"),
+    "data": ("data_commands", "data_app"),
+    "token": ("admin_commands", "token_app"),
+    "allow": ("admin_commands", "allow_app"),
+    "audit": ("audit_commands", "audit_app"),
+    "ledger": ("ledger_commands", "ledger_app"),
+    "experiment": ("experiment_command", "experiment"),
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are looked up."""
+
+    def __init__(self, *, commands: object = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _LazyCommands()
+
+
+class _LazyCommands(MutableMapping[str, Any]):
+    """Commands by name."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(HOMES)
+
+    def __len__(self) -> int:
+        return len(HOMES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in HOMES
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        raise TypeError("The commands are those of this module's table.")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("The commands are those of this module's table.")
+
+
+@cache
+def _command(name: str) -> Any:
+    module, attribute = HOMES[name]
+    declared = getattr(import_module(f"dpxplain.cli.{module}"), attribute)
+    if isinstance(declared, typer.Typer):
+        command: Any = get_group(declared)
+        command.name = name
+        return command
+    app = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    app.command(name)(flat(declared))
+    return get_command(app)
+
 
 COMPLETING = "_DPXPLAIN_COMPLETE"  # set by the shell while it asks for completions
 
@@ -104,9 +177,9 @@ def _run(words: Sequence[str], as_json: bool, debug: bool) -> int:
 
 
 @contextmanager
-def _help_as_json(wanted: bool) -> Iterator[None]:
+def _help_as_json(is_json: bool) -> Iterator[None]:
     """Prints what the block would print on stdout, a help text, as JSON instead."""
-    if not wanted:
+    if not is_json:
         yield
         return
     text = io.StringIO()

@@ -153,7 +153,7 @@ data_app.command("accept")(o.flat(accept))
 @contextmanager
 def _opened(place: Place, ledger: str | None, *, read_only: bool = False) -> Iterator[SQLLedger]:
     """The ledger; where a workspace was never used, an empty one for `read_only`."""
-    from dpxplain.cli.read_only import open_workspace_ledger
+    from dpxplain.cli.read_only_workspace import open_workspace_ledger
     from dpxplain.ledger.address import find_ledger
 
     if place.server is not None:
@@ -226,9 +226,9 @@ def _default_name(report: DataReport) -> str:
     """The version that the data had before, or today's date."""
     if report.fitting:
         return report.declared if report.declared in report.fitting else report.fitting[-1]
-    taken = {version.version for version in report.versions} | {report.declared}
+    taken_names = {version.version for version in report.versions} | {report.declared}
     today = date.today().isoformat()
-    return next(name for name in _numbered(today) if name not in taken)
+    return next(name for name in _numbered(today) if name not in taken_names)
 
 
 def _numbered(name: str) -> Iterator[str]:

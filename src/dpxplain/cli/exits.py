@@ -47,21 +47,21 @@ def _as_dpxplain_error(error: BaseException) -> DPXPlainError:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "dpxplain"
         message = error.format_message()
-        return BadRequest(message, remedy=_usage_remedy(message) or f"See: {command} --help")
+        return BadRequest(message, remedy=_usage_remedy(message, command) or f"See: {command} --help")
     return InternalError(
         "DPXPlain failed in a way it did not foresee; its message is held back, as it could quote the data.",
         remedy="Add --debug to see what kind of error it was and where, and report that.",
     )
 
 
-def _usage_remedy(message: str) -> str:
+def _usage_remedy(message: str, command: str) -> str:
     """What to do about mistakes that many make at first."""
     if re.search(r"--eps(ilon)?\b", message):
         return (
             "Budgets are given as --rho (zero-concentrated differential privacy), which adds up over "
             "requests; ε = 1 at δ = 1e-6 is --rho 0.0243, and dpxplain budget shows both."
         )
-    if message.startswith("Missing option") and "--rho" in message:
+    if message.startswith("Missing option") and "--rho" in message and " allow " not in command:
         return (
             "Say how much privacy budget to spend: --rho 0.1; with --dry-run it shows what that buys, free."
         )

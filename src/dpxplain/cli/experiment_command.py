@@ -55,14 +55,14 @@ def experiment(
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     words = [] if names == ["all"] else list(names)
-    for option, given in (
+    for option, value in (
         ("--runs", runs),
         ("--minutes", minutes),
         ("--out", out),
         ("--cps", cps),
         ("--zones", zones),
     ):
-        words += [] if given is None else [option, str(given)]
+        words += [] if value is None else [option, str(value)]
     words += ["--trips", *map(str, trips)] if trips else []
     words += ["--short"] if short else []
     words += ["--json"] if as_json else []

@@ -11,7 +11,7 @@ import typer
 
 from dpxplain.cli import options as o
 from dpxplain.cli.screen import Format, Progress, approved, note, present
-from dpxplain.cli.workspace import AnswerChoice, Place, TypedQuestion
+from dpxplain.cli.workspace import AnswerChoice, Place, QuestionOptions, TypedQuestion
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -27,16 +27,10 @@ def explain(
     k: o.K = 5,
     *,
     family: o.FamilyOptions,
-    drawn: o.MechanismOptions,
+    mechanism_options: o.MechanismOptions,
     distinct: o.Distinct = None,
     choice: AnswerChoice,
-    weight: o.Weights = None,
-    at_least: o.AtLeast = None,
-    confidence: o.Confidence = 0.95,
-    method: o.Method = None,
-    population: o.Population = False,
-    ratio: o.AsRatio = False,
-    share: o.AsShare = False,
+    options: QuestionOptions,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
     place: Place,
@@ -54,10 +48,10 @@ def explain(
       [cyan]dpxplain explain Male Female --rho 2 --mechanism one-shot --split 1,1,2 --lower-share 0.1[/cyan]
       [cyan]dpxplain explain Male Female --predicates ranges:age --predicates "race <> 'White'"[/cyan]
     """
-    arguments = family.arguments(place.declared) | drawn.arguments() | {"k": k, "distinct": distinct}
-    typed = TypedQuestion(
-        groups or (), choice, confidence, weight or (), at_least, method, population, ratio, share
+    arguments = (
+        family.arguments(place.declared) | mechanism_options.arguments() | {"k": k, "distinct": distinct}
     )
+    typed = TypedQuestion(groups or (), choice, options)
     if report is not None:
         check_writable(Path(report))  # before spending, not after
     _explain(
@@ -109,6 +103,7 @@ def ratio(
     choice: AnswerChoice,
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
+    population: o.Population = False,
     yes: o.Yes = False,
     place: Place,
     output: o.Output,
@@ -121,7 +116,8 @@ def ratio(
       [cyan]dpxplain ratio Male[/cyan]
     """
     share = len(groups) == 1
-    typed = TypedQuestion(groups, choice, confidence, (), at_least, ratio=not share, share=share)
+    options = QuestionOptions(None, at_least, confidence, population=population, ratio=not share, share=share)
+    typed = TypedQuestion(groups, choice, options)
     _explain(typed, family.arguments(place.declared) | {"k": k}, rho, place, output.form, yes=yes)
 
 
@@ -139,6 +135,7 @@ def story(
     weight: o.Weights = None,
     at_least: o.AtLeast = None,
     confidence: o.Confidence = 0.95,
+    population: o.Population = False,
     dry_run: o.DryRun = False,
     yes: o.Yes = False,
     place: Place,
@@ -152,11 +149,12 @@ def story(
       [cyan]dpxplain story Married-civ-spouse Never-married --rho 0.5[/cyan]
       [cyan]dpxplain story Divorced Never-married --report why.html[/cyan]
     """
-    from dpxplain.wire.story_payload import story_payload
+    from dpxplain.wire.payloads import story_payload
 
     family = o.FamilyOptions(attributes, exclude).arguments(place.declared)
     chosen = {name: family[name] for name in ("attributes", "exclude")}
-    typed = TypedQuestion(groups or (), choice, confidence, weight or (), at_least)
+    options = QuestionOptions(weight, at_least, confidence, population=population)
+    typed = TypedQuestion(groups or (), choice, options)
     if report is not None:
         check_writable(Path(report))
     progress = Progress()
@@ -166,10 +164,10 @@ def story(
         return
     with place.read_only_session() if preview.price.free else place.measuring_session(progress) as session:
         with progress.running("Telling"):
-            told = typed.ask(session, place).story(rho, levels=levels, **chosen)
-        present(told, lambda: story_payload(told, session.budget), output.form)
+            story = typed.ask(session, place).story(rho, levels=levels, **chosen)
+        present(story, lambda: story_payload(story, session.budget), output.form)
         if report is not None:
-            note(f"Report: {told.save(report)}")
+            note(f"Report: {story.save(report)}")
 
 
 def preview_explanation(question: Question, rho: float | None, **arguments: Any) -> ExplanationPreview:

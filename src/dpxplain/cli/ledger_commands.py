@@ -28,7 +28,7 @@ from dpxplain.model.budget import rho_of_units
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
-    from dpxplain.ledger.loss import Loss
+    from dpxplain.ledger.recovery import Loss
 
 ledger_app = typer.Typer(rich_markup_mode="rich")
 
@@ -189,10 +189,10 @@ def declare_loss(
 
     address = find_ledger(place)
     path = Path(address.place) if database_address(address.place) is None else None
-    kept = anchor_path(path, anchor or address.anchor)
-    is_anchored = kept is not None and kept.exists()  # then the ledger itself may be gone
+    anchor_file = anchor_path(path, anchor or address.anchor)
+    is_anchored = anchor_file is not None and anchor_file.exists()  # then the ledger itself may be gone
     if dry_run and is_anchored and path is not None and not path.exists():
-        with closing(open_ledger(None, create=True, anchor=kept, is_recovery=True)) as ledger:
+        with closing(open_ledger(None, create=True, anchor=anchor_file, is_recovery=True)) as ledger:
             lost = ledger.recovery.losses(everything=everything)  # of an empty ledger; none is made for it
     elif dry_run:
         with ledger_at(place, anchor=anchor, is_recovery=True) as ledger:

@@ -75,7 +75,7 @@ def _schema(ctx: typer.Context) -> Schema:
 
 @contextmanager
 def _answer(ctx: typer.Context) -> Iterator[Answer | Answers]:
-    from dpxplain.cli.read_only import read_only_session
+    from dpxplain.cli.read_only_workspace import read_only_session
 
     workspace = Path(ctx.params.get("workspace") or WORKSPACE)
     with read_only_session(_schema(ctx), workspace) as session:
@@ -336,8 +336,8 @@ class MechanismOptions:
             "split": None if self.split is None else _shares(self.split),
             "lower_share": self.lower_share,
         }
-        given = {name: value for name, value in shares.items() if value is not None}
-        return {"mechanism": self.mechanism, "sensitivity": self.sensitivity, **given}
+        given_shares = {name: value for name, value in shares.items() if value is not None}
+        return {"mechanism": self.mechanism, "sensitivity": self.sensitivity, **given_shares}
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:

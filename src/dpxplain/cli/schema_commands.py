@@ -21,7 +21,7 @@ from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
-    from dpxplain.cli.foreign_metadata import Description
+    from dpxplain.cli.metadata_draft import Description
     from dpxplain.cli.schema_draft import Draft
     from dpxplain.model.schema import Column, Privacy, Schema
     from dpxplain.results.check_warnings import SchemaWarning
@@ -116,7 +116,7 @@ def init(
 
 def _described(data: str, kind: MetadataKind | None) -> Description | None:
     """What metadata or a catalog say of a table; None for data."""
-    from dpxplain.cli.foreign_metadata import described_catalog, is_metadata, read_metadata
+    from dpxplain.cli.metadata_draft import described_catalog, is_metadata, read_metadata
     from dpxplain.engines.table_catalogs import is_catalog, read_catalog
 
     if is_catalog(data):

@@ -21,8 +21,14 @@ import tomlkit
 from tomlkit.items import Array, Table
 
 from dpxplain.cli.codebook import Codebook, CodedColumn
-from dpxplain.cli.draft_dates import EARLIEST, LATEST, drafted_dates
-from dpxplain.cli.draft_numbers import calendar_names, calendar_values, drafted_edges
+from dpxplain.cli.draft_edges import (
+    EARLIEST,
+    LATEST,
+    calendar_names,
+    calendar_values,
+    drafted_dates,
+    drafted_edges,
+)
 from dpxplain.errors import InternalError, QueryRefused, SchemaError, SourceError
 from dpxplain.model.column import LARGEST_UNITS
 from dpxplain.model.schema import Schema
@@ -159,7 +165,7 @@ def _is_coded(coded: CodedColumn | None) -> bool:
 
 
 def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
-    """As the code book has it."""
+    """The declaration of a column that the code book lists."""
     declaration = tomlkit.table()
     declaration.add(tomlkit.comment("from the code book"))
     if coded.values:

@@ -204,8 +204,8 @@ def approve(price: Price, *, yes: bool, format: Format) -> None:
     A request beyond the budget is not asked about: the ledger refuses it.
     """
     if _json_streams.get():
-        left = {"remaining": price.remaining, "remaining_after": price.remaining_after}
-        emit("price", message=price_in_words(price), rho=price.rho, free=price.free, **left)
+        remaining = {"remaining": price.remaining, "remaining_after": price.remaining_after}
+        emit("price", message=price_in_words(price), rho=price.rho, free=price.free, **remaining)
         return
     ERR.print(price_in_words(price))
     settled = price.free or not price.affordable or yes or format is Format.JSON

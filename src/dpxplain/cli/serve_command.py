@@ -68,7 +68,7 @@ def serve(
       [cyan]dpxplain serve --schema people.toml[/cyan]  # your own data, the same way
       [cyan]dpxplain serve server.toml[/cyan]          # analysts and curators with tokens
     """
-    if sum(given is not None for given in (config, example, schema)) != 1:
+    if sum(choice is not None for choice in (config, example, schema)) != 1:
         raise BadRequest(
             "Say what to serve: a CONFIG, or --example, or --schema.",
             remedy="Try: dpxplain serve --example adult",

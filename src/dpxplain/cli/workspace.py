@@ -24,7 +24,7 @@ from dpxplain.errors import BadRequest, QuestionError, SchemaError
 from dpxplain.ledger import WORKSPACE
 
 if TYPE_CHECKING:
-    from dpxplain.cli.read_only import WorkspaceLedger
+    from dpxplain.cli.read_only_workspace import WorkspaceLedger
     from dpxplain.model.charge import EntryId
     from dpxplain.model.schema import Schema
     from dpxplain.results.answer import Answer
@@ -61,9 +61,9 @@ class Place:
     @cached_property
     def paths(self) -> list[str]:
         """What `--data` or DPXPLAIN_DATA names."""
-        whole = os.environ.get("DPXPLAIN_DATA", "")
+        data_text = os.environ.get("DPXPLAIN_DATA", "")
         # Typer takes a variable apart at spaces, and a path may have some.
-        return [whole] if whole and self.data == whole.split() else self.data or []
+        return [data_text] if data_text and self.data == data_text.split() else self.data or []
 
     @cached_property
     def schema_file(self) -> Path:
@@ -139,7 +139,7 @@ class Place:
     @contextmanager
     def read_only_session(self) -> Iterator[Session]:
         """A session on earlier releases and on prices. Reads no data and cannot spend."""
-        from dpxplain.cli.read_only import read_only_session
+        from dpxplain.cli.read_only_workspace import read_only_session
         from dpxplain.session import connect
 
         if self.server is not None:
@@ -152,7 +152,7 @@ class Place:
     @contextmanager
     def ledger(self) -> Iterator[Session | WorkspaceLedger]:
         """Budget and history only, of the workspace or of the server."""
-        from dpxplain.cli.read_only import open_workspace_ledger
+        from dpxplain.cli.read_only_workspace import open_workspace_ledger
 
         if self.server is not None:
             with self.read_only_session() as session:
@@ -209,50 +209,61 @@ class AnswerChoice:
 
 
 @dataclass(frozen=True)
+class QuestionOptions:
+    """Options that say what is asked of the groups, and for whom the answer shall hold."""
+
+    weight: o.Weights = None
+    at_least: o.AtLeast = None
+    confidence: o.Confidence = 0.95
+    method: o.Method = None
+    population: o.Population = False
+    ratio: o.AsRatio = False
+    share: o.AsShare = False
+
+
+@dataclass(frozen=True)
 class TypedQuestion:
     """A question as typed: two groups, one group with `--at-least`, or weighted groups."""
 
     groups: Sequence[str]
     choice: AnswerChoice
-    confidence: float
-    weights: Sequence[str] = ()
-    at_least: float | None = None
-    method: str | None = None
-    population: bool = False
-    ratio: bool = False
-    share: bool = False
+    options: QuestionOptions
 
     def ask(self, session: Session, place: Place) -> Question:
         """The question about the answer chosen."""
-        answer = self.choice.find(session, place, self.confidence)
-        if self.ratio or self.share:
-            return self._ask_ratio(answer)
+        options = self.options
+        answer = self.choice.find(session, place, options.confidence)
+        arguments: dict[str, Any] = {"confidence": options.confidence, "population": options.population}
+        if options.method is not None:
+            arguments["method"] = options.method
+        if options.ratio or options.share:
+            self._check_ratio()
+            return answer.why_ratio(*self.groups, at_least=options.at_least, **arguments)
         group, other = self._sides(answer)
-        constant = 0.0 if self.at_least is None else self.at_least
-        method: dict[str, Any] = {} if self.method is None else {"method": self.method}
-        options: dict[str, Any] = {"confidence": self.confidence, "population": self.population, **method}
-        return answer.why(group, other, at_least=constant, **options)
+        return answer.why(group, other, at_least=options.at_least or 0.0, **arguments)
 
-    def _ask_ratio(self, answer: Answer) -> Question:
-        if self.weights or self.ratio == self.share or len(self.groups) != (2 if self.ratio else 1):
+    def _check_ratio(self) -> None:
+        options = self.options
+        if (
+            options.weight
+            or options.ratio == options.share
+            or len(self.groups) != (2 if options.ratio else 1)
+        ):
             raise QuestionError(
                 "--ratio takes two groups, and --share takes one.",
                 remedy="Write A B --ratio, or A --share, without --weight.",
             )
-        method: dict[str, Any] = {} if self.method is None else {"method": self.method}
-        options = {"confidence": self.confidence, "population": self.population, **method}
-        return answer.why_ratio(*self.groups, at_least=self.at_least, **options)
 
     def _sides(self, answer: Answer) -> tuple[object, object]:
-        if self.weights:
+        if self.options.weight:
             if self.groups:
                 raise QuestionError(
                     "Groups were named twice.", remedy="Use either A B or --weight, not both."
                 )
-            return _weighted(self.weights, answer), None
+            return _weighted(self.options.weight, answer), None
         if len(self.groups) == 2:
             return self.groups[0], self.groups[1]
-        if len(self.groups) == 1 and self.at_least is not None:
+        if len(self.groups) == 1 and self.options.at_least is not None:
             return {self.groups[0]: 1.0}, None
         raise QuestionError(
             f"A question compares two groups, not {len(self.groups)}.",

@@ -54,7 +54,7 @@ def rho_of_units(units: int) -> float:
 
 
 def split_rho(rho: float, parts: int) -> list[float]:
-    """ρ in equal parts; the last one takes what rounding left, and never a digit more.
+    """ρ in equal parts that never add up to more; the last one takes what rounding left.
 
     >>> split_rho(0.75, 3)
     [0.25, 0.25, 0.25]
@@ -66,7 +66,7 @@ def split_rho(rho: float, parts: int) -> list[float]:
 
 
 def remainder(rho: float, *spent: float) -> float:
-    """What is left of ρ after some parts, so that all together are never a digit more.
+    """What is left of ρ after some parts, rounded so that all together never exceed ρ.
 
     >>> remainder(0.75, 0.25, 0.25)
     0.25
@@ -74,8 +74,8 @@ def remainder(rho: float, *spent: float) -> float:
     True
     """
     rest = Fraction(rho) - sum(map(Fraction, spent))
-    left = float(rest)
-    return left if Fraction(left) <= rest else math.nextafter(left, 0.0)
+    remaining = float(rest)
+    return remaining if Fraction(remaining) <= rest else math.nextafter(remaining, 0.0)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Stop:
         self.asked = False
 
     def ask(self) -> None:
-        """Set the flag and interrupt what runs. Call it again where a pass was just about to begin."""
+        """Sets the flag and interrupts running passes; repeat it for a pass that was about to begin."""
         with self._lock:
             self.asked = True
             for interrupt in self._interrupts:

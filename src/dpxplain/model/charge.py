@@ -112,7 +112,7 @@ class Spend:
         return f"{self.of}: {words}" if self.of else words
 
     def to_row(self) -> list[Any]:
-        """As the ledger stores it."""
+        """The values that the ledger stores."""
         return [str(self.event), self.rho, *([self.of] if self.of else [])]
 
     @classmethod
@@ -147,7 +147,7 @@ def gaussian_units(charged: int, spends: Iterable[Spend]) -> int:
 
 
 def gaussian_part(rho: float, spends: Iterable[Spend]) -> float:
-    """As `gaussian_units`, in ρ."""
+    """The ρ of Gaussian noise: `gaussian_units` as an amount."""
     return rho_of_units(gaussian_units(spend_units(rho), spends))
 
 
@@ -212,7 +212,7 @@ NOTICE_OWNER = "*"
 
 
 def written_id(number: int, owner: str) -> str:
-    """The number of somebody's entry as everybody may write it, and as a path of an address may hold it.
+    """An entry's number with its owner, as text for requests and URL paths.
 
     >>> written_id(3, "ann@example.org"), written_id(3, "r&d/ann")
     ('3@ann@example.org', '3@r%26d%2Fann')
@@ -221,7 +221,7 @@ def written_id(number: int, owner: str) -> str:
 
 
 def read_id(id: EntryId) -> tuple[int, str | None] | None:
-    """The number, and whose it is where that is written; None if it is no number of an entry.
+    """The entry's number, and its owner if the text names one; None if the text is no entry number.
 
     >>> read_id(3), read_id("3"), read_id("3@ann"), read_id("3@"), read_id("ann"), read_id("3@%00")
     ((3, None), (3, None), (3, 'ann'), (3, ''), None, None)
@@ -268,12 +268,12 @@ class Entry:
 
     @property
     def identity(self) -> str:
-        """Its number with its owner, the same for whoever looks at it."""
+        """Its number and its owner, the same for every reader."""
         return self.id if isinstance(self.id, str) else written_id(self.id, self.analyst)
 
     @property
     def address(self) -> EntryId:
-        """Its number as everybody may write it who may see it: for links."""
+        """Its number as text for links, valid for everybody who may see it."""
         return self.identity if self.analyst else self.id
 
 

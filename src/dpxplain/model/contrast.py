@@ -64,15 +64,15 @@ class Ratio:
 
     @property
     def numerator(self) -> tuple[float, ...]:
-        """By group, what is divided."""
+        """The weights of the groups that are divided."""
         return tuple(float(group == self.group) for group in self.groups)
 
     @property
     def denominator(self) -> tuple[float, ...]:
-        """By group, what it is divided by."""
+        """The weights of the groups that are the divisor."""
         return tuple(float(group in self.divisor) for group in self.groups)
 
     def weights(self, value: float) -> tuple[float, ...]:
-        """Of the weighted sum that is 0 where the ratio is `value`."""
+        """Weights of the sum that is 0 where the ratio is `value`."""
         pairs = zip(self.numerator, self.denominator, strict=True)
         return tuple(above - value * below for above, below in pairs)

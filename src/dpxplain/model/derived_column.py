@@ -16,7 +16,7 @@ from dpxplain.model.value_domain import Kind, ValueDomain
 
 
 def with_derived(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """The columns, those with an expression completed by what follows from it and the columns above them."""
+    """The columns, derived ones completed by what follows from their expression and the columns above."""
     complete: dict[str, Column] = {}
     for name, column in columns.items():
         try:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def renderer(name: str) -> ModuleType:
     """The module of `dpxplain.render` with that name.
 
-    By name and on demand: renderers import what they draw, so that must not import them; and nobody waits
-    for Rich or Altair who shows nothing.
+    Imported by name and on demand: renderers import results, so results must not import them, and Rich and
+    Altair are loaded only when something is shown.
     """
     return importlib.import_module(f"dpxplain.render.{name}")
 
@@ -53,7 +53,7 @@ class Charted(Displayed):
 
     def chart(self) -> Any:
         """An Altair chart of the released values with their intervals. Spends nothing."""
-        return renderer("altair_charts").altair_chart(self)
+        return renderer("charts").altair_chart(self)
 
 
 class Tabular(ABC):

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import product
 
 from dpxplain.errors import QueryRefused, QuestionError
-from dpxplain.model.computed import Formula
+from dpxplain.model.output_formula import Formula
 from dpxplain.model.query import Output, Presentation, Query
 from dpxplain.model.schema import Bin, DomainValue, Schema, label
 from dpxplain.model.spelling import did_you_mean
@@ -19,7 +19,7 @@ from dpxplain.model.spelling import did_you_mean
 LARGEST_ANSWER = 1_000_000
 JOINT = ", "  # between the values of a group of several columns, as it is printed
 ALL_ROWS = "all rows"  # the one group of a query without GROUP BY
-_JOINTS = (JOINT, "→", "->", " / ", ",")  # the others were printed or advised once
+_JOINTS = (JOINT, "→", "->", " / ", ",")  # the others were printed or advised by earlier versions
 _SPARE_JOINTS = 64  # within values; a longer text names no group
 
 
@@ -162,7 +162,7 @@ class Groups:
         return tuple(label(value) if isinstance(value, Bin) else value for value in self.key(0))
 
     def _parts(self, address: object) -> tuple[object, ...]:
-        """The values of an address, one per column if it is a proper one."""
+        """The values that an address names, one per column if it is valid."""
         if isinstance(address, tuple | list):
             return tuple(address)
         if not isinstance(address, str) or (len(self.columns) == 1 and address in self._codes[0]):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 
 from dpxplain.errors import SchemaError
-from dpxplain.model.private_table import MOST_ROWS
+from dpxplain.model.joined_tables import MOST_ROWS
 from dpxplain.model.schema import Schema
 
 
@@ -60,7 +60,7 @@ def parts(schema: Schema) -> dict[str, Schema]:
 
 
 def all_parts(schema: Schema) -> dict[str, Schema]:
-    """The schemas of all tables that may be joined; of joined ones, of those that are."""
+    """The schemas of all tables that may be joined; of a joined schema, those of the tables that it joins."""
     others = (
         {} if schema.joined else {name: parts(joined_schema(schema, [name]))[name] for name in schema.private}
     )
@@ -94,8 +94,8 @@ def _names(schema: Schema, table: str) -> dict[str, str]:
     """The names of a table's columns among the joined ones: their own where no other column has it."""
     others = [*schema.columns, *schema.unknown, schema.privacy.unit]
     others += [column for name in schema.private if name != table for column in schema.private[name].columns]
-    taken = {name.casefold() for name in others}
+    taken_names = {name.casefold() for name in others}
     return {
-        column: f"{table}.{column}" if column.casefold() in taken else column
+        column: f"{table}.{column}" if column.casefold() in taken_names else column
         for column in schema.private[table].columns
     }

@@ -30,7 +30,7 @@ class Condition:
 
     @property
     def label(self) -> str:
-        """For people: `age in (40, 50]` rather than two comparisons."""
+        """The predicate for people: `age in (40, 50]` rather than two comparisons."""
         if isinstance(self.value, Bin):
             return f"{self.column} in {self.value}"
         return f"{self.column} = {label(self.value)}"

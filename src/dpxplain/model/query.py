@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import Any, Literal, get_args
 
 from dpxplain.errors import InternalError
-from dpxplain.model.computed import (
+from dpxplain.model.output_formula import (
     Condition,
     Formula,
     Measured,

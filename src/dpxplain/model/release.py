@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpxplain.errors import BadRequest
 from dpxplain.model.charge import Entry
+from dpxplain.model.grouped_pass import IntArray
 
 FloatArray = NDArray[np.float64]
 
@@ -260,7 +261,7 @@ def _unpack_lines(text: str) -> tuple[ExplanationLine, ...]:
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows lists only."""
+    """Lists as tuples: JSON knows no tuples, and a release is frozen."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
 
 
@@ -286,12 +287,16 @@ class PreparedRelease:
         parts = np.split(values, ends)
         return [part.reshape(groups, size) for part, size in zip(parts, self.cells, strict=True)]
 
-    def only(self, parts: Sequence[int], groups: int) -> PreparedRelease:
-        """The same cells of some parts only; post-processing, so free."""
+    def only(
+        self, parts: Sequence[int], groups: int, cells: Mapping[int, IntArray] | None = None
+    ) -> PreparedRelease:
+        """The release cut down to some parts; `cells` reorders those of a part. Post-processing, so free."""
+        orders = cells or {}
 
         def chosen(values: FloatArray) -> FloatArray:
             split = self.per_part(values, groups)
-            return np.concatenate([split[part].ravel() for part in parts])
+            chosen_parts = (split[part][:, orders[part]] if part in orders else split[part] for part in parts)
+            return np.concatenate([values.ravel() for values in chosen_parts])
 
         return replace(
             self,

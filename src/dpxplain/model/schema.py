@@ -27,14 +27,17 @@ from dpxplain.model.derived_column import derive, with_derived
 from dpxplain.model.display import Displayed
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.hardening import UNCHANGEABLE, Declared
-from dpxplain.model.private_table import (
+from dpxplain.model.joined_tables import (
     MOST_ROWS,
     PrivateTable,
+    PublicRows,
+    PublicTable,
     check_joined,
     check_private,
+    joined_columns,
+    named_columns,
     private_apart,
 )
-from dpxplain.model.public_table import PublicRows, PublicTable, joined_columns, named_columns
 from dpxplain.model.spelling import unknown_key
 from dpxplain.model.unknown_column import UnknownColumn, apart
 
@@ -189,7 +192,7 @@ class Schema(Displayed, Declared):
 
     @classmethod
     def load(cls, source: Schema | Mapping[str, Any] | str | Path) -> Schema:
-        """From a TOML file or a dict of the same shape; errors name the key."""
+        """Loads a TOML file or a dict of the same shape; errors name the key."""
         if isinstance(source, Schema):
             # A copy, validated anew: whoever holds the original cannot change it or its cached properties.
             return cls.load(source.model_dump())
@@ -266,13 +269,13 @@ class Schema(Displayed, Declared):
         """The columns whose values were not declared but discovered."""
         return [name for name in self.unknown if name in self.columns]
 
-    def with_discovered(self, found: Mapping[str, tuple[str, ...]]) -> Schema:
+    def with_discovered(self, discovered: Mapping[str, tuple[str, ...]]) -> Schema:
         """The schema with the values that were discovered; a column of which none was stays unknown."""
         columns = {
             name: Column(
                 values=values, label=self.unknown[name].label, description=self.unknown[name].description
             )
-            for name, values in found.items()
+            for name, values in discovered.items()
             if values
         }
         return Schema.load(self.model_copy(update={"columns": Columns({**self.columns, **columns})}))

@@ -136,7 +136,7 @@ def _shifted_ends(
 
 
 def shifted(moment: datetime, amount: int, unit: IntervalUnit) -> datetime:
-    """The moment so many units later, as DuckDB has it: a day that a month lacks is the month's last.
+    """The moment so many units later, by DuckDB's rule: a day that a month lacks becomes its last day.
 
     >>> shifted(datetime(2025, 1, 31, 7), 1, "month")
     datetime.datetime(2025, 2, 28, 7, 0)

@@ -62,19 +62,20 @@ class PopulationReading:
             unit = self.schema.privacy.unit
             together = f" Up to {cluster:,} rows of one {unit} are taken to vary together."
         if kind == "count":
-            return f"Counts vary as in a multinomial draw.{together}"
+            left_out = ", of which rows in undeclared groups are no part" if self.query.group_by else ""
+            return f"Counts vary as in a multinomial draw{left_out}.{together}"
         if kind == "sum":
             return (
                 f"Sums vary as a multinomial count of the largest value would, which is the most.{together}"
             )
         if self._grid.range == 1:
-            return f"Shares vary exactly as the released shares say.{together}"
+            return f"How far a share varies follows from the share itself, so nothing is assumed.{together}"
         if self.moments is not None:
             return f"How far {column} varies is bounded by its released variance.{together}"
         return (
             f"How far {column} varies is not released, so it is taken to vary as much as its average and "
-            f"bounds allow, at most (high - low)²/4; with VARIANCE({column}) in the same SELECT it is "
-            f"narrower.{together}"
+            f"bounds allow, at most (high - low)²/4; with VARIANCE({column}) in the same SELECT large "
+            f"groups have narrower intervals.{together}"
         )
 
     def intervals(self, confidence: float) -> list[Interval]:

@@ -1,14 +1,20 @@
-"""Phase 2: is the difference real, or could it be privacy noise? Post-processing, no budget (SPEC 5)."""
+"""Phase 2: is the difference real, or could it be privacy noise? And which values of a ratio or share do
+the released values not contradict? Post-processing, no budget (SPEC 5).
+
+A ratio r is tested by the weighted sum A − r·B, whose interval is that of any question; the interval of the
+ratio has all r for which it contains 0 (Fieller's principle, docs/proofs/ratio.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpxplain.errors import QuestionError
-from dpxplain.model.contrast import Contrast, Verdict, judge
+from dpxplain.model.contrast import Contrast, Ratio, Verdict, judge
 from dpxplain.model.query import VARIANCES, Quantile, Query
 from dpxplain.model.release import AnswerRelease
 from dpxplain.model.schema import Schema
@@ -71,7 +77,7 @@ def assess(
 ) -> Assessment:
     """Estimate and interval of Σ w·value, and what they say about the constant.
 
-    The method matters for averages only; a name that does not exist is refused all the same.
+    The method matters for averages only; an unknown one is always refused.
     """
     if method not in METHODS:
         raise QuestionError(
@@ -144,3 +150,85 @@ def _plain_values(release: AnswerRelease) -> tuple[Sequence[float], float]:
     assert release.noisy_count is not None
     assert release.count_scale is not None
     return release.noisy_count, release.count_scale
+
+
+Weigh = Callable[[Sequence[float]], Interval]
+"""The interval of the weighted sum of a ratio's groups."""
+
+_DOUBLINGS, _HALVINGS = 200, 32
+_LEAST_WEIGHT = 1e-9  # a group with less does not matter to an explanation, which takes no smaller weights
+
+
+def assess_ratio(ratio: Ratio, estimates: Sequence[float], weigh: Weigh, limits: Interval) -> Assessment:
+    """Estimate, interval and verdict of a ratio; `limits` are public, as 0 to 1 for a share of counts."""
+    above, below = (
+        math.fsum(w * value for w, value in zip(weights, estimates, strict=True))
+        for weights in (ratio.numerator, ratio.denominator)
+    )
+    low, high = limits
+    value = min(max(above / below, low), high) if below else min(max(0.0, low), high)
+    sign = divisor_sign(ratio, weigh)
+    if sign:
+        ends = _ends(ratio, value, weigh, sign)
+        low, high = min(max(ends[0], low), value), max(min(ends[1], high), value)
+    return Assessment(value, (low, high), judge((low, high), ratio.at_least))
+
+
+def divisor_sign(ratio: Ratio, weigh: Weigh) -> int:
+    """Whether what is divided by is surely above 0, surely below, or neither."""
+    least, most = weigh(ratio.denominator)
+    return 1 if least > 0.0 else -1 if most < 0.0 else 0
+
+
+def known_divisor(ratio: Ratio, weigh: Weigh, name: str, possible: Collection[int] = (1, -1)) -> int:
+    """The sign of the divisor; raises if it may be 0, since the ratio could then be anything.
+
+    A sign that is not among the `possible` ones, such as that of a count below 0, is noise around 0.
+    """
+    sign = divisor_sign(ratio, weigh)
+    if sign not in possible:
+        raise QuestionError(
+            f"{name} cannot be told from 0, so that dividing by it says nothing.",
+            remedy="Ask the query with more ρ, divide by a larger group, or ask why about the difference.",
+        )
+    return sign
+
+
+def linear_question(ratio: Ratio, value: float, sign: int) -> Contrast:
+    """The weighted question that explains the ratio: what lifts A above `value` times B."""
+    pairs = zip(ratio.groups, ratio.weights(value), strict=True)
+    weighted_groups = [(group, sign * weight) for group, weight in pairs if abs(weight) > _LEAST_WEIGHT]
+    return Contrast(
+        tuple(g for g, _ in weighted_groups), tuple(w for _, w in weighted_groups), ratio.at_least
+    )
+
+
+def _ends(ratio: Ratio, value: float, weigh: Weigh, sign: int) -> Interval:
+    def is_above(r: float) -> bool:
+        """Whether the true ratio surely lies above r."""
+        return weigh([sign * weight for weight in ratio.weights(r)])[0] > 0.0
+
+    def is_below(r: float) -> bool:
+        return weigh([sign * weight for weight in ratio.weights(r)])[1] < 0.0
+
+    return _edge(value, -1.0, is_above), _edge(value, 1.0, is_below)
+
+
+def _edge(start: float, direction: float, is_out: Callable[[float], bool]) -> float:
+    """Where values from `start` on begin to be out, found by bisection; infinite if none is found."""
+    if is_out(start):
+        return start
+    inner, step = start, max(abs(start), 1e-12) * 1e-3
+    for _ in range(_DOUBLINGS):
+        outer = start + direction * step
+        if not math.isfinite(outer):
+            return direction * math.inf
+        if is_out(outer):
+            break
+        inner, step = outer, step * 2.0
+    else:
+        return direction * math.inf
+    for _ in range(_HALVINGS):
+        middle = (inner + outer) / 2.0
+        inner, outer = (inner, middle) if is_out(middle) else (middle, outer)
+    return outer

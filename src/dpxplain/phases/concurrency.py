@@ -30,21 +30,21 @@ class KeyedLocks:
 
     def __init__(self) -> None:
         self._locks: dict[Hashable, _KeyLock] = {}
-        self._guard = threading.Lock()
+        self._mutex = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._locks)
 
     @contextmanager
     def hold(self, key: Hashable) -> Iterator[None]:
-        with self._guard:
+        with self._mutex:
             key_lock = self._locks.setdefault(key, _KeyLock())
             key_lock.holders += 1
         try:
             with key_lock.lock:
                 yield
         finally:
-            with self._guard:
+            with self._mutex:
                 key_lock.holders -= 1
                 if not key_lock.holders:
                     del self._locks[key]
@@ -58,7 +58,7 @@ class _Sized:
 
 
 class SizedMemo:
-    """The latest results as far as their bytes fit, for each holder and for all of them together.
+    """A cache of the latest results, bounded in bytes for each holder and for all holders together.
 
     Each is computed once however many threads ask for it; `functools.lru_cache` would compute a result twice
     when two threads miss at once, and these are scans.
@@ -74,22 +74,22 @@ class SizedMemo:
         self._together, self._each = together, each
         self._results: dict[Hashable, _Sized] = {}  # oldest first
         self._locks = KeyedLocks()
-        self._guard = threading.Lock()
+        self._mutex = threading.Lock()
 
     @property
     def bytes(self) -> int:
-        with self._guard:
+        with self._mutex:
             return sum(result.bytes for result in self._results.values())
 
     def get(self, key: Hashable, compute: Callable[[], T], size: Callable[[T], int], holder: str = "") -> T:
-        """The result, computed if need be; it then counts for the holder. One too large is not kept."""
+        """The cached or computed result, counted for the holder. One that is too large is not cached."""
         with self._locks.hold(key):
             cached = self._results.get(key)
             if cached is not None:
                 value: T = cached.value
                 return value
             computed = compute()
-            with self._guard:
+            with self._mutex:
                 self._results[key] = _Sized(computed, size(computed), holder)
                 self._drop(self._each, holder)
                 self._drop(self._together, None)
@@ -97,19 +97,19 @@ class SizedMemo:
 
     @contextmanager
     def keep_if_accepted(self, holder: str) -> Iterator[None]:
-        """If the block raises, what it made the holder keep is dropped again."""
+        """Drops what the block added to the holder's results if the block raises."""
         before = set(self._results)
         try:
             yield
         except BaseException:
-            with self._guard:
-                for key in [key for key, kept in self._results.items() if kept.holder == holder]:
+            with self._mutex:
+                for key in [key for key, result in self._results.items() if result.holder == holder]:
                     if key not in before:
                         del self._results[key]
             raise
 
     def _drop(self, most: int, holder: str | None) -> None:
-        """The oldest, of one holder or of all, until the rest fits."""
+        """Drops the oldest results, of one holder or of all, until the rest fits."""
         results = [(key, result) for key, result in self._results.items() if holder in (None, result.holder)]
         total = sum(result.bytes for _, result in results)
         for key, result in results:

@@ -16,25 +16,24 @@ from typing import Any, Protocol
 
 from dpxplain.engines.engine import Engine, JoinedEngines
 from dpxplain.errors import InternalError
-from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, histogram, marginals, totals
-from dpxplain.explanation.choice import FAMILY_BYTES, FamilyChoice, check_choice, chosen_family
-from dpxplain.explanation.cover import cover
+from dpxplain.explanation.cells import Cells, IntArray, Totals, cells, cover, histogram, marginals, totals
 from dpxplain.explanation.dense_cells import BYTES_PER_CELL, LARGEST_PASS, DenseCells, is_dense, pass_bytes
 from dpxplain.explanation.family import Family
+from dpxplain.explanation.family_choice import FAMILY_BYTES, FamilyChoice, check_choice, chosen_family
 from dpxplain.explanation.influence import QuestionCells, of_question
 from dpxplain.ledger.protocol import LedgerView, damage_explained
 from dpxplain.model.charge import Charge, Request
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.fit import FitCounts, FitQuestion
-from dpxplain.model.grouped import BIN, AnyGrouped
+from dpxplain.model.grouped_pass import BIN, AnyGrouped
 from dpxplain.model.groups import Groups
 from dpxplain.model.joined_schema import joined_schema
 from dpxplain.model.query import Query, identity
 from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitCounts, FitQuestion
 from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.phases.concurrency import SizedMemo
-from dpxplain.phases.data_guard import DataGuard, GuardedLedger
+from dpxplain.phases.version_check import VersionCheck, VersionedLedger
 from dpxplain.privacy.mechanisms.noise import NoiseSource
 from dpxplain.sql.parse import parse_condition
 
@@ -91,7 +90,7 @@ class OpenDataset:
     noise: NoiseSource
     progress: Progress = silent
     trusted_code: bool = False  # influences that are not the library's may run on true counts
-    guard: DataGuard | None = None  # None where the data are not at hand: at a server, or nowhere
+    version_check: VersionCheck | None = None  # None where the data are not at hand: at a server, or nowhere
     joins: JoinedEngines | None = None  # of private tables; None where the data are not at hand
     caller: str = ""  # for whom families are kept; "" where there is one user only
     # Shared by everybody who works on the same data set at the same time.
@@ -103,8 +102,8 @@ class OpenDataset:
 
     def __post_init__(self) -> None:
         self._fingerprint = self._fingerprint or self.schema.fingerprint()
-        if self.guard is not None and not isinstance(self.ledger, GuardedLedger):
-            self.ledger = GuardedLedger(self.ledger, self.guard)
+        if self.version_check is not None and not isinstance(self.ledger, VersionedLedger):
+            self.ledger = VersionedLedger(self.ledger, self.version_check)
 
     @property
     def name(self) -> str:
@@ -122,7 +121,7 @@ class OpenDataset:
 
     @property
     def declarations_hash(self) -> str:
-        """Of what was declared when the data set was opened."""
+        """A hash of what was declared when the data set was opened."""
         return self._fingerprint
 
     def joining(self, tables: Iterable[str]) -> OpenDataset:
@@ -181,6 +180,16 @@ class OpenDataset:
             lambda family: family.bytes,
             self.caller,
         )
+
+    def asked_order(self, choice: FamilyChoice, is_stored: Callable[[FamilyChoice], bool]) -> FamilyChoice:
+        """The choice with its attributes in declared order, so that their order is no part of a request.
+
+        Older versions stored requests in the order given; such a release is still found.
+        """
+        declared = choice.in_schema_order(self.schema)
+        if declared is choice or is_stored(declared) or not is_stored(choice):
+            return declared
+        return choice
 
     def keep_families_if_accepted(self, caller: str) -> AbstractContextManager[None]:
         """A block after which a refused request leaves no family behind."""
@@ -254,7 +263,7 @@ class OpenDataset:
 
         The declared version of the data is part of it; the data themselves are not, nor where they lie or are
         cached, because whether a request is free must not depend on them. That a version stays with its data
-        is for the guard to see to.
+        is for `version_check` to see to.
         """
         if not self._declared:
             # Keys that came later are left out where they are not used, so that older releases stay found.

@@ -67,14 +67,14 @@ class DiscoveryPlan:
         if spent_delta(dataset.ledger.delta_charges(dataset.name)) > dataset.schema.privacy.delta:
             raise exhausted(dataset.schema)
         counts = dataset.value_counts(self.column, self.schema.unknown[self.column].longest)
-        found = values_above(
+        frequent = values_above(
             counts, changes=self.changes, rho=self.rho, delta=self.delta, noise=dataset.noise
         )
         return DiscoveryRelease(
             rho=self.rho,
             delta=self.delta,
-            values=found.values,
-            noisy_units=found.counts,
+            values=frequent.values,
+            noisy_units=frequent.counts,
             threshold=self.threshold,
             scale=self.scale,
             private=dataset.noise.private,
@@ -86,10 +86,10 @@ def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float |
     schema, rho = dataset.schema, check_rho(rho)
     if column not in schema.unknown:
         is_known = column in schema.columns
-        what = f"{column} has declared values." if is_known else f"{column!r} is not a declared column."
+        problem = f"{column} has declared values." if is_known else f"{column!r} is not a declared column."
         near = did_you_mean(column, schema.unknown)
         remedy = 'Only columns with values = "discover" are discovered.' if is_known or not near else near
-        raise BadRequest(what, remedy=remedy)
+        raise BadRequest(problem, remedy=remedy)
     declared = schema.privacy.delta
     share = even_share(schema) if delta is None else plain_number(delta)
     if share is None or not 0 < share <= declared:
@@ -112,7 +112,7 @@ def even_share(schema: Schema) -> float:
 
 
 def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
-    """Refuses more of δ than a column's even share, also in parts: the rest is the other columns'."""
+    """Refuses a δ that, with the column's earlier charges, exceeds its even share."""
     charged = dataset.ledger.delta_charges(dataset.name)
     of_column = [entry for entry in charged if (entry.request or {}).get("column") == plan.column]
     if math.fsum((spent_delta(of_column), plan.delta)) > even_share(dataset.schema):
@@ -165,8 +165,8 @@ def is_discovered_since(schema: Schema, ledger: LedgerView) -> bool:
 
 def with_discovered(schema: Schema, ledger: LedgerView, seed: int | None = None) -> Schema:
     """The schema with the values of columns that were discovered before. Free, and reads no data."""
-    found = {name: known_values(schema, name, ledger, seed) for name in schema.unknown}
-    return schema.with_discovered(found) if any(found.values()) else schema
+    discovered = {name: known_values(schema, name, ledger, seed) for name in schema.unknown}
+    return schema.with_discovered(discovered) if any(discovered.values()) else schema
 
 
 def known_values(schema: Schema, column: str, ledger: LedgerView, seed: int | None = None) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def known_values(schema: Schema, column: str, ledger: LedgerView, seed: int | No
 
 
 def _latest(schema: Schema, column: str, ledger: LedgerView, seed: int | None) -> tuple[str, tuple[str, ...]]:
-    """The key of the discovery that found values, and these; or else of the one that nobody has made yet.
+    """The key and values of the discovery that found some; or else the key of the next attempt.
 
     The ledger releases at most one discovery of a key, so everybody has the same values.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -90,25 +90,38 @@ _BARELY = 1e-9  # ρ; less than any preparation costs
 _CLOSE = 1e-3  # relative; prices are not asked for more exactly
 
 
-def rho_for(
+@dataclass(frozen=True)
+class PrecisionGoal:
+    """The precision that a price is looked for: one of these, or several."""
+
+    relative: float | None = None  # influences within this share of the gap
+    ranks: int | None = None  # places that a rank interval spans
+    precision: float | None = None  # the share of the k shown that are among the true k
+
+
+def plan_for(
+    goal: PrecisionGoal,
     terms: ExplanationTerms,
     dataset: OpenDataset,
+    relative_to: float | None,
     mechanism: str = "auto",
-    margin: float | None = None,
-    ranks: int | None = None,
-    precision: float | None = None,
-) -> float:
-    """The least ρ that gives all that is wanted; 0 where what is prepared does."""
+) -> ExplanationPlan:
+    """The plan of the least ρ that reaches the goal; it is free where a preparation reaches it."""
     plans = []
-    if margin is not None:
-        plans.append(rho_for_margin(terms, dataset, margin, mechanism))
-    if ranks is not None:
-        plans.append(rho_for_ranks(terms, dataset, ranks))
-    if precision is not None:
-        plans.append(rho_for_precision(terms, dataset, precision, mechanism))
+    if goal.relative is not None:
+        if relative_to is None or not goal.relative > 0:
+            raise ExplanationError(
+                "A relative width needs a positive number and a gap that is not lost in noise.",
+                remedy="Ask the query with more budget first.",
+            )
+        plans.append(rho_for_margin(terms, dataset, goal.relative * relative_to, mechanism))
+    if goal.ranks is not None:
+        plans.append(rho_for_ranks(terms, dataset, goal.ranks))
+    if goal.precision is not None:
+        plans.append(rho_for_precision(terms, dataset, goal.precision, mechanism))
     if not plans:
         raise ExplanationError("Say what is wanted.", remedy="Pass relative=0.02, ranks=3 or precision=0.9.")
-    return max(plan.rho for plan in plans)
+    return max(plans, key=lambda plan: plan.rho)
 
 
 def rho_for_margin(
@@ -140,9 +153,9 @@ def rho_for_precision(
 ) -> ExplanationPlan:
     """The cheapest plan that leaves at most the share 1 − precision of the k shown outside the true k.
 
-    By its shortfall, if the influences are where an earlier preparation puts them (docs/proofs/utility.md,
-    theorem 4). That preparation itself, which is free, if its ranks promise the precision already or it is
-    worth as much. Of the choice before folding.
+    Judged by the plan's shortfall at the influences that an earlier preparation estimated
+    (docs/proofs/utility.md, theorem 4). Returns that preparation, which is free, if its ranks promise the
+    precision or it cost as much. The precision is that of the choice before folding.
     """
     precision = plain(precision)
     if not 0 < precision <= 1:
@@ -173,7 +186,8 @@ def rho_for_precision(
 def most_wrong(influence: Sequence[float], k: int, shortfall: float) -> int:
     """How many of k shown are not among the k of the highest influence, at most.
 
-    Who is shown wrongly is at most `shortfall` below the k-th, who is missed at most as far above the next.
+    A predicate shown wrongly is at most `shortfall` below the k-th; one that is missed is at most that far
+    above the next one.
 
     >>> [most_wrong([9.0, 8.0, 3.5, 3.0, 1.0], 2, shortfall) for shortfall in (1.0, 4.6, 9.0)]
     [0, 1, 2]
@@ -189,7 +203,7 @@ def most_wrong(influence: Sequence[float], k: int, shortfall: float) -> int:
 def _released_lines(
     terms: ExplanationTerms, dataset: OpenDataset, k: int, unknown: str
 ) -> tuple[ExplanationLine, ...]:
-    """The k highest of what an earlier preparation says of all influences; refuses where there is none."""
+    """The k highest influences by an earlier preparation; raises if there is none."""
     prepared = find_prepared(terms.query, terms.family, dataset)
     if prepared is None:
         raise ExplanationError(
@@ -206,7 +220,7 @@ def _cheapest(
     mechanism: str,
     excess: Callable[[ExplanationPlan], float],
 ) -> ExplanationPlan:
-    """Bisection on the price: `excess` of a plan falls with ρ, and is wanted at most 1."""
+    """The cheapest plan whose `excess` is at most 1, by bisection: it falls with ρ."""
 
     def plan(rho: float) -> ExplanationPlan:
         # Priced as if nothing were stored: a plan that is free already tells no price.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dpxplain.errors import ExplanationError
@@ -27,8 +27,9 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.plan import plain_contrast, plain_k
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.mechanisms.one_shot import DEFAULT_SPLIT, OneShotPlan
-from dpxplain.privacy.mechanisms.rank_bounds import LOWER_SHARE
-from dpxplain.privacy.mechanisms.stable_rank import (
+from dpxplain.privacy.mechanisms.rank_bounds import (
+    LOWER_SHARE,
+    POINTS_PER_ROW,
     bound_positions,
     search_reach,
     select_by_distance,
@@ -101,6 +102,19 @@ class CustomPlan:
         if self.shares.rho_select == 0:
             return 0
         return selection_reach(self.family.size, self.shares.k, rows=self.rows, rho=self.shares.rho_select)
+
+    @property
+    def shortfall(self) -> int | None:
+        """At most so many rows must change before a chosen predicate may be among the highest k.
+
+        By its bounds, with the plan's confidence, all k at once (docs/proofs/utility.md, section 4). None
+        where that exceeds the distances that are looked at.
+        """
+        if self.shares.rho_select == 0:
+            return 0
+        fine = replace(self.shares, sensitivity=self.rows * POINTS_PER_ROW)
+        rows = math.floor(fine.shortfall(self.confidence) / POINTS_PER_ROW)
+        return rows if rows < self.selection_reach else None
 
     @property
     def influence_reach(self) -> int:

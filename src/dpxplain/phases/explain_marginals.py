@@ -14,7 +14,7 @@ from dpxplain.explanation.distinct import ReleasedCells
 from dpxplain.explanation.family import Conjunctions
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.contrast import Contrast, Ratio
-from dpxplain.model.grouped import IntArray
+from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.groups import Groups
 from dpxplain.model.release import (
     ExplanationLine,
@@ -33,7 +33,7 @@ from dpxplain.phases.prepare_answer import (
 )
 from dpxplain.privacy.intervals import Interval
 from dpxplain.privacy.marginals.estimates import FloatArray
-from dpxplain.privacy.marginals.forecast import MarginalForecast, predict
+from dpxplain.privacy.marginals.forecast import ComparedGroups, MarginalCells, MarginalForecast, predict
 from dpxplain.privacy.marginals.inference import PreparedGroups, infer
 
 
@@ -82,23 +82,21 @@ class MarginalsExplanation(ExplanationPlan):
         if terms.kind == "avg" and counts is not None and answer.noisy_sum is not None:
             means = (np.array(answer.noisy_sum)[groups] / np.maximum(counts, 1.0)).tolist()
             means = np.clip(means, (low - high) / 2, (high - low) / 2).tolist()
-        plan = self.preparation
         doubled = 2 if terms.neighbours == "bounded" else 1
+        rows = terms.rows_per_unit * doubled
         return predict(
-            terms.kind,
-            low,
-            high,
-            terms.family.size,
-            len(terms.family.parts),
-            self.stored.worth if self.stored else plan.rho,
-            terms.confidence,
-            counts,
-            weights=list(terms.contrast.weights),
-            centred_means=means,
-            count_share=plan.rho_count / plan.rho,
-            max_rows=terms.rows_per_unit * doubled,
-            first_count_scale=answer.count_scale or 0.0,
-            first_total_scale=answer.sum_scale or 0.0,
+            MarginalCells(terms.kind, low, high, len(terms.family.parts), rows),
+            ComparedGroups(
+                counts,
+                terms.contrast.weights,
+                means,
+                count_scale=answer.count_scale or 0.0,
+                total_scale=answer.sum_scale or 0.0,
+            ),
+            family_size=terms.family.size,
+            rho=self.stored.worth if self.stored else self.preparation.rho,
+            confidence=terms.confidence,
+            count_share=self.preparation.rho_count / self.preparation.rho,
         )
 
     def key(self, dataset: OpenDataset) -> str:

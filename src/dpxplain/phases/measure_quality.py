@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from dpxplain.errors import BadRequest
 from dpxplain.model.budget import check_rho, remainder
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
-from dpxplain.model.fit import FitQuestion, QualityRelease, partitions, unit_sizes
 from dpxplain.model.release import Released
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitQuestion, QualityRelease, partitions, unit_sizes
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale
 from dpxplain.privacy.mechanisms.gaussian import add_gaussian

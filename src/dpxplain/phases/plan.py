@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.distinct import is_folded_by_default
 from dpxplain.explanation.family import Family
 from dpxplain.model.budget import check_rho
 from dpxplain.model.charge import Request, Spend
@@ -27,7 +26,7 @@ SensitivityChoice = Literal["tight", "paper"]
 
 @dataclass(frozen=True)
 class ExplanationTerms:
-    """What is asked of an explanation, checked; every mechanism's plan starts from it.
+    """What is asked of an explanation; every mechanism plans from it, once `check_terms` has passed it.
 
     Public quantities only: the released answer is the one the question was asked about.
     """
@@ -72,7 +71,7 @@ class ExplanationTerms:
         return self.family.schema.column(self.query.aggregate.column).grid.unit
 
     def key(self, dataset: OpenDataset, *parts: object) -> str:
-        """Identity of the request. The constant a question compares with moves no influence."""
+        """Identity of the request, without the question's constant: no influence depends on it."""
         groups_and_weights = (self.contrast.groups, self.contrast.weights)
         options = (self.k, self.rho, self.confidence, self.sensitivity)
         return dataset.request_key(
@@ -80,30 +79,26 @@ class ExplanationTerms:
         )
 
 
-def check_terms(
-    query: Query,
-    contrast: Contrast,
-    family: Family,
-    answer: AnswerRelease,
-    *,
-    k: int,
-    rho: float,
-    confidence: float,
-    sensitivity: SensitivityChoice = "tight",
-    distinct: bool | None = None,
-    ratio: tuple[Ratio, float] | None = None,
-) -> ExplanationTerms:
-    """Check what every mechanism needs; reads no data."""
-    rho, confidence = check_rho(plain(rho)), check_asked_confidence(plain(confidence))
-    k, contrast, sensitivity = plain_k(k, family), plain_contrast(contrast, family), plain(sensitivity)
+def check_terms(terms: ExplanationTerms) -> ExplanationTerms:
+    """The terms as plain values, checked for what every mechanism needs; reads no data."""
+    rho, confidence = check_rho(plain(terms.rho)), check_asked_confidence(plain(terms.confidence))
+    k, contrast = plain_k(terms.k, terms.family), plain_contrast(terms.contrast, terms.family)
+    sensitivity, distinct = plain(terms.sensitivity), terms.distinct
     if sensitivity not in ("tight", "paper"):
         raise ExplanationError(
             f"sensitivity must be 'tight' or 'paper', not {sensitivity!r}.", remedy="Use 'tight'."
         )
-    if distinct not in (None, True, False):
+    if distinct not in (True, False):
         raise ExplanationError(f"distinct must be True or False, not {distinct!r}.", remedy="Leave it out.")
-    folds = is_folded_by_default(family) if distinct is None else bool(distinct)
-    return ExplanationTerms(query, contrast, family, answer, k, rho, confidence, sensitivity, folds, ratio)
+    return replace(
+        terms,
+        contrast=contrast,
+        k=k,
+        rho=rho,
+        confidence=confidence,
+        sensitivity=sensitivity,
+        distinct=bool(distinct),
+    )
 
 
 def plain_k(k: int, family: Family) -> int:
@@ -190,15 +185,12 @@ class ExplanationPlan(ABC):
 
     @property
     def rank_reach(self) -> tuple[float, float] | None:
-        """How far below and above its influence those are at most that a rank interval holds inside.
-
-        None where that is not proved.
-        """
+        """How far below and above a predicate's influence its rank interval reaches; None if unproved."""
         return None
 
     @property
     def selects_distinct(self) -> bool:
-        """Whether the choice itself leaves out repetitions; then the shortfall is below the best one left."""
+        """Whether the mechanism selects distinct conditions; `shortfall` is then below the best one left."""
         return False
 
     @property

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpxplain.errors import BadRequest, ExplanationError
-from dpxplain.explanation.choice import FamilyChoice
-from dpxplain.explanation.family import Family
+from dpxplain.explanation.family import Conjunctions, Family, Part
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.budget import check_rho, remainder, rho_of_units, spend_units
 from dpxplain.model.charge import Charge, Entry, Event, Request, Spend, spends
+from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
 from dpxplain.model.query import Query
@@ -58,7 +59,7 @@ class Preparation:
 
     @property
     def total_scale(self) -> float | None:
-        """In the unit of the column."""
+        """σ of a total, in the unit of the column."""
         if not self.rho_total:
             return None
         return gaussian_scale(self.total_sensitivity, self.rho_total) * self.total_unit
@@ -160,21 +161,29 @@ class StoredPreparation:
 
 def find_prepared(query: Query, family: Family, dataset: OpenDataset) -> StoredPreparation | None:
     """The most precise stored preparation of this query that has all parts of the family."""
-    best: tuple[float, Entry, list[int]] | None = None
+    best: tuple[float, Entry, Family] | None = None
+    wanted_parts = _columns(family)
     for entry in dataset.ledger.preparations(dataset.name, preparation_subject(query, dataset)):
         prepared = _prepared_family(query, family, entry, dataset)
-        parts = None if prepared is None else _positions(family, prepared)
-        if prepared is None or parts is None:
+        if prepared is None or not wanted_parts.keys() <= _columns(prepared).keys():
             continue
         # Noise grows with √(parts / ρ), so fewer parts could have had the same noise for less.
-        worth = entry.rho * len(parts) / len(prepared.parts)
+        worth = entry.rho * len(family.parts) / len(prepared.parts)
         if best is None or worth > best[0]:
-            best = worth, entry, parts
+            best = worth, entry, prepared
     stored = None if best is None else dataset.ledger.get(dataset.name, best[1].id)
     if best is None or stored is None:
         return None
-    release = PreparedRelease.from_json(stored[1]).only(best[2], Groups.of(query, dataset.schema).size)
-    return StoredPreparation(release, best[1], best[0])
+    worth, entry, prepared = best
+    places = _columns(prepared)
+    parts = [places[name] for name in wanted_parts]
+    orders = {
+        number: _cell_order(part, stored_part)
+        for number, part in zip(parts, family.parts, strict=True)
+        if (stored_part := prepared.parts[number]).columns != part.columns
+    }
+    release = PreparedRelease.from_json(stored[1])
+    return StoredPreparation(release.only(parts, Groups.of(query, dataset.schema).size, orders), entry, worth)
 
 
 def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDataset) -> Family | None:
@@ -191,11 +200,24 @@ def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDa
     return prepared if entry.key == preparation_key(query, prepared, entry.rho, dataset) else None
 
 
-def _positions(family: Family, prepared: Family) -> list[int] | None:
-    """Where the family's parts stand among the prepared ones; None unless all do."""
-    positions = [prepared.positions.get(identity) for identity in family.positions]
-    numbers = [number for number in positions if number is not None]
-    return numbers if len(numbers) == len(positions) else None
+def _columns(family: Family) -> dict[object, int]:
+    """The position of each part, by its set of columns or by its conditions."""
+    return {
+        frozenset(part.columns) if isinstance(part, Conjunctions) else identity: number
+        for number, (part, identity) in enumerate(zip(family.parts, family.positions, strict=True))
+    }
+
+
+def _cell_order(part: Part, prepared: Part) -> IntArray:
+    """Positions of a part's cells in a preparation that names its columns in another order.
+
+    Requests made before the order was left out of their identity were measured in the order they named.
+    """
+    assert isinstance(part, Conjunctions)
+    assert isinstance(prepared, Conjunctions)
+    declared: IntArray = np.arange(prepared.size).reshape(prepared.shape)
+    axes = [prepared.columns.index(name) for name in part.columns]
+    return np.append(declared.transpose(axes).ravel(), prepared.size)
 
 
 def _centred_means(answer: AnswerRelease) -> list[float] | None:

@@ -36,8 +36,8 @@ class LocalReleaser:
             while (stored := dataset.find(plan, charge.key)) is None:
                 dataset.check_declarations(plan)
                 charge = replace(charge, declarations=dataset.declarations_hash)
-                if dataset.guard is not None:
-                    charge = replace(charge, data=dataset.guard.measured_data())
+                if dataset.version_check is not None:
+                    charge = replace(charge, data=dataset.version_check.measured_data())
                 entry = self.reserve(dataset.name, charge)
                 if entry is not None:
                     return self._measure(plan, entry, dataset)
@@ -49,11 +49,11 @@ class LocalReleaser:
         return self.ledger.reserve_once(dataset, charge)
 
     def store(self, entry: Entry, text: str) -> None:
-        """Stores the release with its entry, before anybody sees it. A server drops it if it was to stop."""
+        """Stores the release with its entry, before anybody sees it."""
         self.ledger.release(entry.row, text)
 
     def abandon(self, entry: Entry) -> None:
-        """Lets identical requests at other processes wait no longer: no release will follow."""
+        """Records that no release will follow, so that other processes stop waiting for it."""
         self.ledger.abandon(entry.row)
 
     def _measure(self, plan: ReleasePlan[R], entry: Entry, dataset: OpenDataset) -> Released[R]:

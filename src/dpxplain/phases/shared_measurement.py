@@ -17,18 +17,19 @@ from dpxplain.explanation.cells import Totals
 from dpxplain.model.budget import remainder
 from dpxplain.model.charge import Event, Spend
 from dpxplain.model.confidential import Confidential
-from dpxplain.model.grouped import BIN
+from dpxplain.model.grouped_pass import BIN
 from dpxplain.model.groups import Groups
 from dpxplain.model.query import VARIANCES, Aggregate, Histogram, Query
 from dpxplain.model.release import AnswerRelease, Noise
 from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.aggregate_intervals import bin_number
-from dpxplain.privacy.allocation import AskedColumn, Shares, allocate
-from dpxplain.privacy.mechanisms.gaussian import add_gaussian
-from dpxplain.privacy.parts import (
+from dpxplain.privacy.measured_parts import (
+    AskedColumn,
     Block,
     Measurement,
+    Shares,
+    allocate,
     bins_block,
     centred_block,
     persons_block,
@@ -37,6 +38,7 @@ from dpxplain.privacy.parts import (
     total_block,
     values_block,
 )
+from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 
 # Means, as distances from the middle of the bounds in units of half their range, squared: half-way out where
 # nothing is known, at a bound in the worst case, and a quarter off the declared typical value.
@@ -112,7 +114,7 @@ class SharedMeasurement:
         )
 
     def _mean_offset(self, column: str) -> float:
-        """By the typical value, if declared; else half-way out, or the worst if nothing else is asked."""
+        """The squared offset of the declared center; without one, a typical offset or the worst one."""
         declared = self.schema.column(column)
         if declared.center is not None and declared.bounds is not None:
             low, high = map(float, declared.bounds)
@@ -122,7 +124,7 @@ class SharedMeasurement:
     @cached_property
     def measurement(self) -> Measurement:
         privacy, shares = self.schema.privacy, self._shares
-        # Persons and bins share no part with the others; of K aggregates each gets one K-th, the optimum too.
+        # Persons and bins share no part with other aggregates: each of K gets 1/K of ρ, which is optimal.
         persons = tuple(query for query in self.queries if query.aggregate.kind == "persons")
         binned = [query.aggregate.column for query in self.queries if query.aggregate.kind == "quantile"]
         others = 1.0 - (len(persons) + len(binned)) / len(self.queries)
@@ -236,7 +238,7 @@ class SharedMeasurement:
         return BIN, Histogram("quantile", column, width), tuple(edge * grid.unit for edge in edges)
 
     def _query_of(self, column: str | None) -> Query:
-        """The query whose pass counts the column's values and adds them up; one of those asked, if it can."""
+        """The query whose pass counts and adds up the column's values; one of those asked, if possible."""
         queries = [
             query
             for query in self.queries

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpxplain.errors import ExplanationError
-from dpxplain.explanation.choice import FamilyChoice
 from dpxplain.explanation.family import Conjunctions, Family
+from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Entry, Request
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
@@ -29,12 +29,14 @@ from dpxplain.phases.prepare_answer import (
     find_prepared,
     plan_preparation,
 )
+from dpxplain.privacy.intervals import NoisyMean
 from dpxplain.privacy.marginals.estimates import Estimates, IntArray, estimate
 from dpxplain.privacy.marginals.story_gaps import (
     Gap,
     RowsOfGroups,
     all_rows,
     estimated_influences,
+    expected_mean_gap_margin,
     gap_among,
     rows_with,
     rows_without,
@@ -43,6 +45,7 @@ from dpxplain.privacy.normal import normal_quantile
 
 MOST_LEVELS = 3
 USUAL_LEVELS = 2
+TYPICAL_ROWS = 1_000  # of a group, where precision depends on its size
 
 Codes = dict[str, int]  # a conjunction: which declared value each of its columns has
 
@@ -77,12 +80,12 @@ class _Step:
 
 
 @dataclass(frozen=True)
-class ToldStory:
+class ReleasedStory:
     """The gap and the steps, of which only the last may be unclear: noise ended the story there."""
 
     gap: Gap
     lines: tuple[StoryLine, ...]
-    entry: Entry  # of the preparation it was read off
+    entries: tuple[Entry, ...]  # of the preparations it was read off: one, or several
     free: bool
     private: bool
 
@@ -97,31 +100,44 @@ class StoryPlan:
     stored: tuple[StoredPreparation, ...] | None
 
     @property
-    def margins(self) -> tuple[float, float | None]:
-        """Half the widths to expect of a number of rows, and of a gap that is a sum, at the last step."""
+    def margins(self) -> tuple[float, float]:
+        """Half the widths to expect of a number of rows and of a gap, at the last step.
+
+        A gap of averages depends on the number of rows: among `TYPICAL_ROWS` in each group.
+        """
         last, weights = len(self.families) - 1, self.terms.contrast.weights
         noise: Preparation | PreparedRelease | None = self.preparation
         if self.stored:
             noise = self.stored[-1].release
         assert noise is not None
         z = -normal_quantile(self._failure(last) / 2.0)
-        gap_scale = {"count": noise.count_scale, "sum": noise.total_scale}.get(self.terms.kind)
         rows = z * noise.count_scale * math.sqrt(len(weights))
-        return rows, None if gap_scale is None else z * gap_scale * math.hypot(*weights)
+        if self.terms.kind == "count":
+            return rows, z * noise.count_scale * math.hypot(*weights)
+        assert noise.total_scale is not None
+        if self.terms.kind == "sum":
+            return rows, z * noise.total_scale * math.hypot(*weights)
+        low, high = (bound * self.terms.unit for bound in self.terms.bounds)
+        # Half-way out from the middle of the bounds, as in the preview of an average.
+        total = TYPICAL_ROWS * (high - low) / 4
+        group = NoisyMean(total, TYPICAL_ROWS, noise.total_scale, noise.count_scale, low, high)
+        return rows, expected_mean_gap_margin(np.array(weights), group, self._failure(last))
 
-    def run(self, dataset: OpenDataset, request: Request | None) -> ToldStory:
+    def run(self, dataset: OpenDataset, request: Request | None) -> ReleasedStory:
         """The story from what is stored, which is free; or reserve, measure and store, then read."""
         if self.stored:
-            levels, entry, free = [part.release for part in self.stored], self.stored[-1].entry, True
+            levels, free = [part.release for part in self.stored], True
+            # Levels may share an entry, whose price was paid once.
+            entries = tuple({part.entry.id: part.entry for part in self.stored}.values())
         else:
             assert self.preparation is not None
             assert request is not None
             prepared = dataset.find_or_measure(self.preparation, request)
             levels = self._levels(self.preparation.family, prepared.value)
-            entry, free = prepared.entry, prepared.free
+            entries, free = (prepared.entry,), prepared.free
         gap, lines = self.read(levels)
         private = self.terms.answer.private and all(release.private for release in levels)
-        return ToldStory(gap, lines, entry, free, private)
+        return ReleasedStory(gap, lines, entries, free, private)
 
     def read(self, levels: Sequence[PreparedRelease]) -> tuple[Gap, tuple[StoryLine, ...]]:
         """The whole gap and the steps; post-processing of what was released."""

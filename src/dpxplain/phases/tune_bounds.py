@@ -14,8 +14,8 @@ import numpy as np
 from dpxplain.errors import BadRequest
 from dpxplain.model.budget import check_rho, remainder
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
-from dpxplain.model.fit import FitQuestion, TuningRelease, tuned_pairs, tuned_sizes
 from dpxplain.model.schema import Schema
+from dpxplain.model.schema_fit import FitQuestion, TuningRelease, tuned_pairs, tuned_sizes
 from dpxplain.model.spelling import did_you_mean
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.calibration import LARGEST_SCALE, gaussian_scale

@@ -11,9 +11,8 @@ from itertools import pairwise
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpxplain.sql.advice import GRAMMAR, WORDS, advice
-from dpxplain.sql.expression_words import NODES, is_expression_word
 from dpxplain.sql.source import DIALECT, Source, grow
+from dpxplain.sql.vocabulary import GRAMMAR, NODES, WORDS, advice, is_expression_word
 
 _CLAUSES = (
     TokenType.WITH,
@@ -195,13 +194,13 @@ def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) 
     place = first if isinstance(first, exp.Expr) else node
     match node, name:
         case exp.Select(), "joins":
-            what, remedy = WORDS["JOIN"]
-            return source.refuse(f"A second table ({what}) is not answered.", remedy, place)
+            construct, remedy = WORDS["JOIN"]
+            return source.refuse(f"A second table ({construct}) is not answered.", remedy, place)
         case exp.Table() | exp.Column(), "db" | "catalog":
             remedy = "Write table or table.column, without a database in front."
             return source.refuse("A name with a database in front is not answered.", remedy, node)
         case exp.Select(), "offset":
-            what, remedy = WORDS["OFFSET"]
+            construct, remedy = WORDS["OFFSET"]
             return source.refuse("OFFSET is not answered.", remedy, place)
         case ((exp.Count() | exp.Sum() | exp.Avg()), _):
             remedy = "Write COUNT(*), COUNT(column), SUM(column) or AVG(column)."
@@ -210,8 +209,8 @@ def _argument_refused(source: Source, node: exp.Expr, name: str, value: object) 
             return source.refuse("ORDER BY inside an aggregate is not answered.", "Leave it out.", place)
         case exp.In(), _:
             return source.refuse("IN takes a list of literals.", "Write column IN (1, 2, 3).", place)
-    what = f"{_spaced(node)} with {name.strip('_').replace('_', ' ')}"
-    return source.refuse(f"{what} is not answered.", GRAMMAR, place)
+    construct = f"{_spaced(node)} with {name.strip('_').replace('_', ' ')}"
+    return source.refuse(f"{construct} is not answered.", GRAMMAR, place)
 
 
 def _may_start(tokens: tuple[Token, ...], i: int) -> bool:

@@ -15,6 +15,8 @@ ENCODED = "encoded"
 CONDENSED = "condensed"
 PERSON = "person_hash"  # of the privacy unit, where it is not the row
 UNIT = "person_text"  # the privacy unit itself, only where tables are still to be joined by it
+CELLS = "cells"  # of a pass that counts by texts
+NAMED_CELLS = "named_cells"  # the same cells, whose texts were encoded
 DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
 
 

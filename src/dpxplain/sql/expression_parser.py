@@ -47,10 +47,9 @@ from dpxplain.model.expression import (
 from dpxplain.model.schema import Columns, Privacy, Schema, Table
 from dpxplain.model.temporal_domain import SPANS
 from dpxplain.sql.admit import admit
-from dpxplain.sql.advice import WORDS
-from dpxplain.sql.expression_words import ARGUMENTS, FUNCTIONS, INTERVAL_UNITS, PART_FUNCTIONS
 from dpxplain.sql.scope import Scope, number
 from dpxplain.sql.source import read
+from dpxplain.sql.vocabulary import ARGUMENTS, FUNCTIONS, INTERVAL_UNITS, PART_FUNCTIONS, WORDS
 
 _ARITHMETIC: dict[type[exp.Expr], ArithmeticOperator] = {
     exp.Add: "+",
@@ -203,8 +202,8 @@ class _Parser:
             return self._call(node)
         if isinstance(node, exp.Interval):
             raise self.scope.refuse("INTERVAL stands behind a date and + or -.", WORDS["INTERVAL"][1], node)
-        what = "An aggregate" if isinstance(node, exp.AggFunc) else "This"
-        raise self.scope.refuse(f"{what} cannot be part of an expression.", _USAGE, node)
+        subject = "An aggregate" if isinstance(node, exp.AggFunc) else "This"
+        raise self.scope.refuse(f"{subject} cannot be part of an expression.", _USAGE, node)
 
     def _value(self, node: exp.Expr, sign: str = "") -> str | int | float | bool | None:
         if isinstance(node, exp.Null):
@@ -244,7 +243,7 @@ class _Parser:
         return Among(part, tuple(self._alike(part, self.parse(value))[1] for value in node.expressions))
 
     def _alike(self, left: Expression, right: Expression) -> tuple[Expression, Expression]:
-        """Text that stands beside a date or timestamp is one."""
+        """Both sides; text beside a date or timestamp is read as one."""
         return self._dated(left, right), self._dated(right, left)
 
     def _dated(self, part: Expression, other: Expression) -> Expression:
@@ -329,11 +328,11 @@ class _Parser:
             moment = Constant(self._moment(moment.value, part, "TIMESTAMP"))
         return Shifted(moment, sign * int(interval.this.name), cast(IntervalUnit, unit.removesuffix("s")))
 
-    def _word(self, word: exp.Expr, known: tuple[str, ...], function: str, node: exp.Expr) -> str:
+    def _word(self, word: exp.Expr, known_words: tuple[str, ...], function: str, node: exp.Expr) -> str:
         name = str(word.name).lower()
-        if name not in known:
+        if name not in known_words:
             raise self.scope.refuse(
-                f"{function} of {name} is not answered.", f"Use {', '.join(known)}.", node
+                f"{function} of {name} is not answered.", f"Use {', '.join(known_words)}.", node
             )
         return name
 

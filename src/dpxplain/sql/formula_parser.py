@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dpxplain.model.computed import (
+from dpxplain.model.output_formula import (
     AllOf,
     AnyOf,
     Calculation,
@@ -63,7 +63,7 @@ class Aggregates:
 
 
 def rounding(node: exp.Expr, aggregates: Aggregates, scope: Scope) -> tuple[exp.Expr, int | None]:
-    """What ROUND is of and its digits; the node itself where it is no ROUND of aggregates."""
+    """The argument of ROUND and its digits; the node itself where it is no ROUND of aggregates."""
     if not isinstance(node, exp.Round) or not aggregates.occur_in(node):
         return node, None
     digits = node.args.get("decimals")
@@ -85,8 +85,8 @@ class FormulaParser:
     def is_formula(self, node: exp.Expr) -> bool:
         """Whether the expression computes with aggregates or values of the SELECT list, not with columns."""
         plain = (c.this for c in node.find_all(exp.Column) if not c.args.get("table"))
-        named = any(isinstance(name, exp.Identifier) and matching(name, self.names) for name in plain)
-        return named or self.aggregates.occur_in(node)
+        is_named = any(isinstance(name, exp.Identifier) and matching(name, self.names) for name in plain)
+        return is_named or self.aggregates.occur_in(node)
 
     def formula(self, node: exp.Expr) -> Formula:
         """The formula of an expression; refuses one that is not made of aggregates and numbers."""

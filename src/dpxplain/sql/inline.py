@@ -101,7 +101,7 @@ def _relation(select: exp.Expr, scope: Scope, known: Relations) -> Relation:
 
 
 def _from(clause: exp.From | None, scope: Scope, relations: Relations) -> Relation | None:
-    """The relation behind FROM; None for the declared table, or what is to be refused as none."""
+    """The relation behind FROM; None for the declared table, and for a name that is refused later."""
     match clause.this if clause is not None else None:
         case exp.Subquery() as subquery:
             return _renamed(_relation(subquery.this, scope, relations), subquery, scope)
@@ -135,7 +135,7 @@ def table_scope(clause: exp.From | None, scope: Scope) -> Scope:
 
 
 def _renamed(relation: Relation, named: exp.Expr, scope: Scope) -> Relation:
-    """With the columns that an alias lists: f(a, b)."""
+    """The subquery with the columns that an alias lists: f(a, b)."""
     alias = named.args.get("alias")
     listed = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
     if not listed:

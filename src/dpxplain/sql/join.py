@@ -1,8 +1,8 @@
 """Takes joins out of a statement, before it is parsed.
 
 `FROM flights f JOIN airlines a ON f.carrier = a.carrier` becomes `FROM flights f`: the columns of the public
-table are derived columns of the data (model/public_table.py). An inner join is also a condition on the key.
-A join with a private table by the privacy unit is answered from the joined rows (model/private_table.py).
+table are derived columns of the data (model/joined_tables.py). An inner join is also a condition on the key.
+A join with a private table by the privacy unit is answered from the joined rows (model/joined_tables.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpxplain.model.public_table import PublicTable
+from dpxplain.model.joined_tables import PublicTable
 from dpxplain.model.query import Filter
 from dpxplain.model.schema import Schema
 from dpxplain.sql.scope import Joined, matching
@@ -36,13 +36,13 @@ def read_joins(source: Source, schema: Schema) -> tuple[Source, tuple[Joined, ..
     """The statement without its joins, and the joins; a statement that is not understood is left as it is."""
     if not schema.tables and not schema.private:
         return source, ()
-    kept, joins = _Reader(source, schema).read()
-    found = tuple(join for own in joins for join in own)
-    if unopened := [join.table for join in found if join.table in {*schema.private} - {*schema.joined}]:
+    tokens, joins = _Reader(source, schema).read()
+    all_joins = tuple(join for own in joins for join in own)
+    if unopened := [join.table for join in all_joins if join.table in {*schema.private} - {*schema.joined}]:
         raise source.refuse(
             f"{unopened[0]} is not joined here.", "Ask the query of a session.", source.tokens[0]
         )
-    return replace(source, tokens=kept), found
+    return replace(source, tokens=tokens), all_joins
 
 
 def private_tables(sql: str, schema: Schema) -> tuple[str, ...]:
@@ -93,19 +93,19 @@ class _Reader:
 
     def read(self) -> tuple[tuple[Token, ...], list[list[Joined]]]:
         """The tokens without joins; and the joins behind each FROM that reads the declared table."""
-        kept: list[Token] = []
+        tokens: list[Token] = []
         joins: list[list[Joined]] = []
         while self.token is not None:
             is_from = self.token.token_type is TokenType.FROM
-            kept.append(self.take())
+            tokens.append(self.take())
             if is_from and self.is_name:
-                table, alias = self.table(kept)
+                table, alias = self.table(tokens)
                 own: list[Joined] = []
                 while self.begins_join:
                     own.append(self.join(table, alias, own))
                 if matching(table, [self.schema.table.name]):
                     joins.append(own)
-        return tuple(kept), joins
+        return tuple(tokens), joins
 
     @property
     def token(self) -> Token | None:
@@ -136,11 +136,11 @@ class _Reader:
         self.at += 1
         return token
 
-    def table(self, kept: list[Token]) -> tuple[exp.Identifier, str]:
+    def table(self, tokens: list[Token]) -> tuple[exp.Identifier, str]:
         """The table behind FROM and its alias; their tokens are kept."""
         start = self.at
         name, alias = self._named()
-        kept += self.source.tokens[start : self.at]
+        tokens += self.source.tokens[start : self.at]
         return name, alias
 
     def join(self, data: exp.Identifier, data_alias: str, before: list[Joined]) -> Joined:
@@ -196,21 +196,21 @@ class _Reader:
         return f"USING ({own})" if own == unit else f"ON {data_alias}.{own} = {alias}.{unit}"
 
     def _declared(self, name: exp.Identifier, place: Token | None) -> tuple[str, PublicTable]:
-        known = matching(name, self.schema.tables)
-        if len(known) != 1:
-            what = (
+        table_names = matching(name, self.schema.tables)
+        if len(table_names) != 1:
+            problem = (
                 "The data cannot be joined with themselves"
                 if matching(name, [self.schema.table.name])
                 else f"There is no declared table {name.name} to join with"
             )
-            raise self._refuse(f"{what}.", self._usage(), place)
-        if not self.schema.tables[known[0]].matched:
-            awaited = self.schema.awaited_by(known[0])
+            raise self._refuse(f"{problem}.", self._usage(), place)
+        if not self.schema.tables[table_names[0]].matched:
+            awaited = self.schema.awaited_by(table_names[0])
             remedy = (
                 f"Discover the values of {awaited[0]} first." if awaited else "Open the data set with it."
             )
-            raise self._refuse(f"The public table {known[0]} has not been read.", remedy, place)
-        return known[0], self.schema.tables[known[0]]
+            raise self._refuse(f"The public table {table_names[0]} has not been read.", remedy, place)
+        return table_names[0], self.schema.tables[table_names[0]]
 
     def _columns(self, table: str, declared: PublicTable, on: str) -> Mapping[str, str]:
         """The declared column for each column of the public table, its key being the data's own."""

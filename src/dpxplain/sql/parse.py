@@ -15,8 +15,8 @@ from typing import TypeVar
 from sqlglot import exp
 
 from dpxplain.errors import QueryRefused
-from dpxplain.model.computed import Formula, formula_text
 from dpxplain.model.hardening import plain
+from dpxplain.model.output_formula import Formula, formula_text
 from dpxplain.model.query import (
     Aggregate,
     Filter,
@@ -31,13 +31,13 @@ from dpxplain.model.query import (
 )
 from dpxplain.model.schema import Schema, SchemaKey
 from dpxplain.sql.admit import admit
-from dpxplain.sql.advice import GRAMMAR
 from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
 from dpxplain.sql.formula_parser import Aggregates, FormulaParser, rounding
 from dpxplain.sql.inline import inline, table_scope
 from dpxplain.sql.join import join_conditions, read_joins
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
+from dpxplain.sql.vocabulary import GRAMMAR
 from dpxplain.sql.where import all_of, condition
 
 _AGGREGATES: dict[type[exp.Expr], MeasuredKind] = {
@@ -89,11 +89,11 @@ def _parsed(sql: str, declared: SchemaKey) -> Statement:
     outputs = _select(tree, scope, aggregates)
     group_by = _group(tree, scope, outputs)
     where, having = tree.args.get("where"), tree.args.get("having")
-    named = FormulaParser(aggregates, scope, {o.name: o.value for o in outputs if o.column is None})
+    formula_parser = FormulaParser(aggregates, scope, {o.name: o.value for o in outputs if o.column is None})
     presentation = Presentation(
         outputs,
-        having=named.having(having.this) if having else None,
-        order=_order(tree, outputs, named),
+        having=formula_parser.having(having.this) if having else None,
+        order=_order(tree, outputs, formula_parser),
         limit=_limit(tree, scope),
     )
     conditions = [*([condition(where.this, scope)] if where else []), *join_conditions(joins, schema)]
@@ -125,8 +125,8 @@ def parse_condition(text: str, schema: Schema) -> Filter:
         statement = parse(f"{before}{text}\n)", schema)
     except QueryRefused as refusal:
         start, end = ((None if p is None else max(0, p - len(before))) for p in (refusal.start, refusal.end))
-        what = f"In the condition {text!r}: {refusal.what}"
-        raise QueryRefused(what, remedy=refusal.remedy, sql=text, start=start, end=end) from None
+        problem = f"In the condition {text!r}: {refusal.what}"
+        raise QueryRefused(problem, remedy=refusal.remedy, sql=text, start=start, end=end) from None
     query, presentation = statement.query, statement.presentation
     if query.where is None or query.group_by or presentation.order or presentation.limit is not None:
         raise QueryRefused(
@@ -223,14 +223,14 @@ def _quantile(node: exp.Expr, inner: exp.Expr, condition: exp.Expr | None, scope
 def _persons(node: exp.Distinct, condition: exp.Expr | None, scope: Scope) -> Aggregate:
     """COUNT(DISTINCT unit) of the declared privacy unit, whose column need not be declared itself."""
     unit, counted = scope.schema.privacy.unit, [part.unnest() for part in node.expressions]
-    named = counted[0] if len(counted) == 1 and isinstance(counted[0], exp.Column) else None
-    is_unit = named is not None and isinstance(named.this, exp.Identifier) and matching(named.this, [unit])
+    column = counted[0] if len(counted) == 1 and isinstance(counted[0], exp.Column) else None
+    is_unit = column is not None and isinstance(column.this, exp.Identifier) and matching(column.this, [unit])
     if unit == "row" or not is_unit or condition is not None:
         remedy = "Use COUNT(column); distinct values are declared in the schema."
         if unit != "row":
             remedy = f"Write COUNT(DISTINCT {unit}), with conditions in WHERE."
-        what = "DISTINCT in an aggregate is answered for the privacy unit only"
-        raise scope.refuse(f"{what}.", remedy, counted[0])
+        problem = "DISTINCT in an aggregate is answered for the privacy unit only"
+        raise scope.refuse(f"{problem}.", remedy, counted[0])
     return Persons("persons", None, unit)
 
 

@@ -61,6 +61,8 @@ _OPERATORS: dict[str, type[exp.Binary]] = {
 }
 
 
+_ADDED = ("count", "total")  # the outputs of a grouped SELECT that are no keys
+
 _ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
@@ -127,9 +129,13 @@ def grouped_select(
     subsets: Sequence[tuple[str, ...]],
     *,
     condensed: bool = False,
+    has_known: bool = False,
     parameters: Parameters | None = None,
 ) -> Rendered:
-    """One pass of GROUPING SETS: (group-by columns + subset) for every subset."""
+    """One pass of GROUPING SETS: (group-by columns + subset) for every subset.
+
+    With `has_known` the table has a column of its own that is counted where the measured one has a value.
+    """
     parameters = parameters or Parameters()
     attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
     outputs: list[exp.Expr] = [
@@ -145,7 +151,9 @@ def grouped_select(
     counted = (
         _sum("rows" if number is None else f"known_{number}")
         if condensed
-        else exp.Count(this=_counted(schema, query.aggregate.column))
+        else exp.Count(
+            this=exp.column(f"known_{number}") if has_known else _counted(schema, query.aggregate.column)
+        )
     )
     if query.aggregate.kind == "persons":
         counted = exp.Count(this=exp.Distinct(expressions=[exp.column(PERSON)]))
@@ -168,6 +176,15 @@ def grouped_select(
         sets = exp.GroupingSets(expressions=[exp.Tuple(expressions=key) for key in keys])
         select.set("group", exp.Group(expressions=[sets]))
     return Rendered(select, parameters)
+
+
+def regrouped_select(cells: Rendered, table: str) -> Rendered:
+    """Adds up cells whose codes have become equal; `table` has them under the names of their outputs."""
+    names = cells.tree.named_selects
+    keys = [exp.column(name) for name in names if name not in _ADDED]
+    sums = [exp.alias_(_sum(name), name, copy=False) for name in names if name in _ADDED]
+    select = exp.select(*keys, *sums, copy=False).from_(exp.to_table(table), copy=False)
+    return Rendered(select.group_by(*keys), cells.parameters)
 
 
 def row_select(
@@ -308,12 +325,12 @@ class _Conditions:
         if column.is_numeric and column.is_summable:
             return self._compare_units(name, operator, value)
         if column.is_numeric:
-            this: exp.Condition = exp.column(value_column(self.schema, name))
-            return _OPERATORS[operator](this=this, expression=self._bind(_number_of(value)))
+            encoded: exp.Condition = exp.column(value_column(self.schema, name))
+            return _OPERATORS[operator](this=encoded, expression=self._bind(_number_of(value)))
         domain = self.schema.domain(name)
         if operator in ("=", "<>"):
-            this = _declared_or_null(self.schema, name)
-            return _OPERATORS[operator](this=this, expression=self._bind(domain.index(value) + 1))
+            encoded = _declared_or_null(self.schema, name)
+            return _OPERATORS[operator](this=encoded, expression=self._bind(domain.index(value) + 1))
         matching = [
             v for v in domain if v is not None and _ORDERINGS[operator](comparable(v), comparable(value))
         ]
@@ -329,7 +346,7 @@ class _Conditions:
 
     def _compare_units(self, name: str, operator: str, value: Literal_) -> exp.Condition:
         """Compare fixed-point units with an exact threshold, so that no rounding is involved."""
-        this = exp.column(units_column(self.schema, name))
+        units = exp.column(units_column(self.schema, name))
         exact = Fraction(str(value)) / self.schema.column(name).grid.step
         below, above = math.floor(exact), math.ceil(exact)
         if operator in ("=", "<>") and below != above:
@@ -337,7 +354,7 @@ class _Conditions:
             operator = {"=": "<", "<>": ">="}[operator]
             below = above = self.schema.column(name).grid.low
         threshold = below if operator in ("<=", ">") else above
-        return _OPERATORS[operator](this=this, expression=self._bind(_within_64_bits(threshold)))
+        return _OPERATORS[operator](this=units, expression=self._bind(_within_64_bits(threshold)))
 
 
 def _number_of(value: Literal_) -> float:

@@ -84,17 +84,17 @@ class Scope:
         """The column that a name stands for in a joined public table; the data's own columns go first."""
         if qualifier is None and matching(node.this, listed):
             return None
-        found = []
+        candidates = []
         for join in self.joins:
             if qualifier is None or matching(qualifier, [join.alias]):  # type: ignore[arg-type]
                 names = matching(node.this, join.columns)
-                found += [(join, join.columns[name]) for name in names if join.columns[name] in listed]
-        if len({name for _, name in found}) > 1:
-            remedy = f"Write {' or '.join(f'{join.alias}.{node.name}' for join, _ in found)}."
+                candidates += [(join, join.columns[name]) for name in names if join.columns[name] in listed]
+        if len({name for _, name in candidates}) > 1:
+            remedy = f"Write {' or '.join(f'{join.alias}.{node.name}' for join, _ in candidates)}."
             raise self.refuse(f"{node.name} could be several columns.", remedy, node.this)
-        if not found:
+        if not candidates:
             return None
-        join, name = found[0]
+        join, name = candidates[0]
         if name == join.on and not join.is_inner and qualifier is not None:
             remedy = f"Write {join.on}, the column of the data."
             raise self.refuse(f"{node.name} is NULL where LEFT JOIN finds nothing.", remedy, node)

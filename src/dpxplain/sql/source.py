@@ -15,7 +15,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpxplain.errors import QueryRefused
-from dpxplain.sql.advice import GRAMMAR, STATEMENTS, advice
+from dpxplain.sql.vocabulary import GRAMMAR, STATEMENTS, advice
 
 DIALECT = Dialect.get_or_raise("duckdb")  # the most permissive about names and spellings
 # Generous for people, small enough that neither the parser nor an engine is put under strain.
@@ -121,8 +121,8 @@ def _tokens(sql: str) -> list[Token]:
     except TokenError as error:
         # sqlglot says "Missing ' from LINE:OFFSET"; anything else is an unfinished comment.
         _, _, offset = str(error.__cause__).rpartition(":")
-        known = offset.isdecimal() and int(offset) < len(sql)
-        start = int(offset) if known else _last_opening(sql)
+        is_position = offset.isdecimal() and int(offset) < len(sql)
+        start = int(offset) if is_position else _last_opening(sql)
         raise Source(sql).refuse(
             "A quotation mark or comment is opened here and never closed.",
             "Close it; a quotation mark inside text is doubled: 'it''s'.",

@@ -61,18 +61,22 @@ def read_only_session(
     """
     # Only here: the budget and the history do not wait for the parts of the library that explain.
     from dpxplain.engines.opening import source_state
-    from dpxplain.phases.data_guard import DataGuard
     from dpxplain.phases.dataset import OpenDataset
     from dpxplain.phases.discover_values import with_discovered
     from dpxplain.phases.releaser import StoredReleaser
+    from dpxplain.phases.version_check import VersionCheck
     from dpxplain.privacy.mechanisms.noise import OpenDPNoise
     from dpxplain.session import Session
 
     table, ledger = schema.table, open_workspace_ledger(schema, workspace).ledger
     schema = with_discovered(schema, ledger)
     state = None if source is None else source_state(source, schema)
-    guard = None if state is None else DataGuard(ledger.versions, table.name, table.version, state)
-    return Session(OpenDataset(schema, None, ledger, StoredReleaser(_not_open), OpenDPNoise(), guard=guard))
+    version_check = None if state is None else VersionCheck(ledger.versions, table.name, table.version, state)
+    return Session(
+        OpenDataset(
+            schema, None, ledger, StoredReleaser(_not_open), OpenDPNoise(), version_check=version_check
+        )
+    )
 
 
 def _not_open() -> BadRequest:

@@ -1,16 +1,19 @@
-"""Public dimension tables: their columns as functions of a declared column of the data (ADR 31).
+"""Tables that may be joined with a data set's own: their declarations, and what these may not say.
 
-Of a join many-to-one with a public table, every column is a function of the key. So a public column is a
-derived column with a lookup from declared values, and no engine ever joins anything.
+In a many-to-one join with a public table, every column of that table is a function of the key. So a public
+column is a derived column with a lookup from declared values, and no engine ever joins anything (ADR 31).
+Private tables are joined by the person's id.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import Column, Scalar
@@ -73,15 +76,15 @@ def named_columns(
 ) -> Iterator[tuple[str, Column]]:
     """Names for public columns: their own where that is unambiguous, else `join.column`."""
     public = list(added)
-    taken = [name.casefold() for name in (*columns, *unknown)]
+    taken_names = [name.casefold() for name in (*columns, *unknown)]
     own = [column.joined[1].casefold() for _, column in public if column.joined is not None]
     names: set[str] = set()
     for join, column in public:
         assert column.joined is not None
         table, attribute = column.joined
-        is_free = own.count(attribute.casefold()) == 1 and attribute.casefold() not in taken
+        is_free = own.count(attribute.casefold()) == 1 and attribute.casefold() not in taken_names
         name = attribute if is_free else f"{join}.{attribute}"
-        if name.casefold() in {*taken, *names}:
+        if name.casefold() in {*taken_names, *names}:
             raise SchemaError(
                 f"tables.{table}: its column {attribute} cannot be told from another one, {name}.",
                 remedy=f"List the columns to join without it: tables.{table}.columns = [...].",
@@ -95,8 +98,8 @@ def _looked_up(table: str, attribute: str, join: str, lookup: tuple[tuple[Scalar
 
 
 def _check_names(table: str, declared: PublicTable, rows: PublicRows) -> None:
-    wanted = (declared.key, *(declared.columns or ()))
-    missing = [name for name in wanted if name not in rows]
+    column_names = (declared.key, *(declared.columns or ()))
+    missing = [name for name in column_names if name not in rows]
     if missing:
         raise SchemaError(
             f"tables.{table}: the public table has no column {missing[0]}.",
@@ -168,3 +171,94 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value.isoformat() if isinstance(value, date | datetime) else str(value)
+
+
+MOST_ROWS = 1_000_000
+"""Rows of one unit, in a table or joined."""
+
+
+class PrivateTable(Declared):
+    """The declaration `[tables.NAME]` of a table that has rows of the same persons as the data."""
+
+    source: str | None = None
+    unit: str = Field(min_length=1)  # its column that holds the person's id
+    max_rows: int = Field(ge=1, le=MOST_ROWS)
+    columns: dict[str, Column] = Field(min_length=1)
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _own_columns(cls, columns: Any) -> Any:
+        for name, column in columns.items() if isinstance(columns, Mapping) else ():
+            if isinstance(column, Mapping) and column.get("values") == "discover":
+                raise ValueError(f"{name} cannot be discovered; only columns of the data set's own table are")
+            if isinstance(column, Mapping) and column.get("expression") is not None:
+                raise ValueError(f"{name} must be a column of the table; write expressions in the query")
+        return columns
+
+
+def private_apart(declared: Any) -> Any:
+    """A schema as it was written, with the private tables kept apart from the public ones."""
+    tables = declared.get("tables") if isinstance(declared, Mapping) else None
+    if not isinstance(tables, Mapping):
+        return declared
+    private = {
+        name: {key: value for key, value in table.items() if key != "public"}
+        for name, table in tables.items()
+        if isinstance(table, Mapping) and "unit" in table and table.get("public", False) is False
+    }
+    if not private:
+        return declared
+    public = {name: table for name, table in tables.items() if name not in private}
+    return {**declared, "tables": public, "private": {**declared.get("private", {}), **private}}
+
+
+def check_private(
+    private: Mapping[str, PrivateTable],
+    unit: str,
+    max_rows: int,
+    names: Sequence[str],
+    columns: Iterable[str],
+) -> None:
+    """Refuses tables that cannot be joined to data with this unit.
+
+    `names` are those of all tables, `columns` those of the data set's own.
+    """
+    folded = [name.casefold() for name in names]
+    _check_private_names(private, columns)
+    for name, table in private.items():
+        if table.unit == "row":
+            raise ValueError(f"tables.{name}.unit must name the column of the person's id")
+        if unit == "row":
+            raise ValueError(
+                f"tables.{name} is private, so privacy.unit must name the column of the person's id"
+            )
+        if folded.count(name.casefold()) > 1:
+            raise ValueError(f"tables.{name} has the name of another table")
+        if max_rows * table.max_rows > MOST_ROWS:
+            raise ValueError(f"tables.{name}.max_rows times privacy.max_rows must be at most {MOST_ROWS:,}")
+
+
+def _check_private_names(private: Mapping[str, PrivateTable], columns: Iterable[str]) -> None:
+    """Refuses two columns that could have one name when joined: b.c of a table a, and c of a table a.b."""
+    every = [f"{name}.{column}" for name, table in private.items() for column in table.columns]
+    every += {column for table in private.values() for column in table.columns} | {*columns}
+    folded = Counter(name.casefold() for name in every)
+    for name in every:
+        if "." in name and folded[name.casefold()] > 1:
+            raise ValueError(f"two columns would be called {name} where tables are joined; rename one")
+
+
+def check_joined(
+    private: Mapping[str, PrivateTable],
+    joined: Mapping[str, Mapping[str, str]],
+    columns: Mapping[str, Column],
+    max_rows: int,
+) -> None:
+    """Refuses joined columns and rows that are not those of the tables."""
+    made_here = ValueError("joined: is made by the program; leave it out")
+    for name, names in joined.items():
+        own = {attribute: columns.get(column) for attribute, column in names.items()}
+        if name not in private or own != private[name].columns:
+            raise made_here
+    if max_rows % math.prod(private[name].max_rows for name in joined):
+        raise made_here

@@ -1,4 +1,4 @@
-"""Keeps answers of different data apart: releases are read and charged only on the data they belong to."""
+"""Checks that the data are those of the declared version before a release is read or a charge is made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpxplain.model.charge import DataState, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
 
 
-class DataGuard:
+class VersionCheck:
     """Compares the data of one open data set with those that its declared version names in the ledger.
 
     A version names the data of its first charge, for good. Shared by everybody who works on the data set.
@@ -23,7 +23,7 @@ class DataGuard:
         self._versions = versions
         self._dataset = dataset
         self._source = source
-        self._opened: DataVersion | None = None  # once the data are known to be its
+        self._opened: DataVersion | None = None  # the version, once the data were recognised as its own
         self._lock = threading.Lock()
 
     def check(self) -> None:
@@ -86,12 +86,12 @@ def recognised_by(versions: DataVersions, dataset: str, version: str) -> Recogni
     return lambda state: opened is not None and versions.recognises(opened, state)
 
 
-class GuardedLedger:
-    """A ledger or an account of which releases are read only while the data are those of the version."""
+class VersionedLedger:
+    """A ledger or account whose releases are read only while the data are those of the declared version."""
 
-    def __init__(self, ledger: LedgerView, guard: DataGuard) -> None:
+    def __init__(self, ledger: LedgerView, version_check: VersionCheck) -> None:
         self._ledger = ledger
-        self._guard = guard
+        self._version_check = version_check
 
     def budget(self, dataset: str) -> Budget:
         return self._ledger.budget(dataset)
@@ -112,26 +112,26 @@ class GuardedLedger:
         return self._ledger.entry(dataset, id)
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
-        """The key has the declared version in it."""
-        self._guard.check()
+        """The entry found is of the declared version, which is part of the key."""
+        self._version_check.check()
         return self._ledger.find(dataset, key)
 
     def get(self, dataset: str, entry: EntryId) -> tuple[Entry, str] | None:
-        self._guard.check()
+        self._version_check.check()
         stored = self._ledger.get(dataset, entry)
         return stored if stored is not None and self._is_of_version(stored[0]) else None
 
     def latest(self, dataset: str, kind: str, version: str | None = None) -> Entry | None:
-        self._guard.check()
-        return self._ledger.latest(dataset, kind, self._guard.version)
+        self._version_check.check()
+        return self._ledger.latest(dataset, kind, self._version_check.version)
 
     def preparations(self, dataset: str, subject: str) -> list[Entry]:
-        self._guard.check()
+        self._version_check.check()
         return [entry for entry in self._ledger.preparations(dataset, subject) if self._is_of_version(entry)]
 
     def close(self) -> None:
         self._ledger.close()
 
     def _is_of_version(self, entry: Entry) -> bool:
-        """Of entries that older programs wrote, only the key tells."""
-        return entry.version in (None, self._guard.version)
+        """Whether an entry is of the version; of entries that older programs wrote, only the key tells."""
+        return entry.version in (None, self._version_check.version)

@@ -27,7 +27,7 @@ _ROUND_SIZES = (10, 15, 20, 30, 50, 70)  # tenths of a power of ten
 
 @dataclass(frozen=True)
 class Partition:
-    """A row is in at most one of the categories of a column; the first one fits, except of bins."""
+    """Categories of a column's values; a row is in at most one. The first means "fits", except in bins."""
 
     column: str
     domain: str
@@ -95,9 +95,9 @@ def tuned_edges(column: Column) -> tuple[float, ...]:
 
 
 def tuned_pairs(column: Column) -> tuple[tuple[int, int], ...]:
-    """Which two of its `tuned_edges` may become the bounds of a column: the declared ones are among them.
+    """Pairs of `tuned_edges` that may become the bounds of a column; the declared bounds are one of them.
 
-    The declared center must lie between others, and at least one step, which a schema insists on.
+    Any other pair must enclose the declared center and at least one step, as the schema requires.
 
     >>> tuned_pairs(Column(bounds=[0, 1], step=1)), len(tuned_pairs(Column(bounds=[0, 5], step=1)))
     (((0, 1),), 15)
@@ -125,8 +125,8 @@ def _round_numbers(width: Decimal, least: float) -> list[Decimal]:
     """1, 2 and 5 times powers of ten up to a width, the largest first; none smaller than `least`."""
     powers = range(width.adjusted(), width.adjusted() - _DECADES, -1)
     numbers = [Decimal(digit).scaleb(power) for power in powers for digit in (5, 2, 1)]
-    kept = [number for number in numbers if float(number) >= least and number <= width]
-    return kept or [width]
+    usable = [number for number in numbers if float(number) >= least and number <= width]
+    return usable or [width]
 
 
 def tuned_sizes(schema: Schema) -> tuple[int, ...]:
