@@ -13,12 +13,17 @@ export function keepInSight(element: HTMLElement): void {
   const watcher = new ResizeObserver(show);
   watcher.observe(document.body);
   const timer = setTimeout(() => release(), SETTLED);
+  const leave = ({ target }: FocusEvent) => {
+    if (target !== element) release();
+  };
   release = () => {
     watcher.disconnect();
     clearTimeout(timer);
+    removeEventListener('focusin', leave);
     MOVES.forEach((move) => removeEventListener(move, release, true));
     release = () => {};
   };
   MOVES.forEach((move) => addEventListener(move, release, { capture: true, passive: true }));
+  addEventListener('focusin', leave); // moved by a screen reader or a script: no key was pressed
   show();
 }
