@@ -100,7 +100,8 @@ def generate(rows: int, file: Path) -> None:
 def measure(contestant: Contestant, rounds: int) -> dict[str, Any]:
     """Seconds of wall clock and of CPU, of each way of ours and of the bare engine, taking turns.
 
-    Every question is asked once before: that warms caches up and shows how much memory the passes need.
+    Every question is asked once before, which shows how much memory the passes need, and the first turns of
+    each do not count: they warm caches up.
     """
     asked = {name: (sql, subsets) for name, (sql, subsets, _) in QUESTIONS.items()}
     with ExitStack() as stack:
@@ -121,11 +122,11 @@ def measure(contestant: Contestant, rounds: int) -> dict[str, Any]:
             }
             if contestant.bare is not None:
                 works["bare"] = partial(contestant.bare, QUESTIONS[question][2])
-                works["bare"]()
             turns: dict[str, list[tuple[float, float]]] = {who: [] for who in works}
-            for _ in range(rounds):
+            for _ in range(contestant.warming + rounds):
                 for who, work in works.items():
                     turns[who].append(_timed(work, contestant))
+            turns = {who: timed[contestant.warming :] for who, timed in turns.items()}
             for name in engines:
                 figures[name]["questions"][question] = {"ours": turns[name], "bare": turns.get("bare", [])}
     return figures

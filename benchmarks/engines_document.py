@@ -38,7 +38,8 @@ answer or an explanation costs; what comes after it takes milliseconds and does 
   rows in a table of a server with its own default settings, encoded in every pass or once (*stored*:
   `storage = "memory"`). Spark reads the Parquet file in a cluster on loopback, one or two workers of one core
   each, by Spark Connect; with one worker only ours is timed.
-- Medians of {rounds} turns after one that does not count. *CPU* is that of all threads and processes of the
+- Medians of {rounds} turns after one that does not count, with Spark three: a JVM compiles the code of a new
+  statement, ours or the bare one, while it first runs it. *CPU* is that of all threads and processes of the
   engine. Ratios and times per row of DuckDB are of CPU, because milliseconds of wall clock tell more of the
   machine; those of PostgreSQL and Spark are of the wall clock.
 - *Peak memory* is that of the Python process (`VmHWM`) after opening and one pass for each question.
