@@ -6,7 +6,7 @@ import re
 
 from page_axe import assert_accessible
 from page_servers import PAIR, asked, explained_place, owner
-from page_steps import Visit, choose, example, finding, group, run_button, spent, table
+from page_steps import Visit, choose, download, example, finding, group, run_button, spent, table
 from playwright.sync_api import expect
 
 from server_fixture import RunningServer
@@ -40,6 +40,8 @@ def test_the_groups_show_which_reading_their_intervals_have(adult: RunningServer
     expect(says).to_contain_text("privacy noise and sampling together")
     expect(says).to_contain_text("census of everybody")
     expect(row).not_to_have_text(here, use_inner_text=True)
+    image = download(page, page.get_by_test_id("answer"), "Chart as SVG").read_text(encoding="utf-8")
+    assert "thin in general" in image
     page.get_by_label("Intervals").select_option("In these data")
     expect(row).to_have_text(here, use_inner_text=True)
 

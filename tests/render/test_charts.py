@@ -66,6 +66,21 @@ def test_an_answer_has_dots_and_intervals_but_no_bars(answer):
     assert all(row.label in texts(to_svg(charts.chart(answer))) for row in answer)
 
 
+def test_what_holds_in_general_is_drawn_behind_what_holds_in_these_data(adult, answer):
+    general = adult.query(answer.sql, rho=answer.rho, population=True)
+    spec = charts.chart(general)
+    assert "bold in these data, thin in general" in texts(to_svg(spec)).replace("\n", " ")
+    drawn = {mark["label"]: mark for mark in spec["data"]["values"]}
+    for row in general:
+        mark = drawn[row.label]
+        assert (mark["general_low"], mark["general_high"]) == row.in_general
+        assert mark["general_low"] < mark["low"] < mark["high"] < mark["general_high"]
+    strokes = [layer["mark"]["strokeWidth"] for layer in spec["layer"] if layer["mark"]["type"] == "rule"]
+    assert strokes == sorted(strokes)
+    assert len(strokes) == 2
+    assert "general" not in json.dumps(charts.chart(answer))
+
+
 def test_an_explanation_has_a_bold_zero_line_and_ranks_out_of_all(table):
     chart = charts.chart(table)
     zero = chart["hconcat"][0]["layer"][0]

@@ -65,6 +65,12 @@ class Rows:
             layer(hollow, {"filter": "datum.unclear"}, x=x("estimate"), color={"value": PAPER}),
         ]
 
+    def thin_line(self, x: Position) -> Spec:
+        """What holds in general, behind the interval that holds in these data."""
+        tip = [nominal("label", title="of"), nominal("in_general", title="in general")]
+        mark = {"type": "rule", "strokeWidth": 1}
+        return layer(mark, x=x("general_low"), x2={"field": "general_high"}, color=COLOR, tooltip=tip)
+
     def labels(self, aside: int = 0) -> list[Spec]:
         """Row names, left of the plot or, on a phone, above their rows with `aside` at the right end."""
         text: Spec = {"type": "text", "fontSize": 13, "lineHeight": 15, "lineBreak": "\n", "color": INK}
@@ -101,8 +107,7 @@ def interval_mark(
     unclear: bool = False,
     write: Callable[[float, float], str] = formats.interval,
 ) -> dict[str, Any]:
-    """JSON has no infinity: an unbounded end is drawn at the estimate."""
-    low, high = (end if math.isfinite(end) else estimate for end in interval)
+    low, high = _finite(interval, estimate)
     return {
         "low": low,
         "estimate": estimate,
@@ -111,6 +116,18 @@ def interval_mark(
         "color": ABOVE,
         "interval": write(*interval),
     }
+
+
+def general_mark(
+    interval: tuple[float, float], estimate: float, write: Callable[[float, float], str]
+) -> dict[str, Any]:
+    low, high = _finite(interval, estimate)
+    return {"general_low": low, "general_high": high, "in_general": write(*interval)}
+
+
+def _finite(interval: tuple[float, float], estimate: float) -> list[float]:
+    """JSON has no infinity: an unbounded end is drawn at the estimate."""
+    return [end if math.isfinite(end) else estimate for end in interval]
 
 
 def nominal(field: str, **options: Any) -> Spec:

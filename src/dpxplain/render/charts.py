@@ -24,6 +24,7 @@ from dpxplain.render.chart_rows import (
     WIDE,
     Rows,
     Spec,
+    general_mark,
     interval_mark,
     layer,
     nominal,
@@ -100,18 +101,23 @@ def _dots(
     values = [
         interval_mark(row.interval, row.estimate, write=write)
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}
+        | ({} if row.in_general is None else general_mark(row.in_general, row.estimate, write))
         for row in visible_rows
     ]
     title = f"{formats.clean(answer.value_heading)}, with {formats.level(answer.confidence)} intervals"
+    is_general = any(row.in_general is not None for row in visible_rows)
+    if is_general:
+        title += ": bold in these data, thin in general"
     if left_out := len({row.group for row in answer.rows} - {row.group for row in visible_rows}):
         title += f" (… and {left_out:,} more groups)"
-    low, high = span([row.interval for row in visible_rows])
+    low, high = span([ends for row in visible_rows for ends in (row.interval, row.in_general) if ends])
     axis = x_axis(_PERCENT if figures and figures.percent else None)
     x = x_position(_with_footnotes(title, answer, width), padded(low, high), axis)
     labels = [_group_text(answer, row) for row in visible_rows]
     rows_data = Rows(labels, values, width)
     zero = [rows_data.line(0.0, x)] if low < 0 < high else []
-    return rows_data.plot([*zero, *rows_data.whiskers(x), *rows_data.labels()], width)
+    general = [rows_data.thin_line(x)] if is_general else []
+    return rows_data.plot([*zero, *general, *rows_data.whiskers(x), *rows_data.labels()], width)
 
 
 def _group_text(answer: Answer, row: AnswerRow) -> str:
