@@ -79,7 +79,7 @@ class Failure:
 # Every run of the suite is also one of the rounds.
 PARTS = [
     Part("the suite", "not slow", SUITES),
-    Part("noise or processes", f"{CHANCE} and not slow", ROUNDS - SUITES, at_once=12),
+    Part("noise or processes", f"{CHANCE} and not slow", ROUNDS - SUITES, at_once=23),
     Part("noise or processes, slow", f"{CHANCE} and slow", ROUNDS, required=False),
     Part("other slow tests", f"slow and not {CHANCE}", 2, required=False),
 ]
