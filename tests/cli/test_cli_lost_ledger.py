@@ -76,3 +76,34 @@ def test_a_ledger_that_is_gone_is_never_shown_or_begun_as_unspent(
         assert (outcome.code, outcome.out) == (2, "")
         assert "is gone" in outcome.err
     assert not (folder / ".dpxplain" / "ledger.sqlite").exists()
+
+
+@pytest.mark.parametrize("words", [("audit", "verify"), ("ledger", "status"), ("token", "list")])
+def test_nobody_is_advised_to_begin_a_ledger_where_the_anchor_tells_of_one(
+    asked: Any, folder: Path, words: tuple[str, ...]
+) -> None:
+    _remove_ledger(folder)
+    outcome = asked(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    said = " ".join(outcome.err.split())
+    assert "is gone, but its anchor was written" in said
+    assert "dpxplain ledger declare-loss" in said
+    assert "create" not in said
+
+
+@pytest.mark.parametrize("content", [b"", b"no database, but long enough to look at" * 50])
+def test_a_ledger_that_cannot_be_opened_is_restored_as_its_refusal_says(
+    asked: Any, folder: Path, content: bytes
+) -> None:
+    assert asked("ledger", "backup", "copy.sqlite").code == 0
+    _remove_ledger(folder)
+    ledger = folder / ".dpxplain" / "ledger.sqlite"
+    ledger.write_bytes(content)
+    refusal = asked("ledger", "restore", "copy.sqlite", "--replace")
+    assert refusal.code == 2
+    assert "away" in refusal.err
+    assert ledger.read_bytes() == content
+    ledger.rename(folder / "damaged")
+    assert asked("ledger", "restore", "copy.sqlite").code == 0
+    assert asked("budget", "--json").json["rho"]["spent"] == 0.5
+    assert asked("audit", "verify").code == 0

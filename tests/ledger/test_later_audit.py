@@ -106,3 +106,25 @@ def test_a_long_log_is_verified_from_where_it_was_last_found_intact(
     assert run(words) == 0
     assert "were verified" in capsys.readouterr().err
     assert not whole
+
+
+def test_an_older_copy_of_a_long_log_is_not_said_to_be_verified_up_to_a_record_that_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, older = tmp_path / "ledger.sqlite", tmp_path / "older.sqlite"
+    words = ["audit", "verify", "--ledger", str(place), "--key", str(tmp_path / "key")]
+    monkeypatch.setattr(anchor, "LONG_LOG", 1)
+    monkeypatch.setattr(ledger_module, "LONG_LOG", 1)
+    with closing(open_ledger(place, anchor="off")) as ledger:
+        ledger.open_dataset("adult", 1.0, 1e-6)
+        ledger.note("curator", "looked")
+        ledger.recovery.backup(older)
+        for _ in range(3):
+            ledger.note("curator", "looked")
+        assert run(words) == 0
+        ledger.recovery.restore(older, by="carol")
+    capsys.readouterr()
+    assert run(words) == 0  # no anchor was kept, and the curator may have restored it
+    said = " ".join(capsys.readouterr().err.split())
+    assert "does not go on from record 5" in said
+    assert "were verified" not in said

@@ -114,7 +114,7 @@ def test_numbers_of_lost_entries_are_not_given_again(rolled_back):
 
 
 def test_declaring_again_after_a_crash_before_the_new_anchor_charges_nothing_twice(rolled_back, monkeypatch):
-    def crash(*_):
+    def crash(*_, **__):
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:

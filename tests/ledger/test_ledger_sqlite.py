@@ -132,6 +132,8 @@ def test_lost_ledger_whose_journal_remains_is_refused(path):
     path.rename(path.with_name("elsewhere"))
     path.with_name("ledger.db-wal").write_bytes(b"journal")
     assert_refused(path, "is gone", "Restore")
+    path.with_name("ledger.db.anchor").unlink()
+    assert_refused(path, "is gone, but its journal", "move the journal away")
 
 
 def test_older_copy_that_stood_in_place_for_a_moment_is_never_charged(path):

@@ -109,7 +109,7 @@ def verify_audit(
     Example:
       [cyan]dpxplain audit verify --anchor people.anchor[/cyan]
     """
-    from dpxplain.ledger.anchor import last_verified, read_anchor, read_key
+    from dpxplain.ledger.anchor import read_anchor, read_key
     from dpxplain.ledger.anchor_file import is_anchor_file
 
     own = str(anchor) if anchor is not None and is_anchor_file(anchor) else None
@@ -117,7 +117,7 @@ def verify_audit(
     place_of_key = key.expanduser()
     anchored = None if signed is None else read_anchor(signed, read_key(place_of_key))
     with ledger_at(place, anchor=own, is_recovery=True) as ledger:
-        since = None if full else last_verified(place_of_key, ledger.anchor())
+        since = None if full else _last_verified(ledger, place_of_key)
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)
     intact = report.intact and report.records > 0
@@ -139,6 +139,21 @@ def verify_audit(
             note("Only an anchor or a head kept elsewhere proves that no record was cut off: audit anchor.")
     if not intact:
         raise typer.Exit(BROKEN)
+
+
+def _last_verified(ledger: SQLLedger, key: Path) -> Anchor | None:
+    """Where a long log was last found intact, if it goes on from there; a warning if it does not."""
+    from dpxplain.ledger.anchor import last_verified
+
+    since = last_verified(key, ledger.anchor())
+    if since is None or ledger.continues(since):
+        return since
+    warn(
+        f"The log does not go on from record {since.records:,}, up to which it was verified "
+        f"{_age_text(since.age)}: a backup was restored, or an older copy was put back. All of it is "
+        "verified now."
+    )
+    return None
 
 
 def _remember_verified(ledger: SQLLedger, key: Path) -> None:

@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,31 +100,54 @@ class AnchorFile:
             return KeptAnchor(list(self._heads), self._entry, self._time, spent)
 
     def append(self, mark: Mark) -> None:
-        """Write and sync a line, unless another process has written a later one."""
+        """Write and sync a line, unless another process has written all that it says."""
+        self._write(lambda stream: self._append_to(stream, mark))
+
+    def replace(self, mark: Mark, earlier: Sequence[Head] = (), *, seen: Head | None) -> None:
+        """Begin anew with this mark after the `earlier` heads; totals never fall.
+
+        `seen` is the last head when the caller read the file, None if it could not be read. If another
+        process has written the file since, the mark is only appended: what was written would be forgotten.
+        """
+        self._write(lambda stream: self._replace_in(stream, mark, earlier, seen))
+
+    def _write(self, change: Callable[[BinaryIO | None], None]) -> None:
+        """Change the file while nobody else does; once more if another process has made it meanwhile."""
         with self._lock:
             for _ in range(_MOST_TRIES):
                 with _opened_exclusively(self.path) as stream, suppress(FileExistsError):
-                    self._append_to(stream, mark)
+                    change(stream)
                     return
             raise OSError(errno.EEXIST, "the name is taken by what cannot be opened")
 
-    def replace(self, mark: Mark, earlier: Sequence[Head] = ()) -> None:
-        """Begin anew with this mark after the `earlier` heads, whatever the file said."""
-        with self._lock, _opened_exclusively(self.path):
+    def _replace_in(
+        self, stream: BinaryIO | None, mark: Mark, earlier: Sequence[Head], seen: Head | None
+    ) -> None:
+        """FileExistsError as of `_append_to`."""
+        try:
+            if stream is not None:
+                self._catch_up(stream)
+        except AnchorDamaged:
             self._forget()
-            self._heads.extend(earlier)
-            self._add(_line_of(mark))
-            try:
-                self._rewrite()
-            except BaseException:
-                self._forget()
-                raise
+        if self._heads and self._heads[-1] != seen:
+            self._append_to(stream, mark)
+            return
+        self._heads[:] = earlier
+        self._add(_line_of(mark))
+        try:
+            self._rewrite(is_new=stream is None)
+        except BaseException:
+            self._forget()
+            raise
 
     def _append_to(self, stream: BinaryIO | None, mark: Mark) -> None:
         """FileExistsError if the file was missing and another process was faster to make it."""
         if stream is not None:
             self._catch_up(stream)
-        is_known = bool(self._heads) and mark.head.records <= self._heads[-1].records
+        if self._heads and mark.head.records <= self._heads[-1].records:
+            # Usually known. Of a charge that was restored away before its mark came, only the totals tell.
+            mark = Mark(self._heads[-1], self._entry, self._time, mark.spent)
+        is_known = bool(self._heads) and mark.head == self._heads[-1] and self._has_totals(mark.spent)
         if is_known and stream is not None:
             return
         try:
@@ -142,6 +165,13 @@ class AnchorFile:
             self._forget()  # the file itself says what it holds
             raise
 
+    def _has_totals(self, spent: Totals) -> bool:
+        return all(
+            units <= self._spent.get(dataset, {}).get(analyst, 0)
+            for dataset, analysts in spent.items()
+            for analyst, units in analysts.items()
+        )
+
     def _forget(self) -> None:
         self._id = ""
         self._offset = 0
@@ -152,6 +182,7 @@ class AnchorFile:
 
     def _catch_up(self, stream: BinaryIO) -> None:
         """Read the lines that were added since; all of them if the file was written anew."""
+        stream.seek(0)
         header = stream.readline()
         if not header.endswith(b"\n"):
             if self._heads:

@@ -200,11 +200,14 @@ class AnchorGuard:
         except (AnchorDamaged, OSError):
             return None
 
-    def renew(self, mark: Mark, earlier: Sequence[Head]) -> None:
-        """Begin anew with this mark after `earlier` heads, when the curator has declared a loss."""
+    def renew(self, mark: Mark, earlier: Sequence[Head], seen: KeptAnchor | None) -> None:
+        """Begin anew with this mark after `earlier` heads, when the curator has declared a loss.
+
+        `seen` is the anchor that the loss was declared for; what was written to it since is kept.
+        """
         try:
-            self.file.replace(mark, earlier)
-        except OSError:
+            self.file.replace(mark, earlier, seen=None if seen is None else seen.head)
+        except (OSError, AnchorDamaged):
             raise _unwritable("The loss was charged; declare it again to write the anchor.") from None
         self._logged = self._unwritten = None
 

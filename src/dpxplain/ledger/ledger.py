@@ -85,7 +85,7 @@ def open_ledger(
     if place is None:
         store: Store = SQLiteStore(None)
     elif database is None:
-        if file is not None and not is_recovery:
+        if file is not None and not (is_recovery and create):
             check_not_gone(Path(place), file)
         store = SQLiteStore(Path(place), create=create, busy_seconds=busy_seconds)
     else:
@@ -278,6 +278,11 @@ class SQLLedger(Account):
         """Where the log stands now, to be kept elsewhere."""
         with self._store.snapshot() as connection:
             return Anchor.of(connection)
+
+    def continues(self, anchor: Anchor) -> bool:
+        """Whether the log goes on from this anchor."""
+        with self._store.snapshot() as connection:
+            return not anchor.differences(connection)
 
     def _set_share(self, dataset: str, owner: str, reader: str, shared: bool, reason: str, by: str) -> None:
         check_reason(reason)

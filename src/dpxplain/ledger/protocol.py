@@ -278,7 +278,8 @@ def damaged(name: str) -> LedgerUnavailable:
     """What is said of a ledger with rows that the ledger itself cannot have written."""
     return LedgerUnavailable(
         f"{name} is damaged.",
-        remedy="Restore it from a backup; a new one would forget what was spent.",
+        remedy="Restore it from a backup (dpxplain ledger restore); move a SQLite file that cannot be opened "
+        "away first, with its journal. A new one would forget what was spent.",
         kind="damaged",
     )
 

@@ -57,15 +57,16 @@ class Loss:
     units: int
 
 
-def losses(connection: sa.Connection, guard: AnchorGuard | None, *, everything: bool) -> list[Loss]:
+def losses(
+    connection: sa.Connection, guard: AnchorGuard | None, kept: KeptAnchor | None, *, everything: bool
+) -> list[Loss]:
     """What would be charged now: the lost charges and, of `everything`, also all that remains.
 
-    The charges that follow the last record which ledger and anchor share count as lost in full, also if the
-    ledger has gone on from there with others.
+    `kept` is what the guard's anchor says. The charges that follow the last record which ledger and anchor
+    share count as lost in full, also if the ledger has gone on from there with others.
     """
     problem = None if guard is None else guard.problem(connection, with_totals=True)
-    kept = None if guard is None or problem is None else guard.readable()
-    lost = [] if kept is None else _lost_charges(connection, kept)
+    lost = [] if kept is None or problem is None else _lost_charges(connection, kept)
     if everything:
         return lost + _remaining(connection, lost)
     if problem is None:
@@ -84,8 +85,9 @@ def declare_loss(
     """Charge what was lost, record it, and let the anchor begin anew where the ledger stands."""
     check_reason(reason)
     with store.writing() as connection:
-        charges = losses(connection, guard, everything=everything)
+        # Read once, and before all else: whatever is written to the anchor from here on is not covered.
         kept = None if guard is None else guard.readable()
+        charges = losses(connection, guard, kept, everything=everything)
         last = connection.execute(_LAST_RECORD).one_or_none()
         _charge(connection, charges, 0 if kept is None else kept.entry, reason, by)
         details = {
@@ -99,7 +101,7 @@ def declare_loss(
         # With them, the next loss begins at the last record that is shared, and not at the very first.
         earlier = [] if kept is None else _shared_heads(connection, kept)
     if guard is not None and mark is not None:
-        guard.renew(mark, earlier)
+        guard.renew(mark, earlier, kept)
     return charges
 
 
@@ -245,8 +247,10 @@ class Recovery:
 
     def losses(self, *, everything: bool = False) -> list[Loss]:
         """What `declare_loss` would charge now."""
+        anchor = self._store.anchor
         with self._store.snapshot() as connection:
-            return losses(connection, self._store.anchor, everything=everything)
+            kept = None if anchor is None else anchor.readable()
+            return losses(connection, anchor, kept, everything=everything)
 
     def declare_loss(self, *, reason: str, by: str, everything: bool = False) -> list[Loss]:
         """Charge in full what was lost between the ledger and its anchor; then the ledger goes on."""

@@ -205,7 +205,8 @@ class SQLiteStore(Store):
             if application != APPLICATION_ID:
                 raise SourceError(
                     f"{self.name} is not a DPXPlain ledger, or was overwritten.",
-                    remedy="Restore it from a backup, or choose another workspace.",
+                    remedy="Move it away, with its journal. Restore it from a backup (dpxplain ledger "
+                    "restore), or choose another workspace.",
                 )
             check_version(self.name, self.version(connection))
             self._check_entries(connection)
@@ -276,7 +277,8 @@ def _find_or_create(path: Path, name: str, create: bool) -> bool:
     if journal.exists() and not path.exists():
         raise SourceError(
             f"The ledger {str(path)!r} is gone, but its journal {journal.name!r} is still there.",
-            remedy="Restore the ledger from a backup; a new one would forget what was spent.",
+            remedy="Put the file back; or move the journal away and restore a backup (dpxplain ledger "
+            "restore). A new ledger would forget what was spent.",
         )
     if path.is_dir():
         raise SourceError(
