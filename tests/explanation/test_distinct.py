@@ -19,7 +19,7 @@ from dpxplain.explanation.distinct import fold_implied, nested_with
 from dpxplain.explanation.family import Family, Listed
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.predicate import FilterPredicate, Predicate
-from dpxplain.model.query import And, Comparison
+from dpxplain.model.query import And, Comparison, Or
 from dpxplain.model.release import ExplanationLine
 from dpxplain.model.schema import Schema
 from dpxplain.privacy.mechanisms.noise import private_noise
@@ -201,6 +201,46 @@ def test_a_nested_range_is_folded_where_only_structure_is_known() -> None:
     assert (simplest.predicate, simplest.influence, simplest.folded[0].predicate) == (0, 10.0, 3)
     apart = [lines[0], ExplanationLine(1, 2.0, (1.0, 3.0), (2, 2))]
     assert fold_implied(family, apart) == tuple(apart), "it is known to matter less"
+
+
+def test_conditions_that_exclude_each_other_are_not_folded_together() -> None:
+    """Both are among the first one's rows, which is why neither may take the other with it."""
+    schema = Schema.load(
+        {"table": {"name": "t"}, "privacy": {"rho": 1}, "columns": {"a": {"values": ["1", "2", "3"]}}}
+    )
+    one, two = Comparison("a", "=", "1"), Comparison("a", "=", "2")
+    family = Family(schema, (Listed(schema, ("a",), (Or((one, two)), one, two)),))
+    lines = [ExplanationLine(place, 10.0 - place, (5.0, 12.0), (1, 3)) for place in range(3)]
+    kept = fold_implied(family, lines)
+    assert [(line.predicate, [folded.predicate for folded in line.folded]) for line in kept] == [
+        (1, [0]),
+        (2, []),
+    ]
+
+
+def test_what_is_folded_covers_nearly_the_rows_of_its_own_head(tmp_path: Path) -> None:
+    """`a = x` and `b = x` each have 92% of their rows in both, which is 85% of the rows of the two."""
+    sizes = {("x", "x"): 920, ("x", "y"): 80, ("y", "x"): 80, ("y", "y"): 5_000}
+    pairs = [pair for pair, size in sizes.items() for _ in range(size)]
+    first, second = zip(*pairs, strict=True)
+    both = np.array([pair == ("x", "x") for pair in pairs])
+    sex = np.where(np.arange(len(pairs)) % 4 == 0, "F", "M")
+    table = pa.table({"sex": sex, "a": first, "b": second, "pay": np.where(both & (sex == "M"), 100.0, 0.0)})
+    schema = _schema()
+    named = {name: {"values": ["x", "y"]} for name in ("a", "b")}
+    schema["columns"] = {"sex": {"values": VALUES["sex"]}, "pay": {"bounds": [0, 100]}} | named
+    session = dpx.connect(table, schema, workspace=tmp_path, insecure_seed=1)
+    listed = ["a = 'x' AND b = 'x'", "a = 'x'", "b = 'x'"]
+    asked: dict[str, Any] = {"k": 3, "rho": 1000.0, "predicates": listed, "mechanism": "marginals"}
+    question = session.query(SQL, rho=100.0).why("M", "F")
+    every = [row.predicate.label for row in question.explain(**asked, distinct=False)]
+    assert every[0] == "a = 'x' and b = 'x'"
+    rows = question.explain(**asked, distinct=True)
+    folds = {row.predicate.label: {f.predicate.label: f.same_rows for f in row.folded} for row in rows}
+    assert "a = 'x' and b = 'x'" in folds["a = 'x'"]
+    assert "b = 'x'" in folds
+    shares = [share for folded in folds.values() for share in folded.values()]
+    assert min(high for _low, high in shares) >= distinct.NEARLY_SAME
 
 
 def test_one_shot_chooses_no_range_within_another(tmp_path: Path) -> None:

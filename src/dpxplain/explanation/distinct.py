@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Conjunctions, Family, Listed
+from dpxplain.model.cancellation import check_stop
 from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.query import And, Filter, Not, Or
@@ -239,15 +240,17 @@ def _folds(
 ) -> Iterator[tuple[int, list[int]]]:
     """Positions of distinct predicates, each with those folded under it: the simplest of what says the same.
 
-    In the given order, except that a simpler predicate takes the place of the first that says the same.
+    In the given order, except that a simpler predicate takes the place of the first that says the same. What
+    says the same as that first one, but not as the simpler one, stays a line of its own.
     """
     lengths = [_comparisons(family.predicate(predicate)) for predicate in predicates]
     left = list(range(len(predicates)))
     while left:
+        check_stop()
         first = left[0]
         same = [position for position in left if position == first or is_same(first, position)]
         simplest = min(same, key=lengths.__getitem__)
-        others = [p for p in left if p != simplest and (p in same or is_same(simplest, p))]
+        others = [p for p in left if p != simplest and (p == first or is_same(simplest, p))]
         yield simplest, others
         left = [position for position in left if position != simplest and position not in others]
 
@@ -272,6 +275,8 @@ def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[Expl
     For mechanisms that release no cells: by structure one condition's rows are among the other's, and by
     overlapping intervals neither is known to matter more.
     """
+    if not can_nest(family):
+        return tuple(lines)
 
     def is_same(first: int, second: int) -> bool:
         return _repeats(family, lines[first], lines[second])
