@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { scaleOf } from '../src/lib/scale';
+import { labelled, scaleOf } from '../src/lib/scale';
 
 const row = (low: number | null, estimate: number, high: number | null) => ({ estimate, low, high });
 
@@ -44,5 +44,21 @@ describe('the ends of an axis', () => {
 
   it('of shares are in percent', () => {
     expect(scaleOf([row(0.05, 0.1, 0.44)], true).ticks.map(({ text }) => text)).toContain('10%');
+  });
+});
+
+describe('numbers on an axis', () => {
+  const { ticks } = scaleOf([row(0, 100_000, 200_000)]);
+  const numbers = (pixels: number) => labelled(ticks, pixels).map(({ text }) => text);
+
+  it('are all there where they have room, and before it is known', () => {
+    expect(numbers(600)).toEqual(['0', '50,000', '100,000', '150,000', '200,000']);
+    expect(numbers(0)).toHaveLength(5);
+  });
+
+  it('leave some out rather than run into each other', () => {
+    expect(numbers(204)).toEqual(['0', '100,000', '200,000']);
+    expect(numbers(100)).toEqual(['0', '150,000']);
+    expect(numbers(10)).toEqual(['0']);
   });
 });

@@ -28,6 +28,24 @@ STICKING_OUT = """() => [...document.querySelectorAll('main *, header *, footer 
     if (/auto|scroll|hidden|clip/.test(getComputedStyle(around).overflowX)) return false;
   return box.right > innerWidth + 1 || box.left < -1;
 }).map((part) => part.outerHTML.slice(0, 120))"""
+# Numbers and names along the axes, of the groups and of the drawn charts.
+_AXIS_LABELS = "[...document.querySelectorAll('.ticks span, svg.marks .role-axis-label text')]"
+AXIS_LABELS = f"() => {_AXIS_LABELS}.map((label) => label.textContent)"
+# What is beyond the window, its list of groups, or a part around it that does not show what sticks out.
+CUT_LABELS = f"""() => {_AXIS_LABELS}.filter((label) => {{
+  const box = label.getBoundingClientRect();
+  const sticksOut = (room) => box.left < room.left - 1 || box.right > room.right + 1;
+  const isCut = (room) => sticksOut(room) || box.top < room.top - 1 || box.bottom > room.bottom + 1;
+  for (let around = label.parentElement; around; around = around.parentElement) {{
+    const hides = around.matches('.plot') || getComputedStyle(around).overflowX !== 'visible';
+    if (hides && isCut(around.getBoundingClientRect())) return true;
+  }}
+  return sticksOut({{ left: 0, right: document.documentElement.clientWidth }});
+}}).map((label) => label.textContent)"""
+TOUCHING_LABELS = f"""() => {_AXIS_LABELS}.filter((label) => {{
+  const next = label.nextElementSibling;
+  return next && next.getBoundingClientRect().left < label.getBoundingClientRect().right;
+}}).map((label) => label.textContent)"""
 OPEN_ALL = "document.querySelectorAll('main details').forEach((part) => (part.open = true))"
 SECTIONS = "header, main > section, main > div, footer"
 CONTROLS = ":is(main, header) :is(button, select, input, textarea, summary, a)"

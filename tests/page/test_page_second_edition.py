@@ -11,7 +11,22 @@ from xml.etree import ElementTree
 
 import pytest
 from page_servers import GENEROUS, PLACE, asked, done, owner
-from page_steps import Visit, ask, choose, download, group, held, run_button, set_price, sign_in, spent, table
+from page_steps import (
+    Visit,
+    ask,
+    choose,
+    cost,
+    download,
+    group,
+    held,
+    held_in_page,
+    run_button,
+    set_price,
+    sign_in,
+    spent,
+    table,
+    write_sql,
+)
 from playwright.sync_api import Page, expect
 from slow_engine import slow_down
 
@@ -125,6 +140,26 @@ def test_a_click_just_after_an_edit_buys_what_the_button_said(
         expect(page.get_by_test_id("explanation")).to_be_hidden()
     expect(table(page).locator("tbody tr")).to_have_count(2)
     assert spent(page) == 0.12
+
+
+def test_a_price_that_comes_while_its_button_is_pressed_does_not_move_it(
+    adult: RunningServer, visit: Visit
+) -> None:
+    page = visit(adult)
+    expect(cost(page)).to_contain_text("Expected")
+    finished = page.expect_event("requestfinished", lambda request: request.url.endswith("adult/preview"))
+    with finished, held_in_page(page, "adult/preview"):
+        write_sql(page, FILTERED)
+        run_button(page).hover()
+        page.mouse.down()
+        expect(run_button(page)).to_be_focused()
+        pressed = run_button(page).bounding_box()
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    assert run_button(page).bounding_box() == pressed, (
+        "a button that moves while it is pressed is not clicked"
+    )
+    page.mouse.up()
+    expect(page.get_by_test_id("answer")).to_contain_text("only where race is Black")
 
 
 def test_more_than_can_be_shown_is_said(tmp_path: Path, servers: ExitStack, visit: Visit) -> None:

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from page_looks import OPEN_ALL, assert_fits
-from page_servers import explained_place
+from page_looks import AXIS_LABELS, CUT_LABELS, OPEN_ALL, TOUCHING_LABELS, assert_fits
+from page_servers import GENEROUS, asked, explained_place, owner, prepared
 from page_steps import Shoot, Visit, cost, table
 from playwright.sync_api import expect
 
-from server_fixture import RunningServer
+from dpxplain.server.run import single_user_config
+from server_fixture import RunningServer, running_server
 
 PICTURES = {390: "14-phone", 1280: "15-desktop"}
 HEIGHTS = {390: 844, 768: 1024, 1280: 900, 1920: 1080}
+
+VISITS = 200_000
+EMPTY = [f"Branch {number}" for number in range(12)]
+SCHEMA = f"""
+[table]
+name = "visits"
+source = "visits.parquet"
+[privacy]
+rho = 10.0
+[columns.place]
+values = {["Centre", *EMPTY]}
+[columns.hour]
+values = ["early", "noon", "late"]
+"""
+BY_PLACE = "SELECT place, COUNT(*) FROM visits GROUP BY place"
+GAP = "#/visits?answer={answer}&group=1*Centre&group=-1*Branch 0&explain=5"
 
 
 @pytest.mark.parametrize(
@@ -45,3 +67,33 @@ def test_a_chosen_theme_goes_over_the_systems_and_is_kept(adult: RunningServer, 
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+
+
+def _visits_server(folder: Path) -> AbstractContextManager[RunningServer]:
+    """Everybody comes to one place; of the twelve empty ones some interval surely begins below zero."""
+    hours = ["early", "noon", "noon", "late"] * (VISITS // 4)
+    pq.write_table(pa.table({"place": ["Centre"] * VISITS, "hour": hours}), folder / "visits.parquet")
+    schema = folder / "visits.toml"
+    schema.write_text(SCHEMA, encoding="utf-8")
+    return running_server(single_user_config(schema).model_copy(update={"limits": GENEROUS}))
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_no_number_of_an_axis_is_cut_or_covered(
+    tmp_path: Path, servers: ExitStack, visit: Visit, width: int
+) -> None:
+    server = servers.enter_context(_visits_server(tmp_path))
+    client = owner(server)
+    answer = asked(client, BY_PLACE, dataset="visits")
+    prepared(client, answer, dataset="visits")
+    rows = client.get(f"/datasets/visits/answers/{answer}").json()["rows"]
+    assert min(row["low"] for row in rows) < 0, "which must not stretch the axis by a whole step"
+    page = visit(server, GAP.format(answer=answer), viewport={"width": width, "height": 900})
+    expect(table(page)).to_be_visible()
+    for part in ("verdict", "explanation"):
+        expect(page.get_by_test_id(part).locator("svg.marks")).to_be_visible()
+    # Every second number, as all of them would run into each other beside the groups and on a phone.
+    expect(page.get_by_test_id("answer").locator(".ticks span")).to_have_text(["0", "100,000", "200,000"])
+    assert page.evaluate(AXIS_LABELS).count("200,000") == 3, "the answer and both charts have it"
+    assert page.evaluate(CUT_LABELS) == []
+    assert page.evaluate(TOUCHING_LABELS) == []

@@ -2,8 +2,14 @@
 import type { AnswerRow } from './api/types';
 import { plain } from './words';
 
+export interface Tick {
+  /** In percent of the axis. */
+  at: number;
+  text: string;
+}
+
 export interface Scale {
-  ticks: { at: number; text: string }[];
+  ticks: Tick[];
   /** Where zero lies, if it is inside. */
   zero: number | null;
   at: (value: number) => number;
@@ -11,6 +17,12 @@ export interface Scale {
 
 const MOST_TICKS = 5;
 const JUST_BEYOND = 0.15; // of a step
+const CHARACTER = 8; // pixels of a digit on the axis
+const BETWEEN = 6; // pixels at least from one number to the next
+
+/** At the ends of an axis a number grows inwards, so that it is never cut. */
+export const isAtStart = ({ at }: Tick): boolean => at < 6;
+export const isAtEnd = ({ at }: Tick): boolean => at > 94;
 
 type Ends = Pick<AnswerRow, 'estimate' | 'low' | 'high'>;
 
@@ -35,6 +47,28 @@ export function scaleOf(rows: Ends[], percent = false): Scale {
   const zero = start <= 0 && start + span >= 0 ? at(0) : null;
   return { ticks, zero, at };
 }
+
+/** The ticks whose numbers have room on an axis of that many pixels: all, or every second, third and so on. */
+export function labelled(ticks: Tick[], pixels: number): Tick[] {
+  if (!pixels) return ticks; // not drawn yet
+  for (let every = 1; every < ticks.length; every++) {
+    const some = ticks.filter((_, i) => i % every === 0);
+    if (areApart(some, pixels)) return some;
+  }
+  return ticks.slice(0, 1);
+}
+
+function areApart(ticks: Tick[], pixels: number): boolean {
+  const lefts = ticks.map((tick) => leftOf(tick, pixels));
+  return ticks.every(({ text }, i) => !(lefts[i]! + widthOf(text) + BETWEEN > lefts[i + 1]!));
+}
+
+function leftOf(tick: Tick, pixels: number): number {
+  const outside = isAtStart(tick) ? 0 : isAtEnd(tick) ? 1 : 0.5;
+  return (tick.at / 100) * pixels - outside * widthOf(tick.text);
+}
+
+const widthOf = (text: string): number => CHARACTER * text.length;
 
 function endsOf(rows: Ends[]): [number, number] {
   let low = Infinity;

@@ -1,4 +1,5 @@
 // One door to the server: errors of one shape, and a calm wait when it is not there.
+import { unpressed } from '../press';
 import { connection } from '../state/connection.svelte';
 import type { Me, Problem } from './types';
 
@@ -42,13 +43,26 @@ export interface Options {
   free?: boolean;
 }
 
-export async function call<T>(method: string, path: string, options: Options = {}): Promise<T> {
-  const response = await request(method, path, options);
-  return (response.status === 204 ? null : await response.json()) as T;
+export function call<T>(method: string, path: string, options: Options = {}): Promise<T> {
+  return told(method, path, options, async (response) => (response.status === 204 ? null : await response.json()) as T);
 }
 
-export async function callText(method: string, path: string, options: Options = {}): Promise<string> {
-  return (await request(method, path, options)).text();
+export function callText(method: string, path: string, options: Options = {}): Promise<string> {
+  return told(method, path, options, (response) => response.text());
+}
+
+/** What the server says, well or not. It often moves what is below it, which may be a button that is being pressed. */
+async function told<T>(
+  method: string,
+  path: string,
+  options: Options,
+  read: (response: Response) => Promise<T>,
+): Promise<T> {
+  try {
+    return await read(await request(method, path, options));
+  } finally {
+    await unpressed();
+  }
 }
 
 export const whoAmI = (): Promise<Me> => call<Me>('GET', '/me');
