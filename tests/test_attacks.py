@@ -365,6 +365,17 @@ def test_declarations_that_were_changed_by_force_are_noticed_before_anything_is_
     session.close()
 
 
+def test_a_question_that_weighs_a_group_twice_is_refused_before_the_charge(tmp_path: Any) -> None:
+    session = _open(tmp_path)
+    question = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=0.5).why("A", "B")
+    object.__setattr__(question.contrast, "groups", (0, 0))
+    for influence in (None, dpx.RatioInfluence()):
+        with pytest.raises(dpx.ExplanationError, match="each group once"):
+            question.explain(k=1, rho=0.5, attributes=["id"], influence=influence)
+    assert session.budget.spent == 0.5
+    session.close()
+
+
 class _Small(int):
     """2 to whoever compares it, next to nothing to whoever takes its root."""
 

@@ -7,6 +7,7 @@ test; what must raise the alarm is far beyond the bounds, so that missing it is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 from dpxplain.audit.privacy_audit import Finding, designs, run_design
 from dpxplain.model.confidential import Confidential, sealed
-from dpxplain.phases import explain_scored, prepare_answer, shared_measurement
+from dpxplain.phases import explain_custom, explain_scored, prepare_answer, shared_measurement
 from dpxplain.privacy.measured_parts import Measurement
 from dpxplain.privacy.mechanisms import gaussian
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
@@ -76,6 +77,33 @@ def test_sensitivities_of_influences_at_four_tenths_are_noticed(monkeypatch: pyt
     smaller = _smaller(explain_scored.influence_sensitivity, 0.4)
     monkeypatch.setattr(explain_scored, "influence_sensitivity", smaller)
     assert "it costs at least" in audited("influence, count", 1_500).violation
+
+
+CUSTOM = ["custom selection, ratio", "custom ranks, ratio", "custom influence, ratio"]
+
+
+@pytest.mark.slow
+@pytest.mark.draws
+@pytest.mark.parametrize("name", CUSTOM)
+def test_searches_by_distance_that_spend_what_is_promised_raise_no_alarm(name: str) -> None:
+    assert audited(name, 100).violation == ""
+
+
+@pytest.mark.slow
+@pytest.mark.draws
+def test_a_selection_by_distance_that_spends_far_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its price was taken for ranks and influences too. At half the design's price: so few releases
+    can hardly refute a whole one. Searches among positions are too blunt for a test as short as this.
+    """
+    design = designs()["custom selection, ratio"]
+    dearer = _dearer(explain_custom.select_by_distance)
+    monkeypatch.setattr(explain_custom, "select_by_distance", dearer)
+    finding = run_design(replace(design, rho=design.rho / 2), seed=1, draws=300, false_alarm=FALSE_ALARM)
+    assert "it costs at least" in finding.violation
+
+
+def _dearer(release: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda secret, *, rho, **options: release(secret, rho=32.0 * rho, **options)
 
 
 @pytest.mark.draws

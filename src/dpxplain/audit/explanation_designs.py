@@ -6,6 +6,7 @@ for it; `spends` tells. How far the tables get, and why some cannot get further,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,7 @@ class _Question:
 
     sql: str
     weights: Mapping[str, float]
-    released: Sequence[str]  # of "chosen", "influences", "ranks"
+    released: Sequence[str]  # of "chosen", "influences", "ranks"; "answers": of an influence's search
     charges: Sequence[str]  # parts of the names of the events that were charged for; none: all of them
     options: Mapping[str, Any]
 
@@ -40,12 +41,14 @@ class _Question:
         name = [str(row.predicate) for row in rows] if "chosen" in self.released else []
         if "ranks" in self.released:
             name += [f"{row.rank}" for row in rows]
+        if "answers" in self.released:
+            name += [str(_answers(row.influence, self.options["influence"].thresholds)) for row in rows]
         numbers: list[float] = []
         if "influences" in self.released:
             if isinstance(table, dpx.Explanation):
                 numbers += [row.estimate for row in sorted(table, key=lambda row: row.index)]
             else:  # found between thresholds, so rather names than numbers: few enough to be counted
-                name += [f"{end if end is None else round(end)}" for row in rows for end in row.influence]
+                name += [str(end) for row in rows for end in row.influence]
         return Releases(["; ".join(name)], np.array([numbers]), _NEGLIGIBLE + self._charged(table.spends))
 
     def _charged(self, spends: Sequence[Any]) -> float:
@@ -54,6 +57,19 @@ class _Question:
             for spend in spends
             if not self.charges or any(word in spend.event for word in self.charges)
         )
+
+
+def _answers(interval: tuple[float, float], thresholds: Sequence[float]) -> int:
+    """How often the two binary searches for an interval's ends were told to look higher.
+
+    The number of an end among the thresholds is the answers of its search, in binary.
+
+    >>> _answers((-math.inf, 5.0), (5.0, 6.0, 7.0)), _answers((6.0, math.inf), (5.0, 6.0, 7.0))
+    (0, 3)
+    """
+    ends = (-math.inf, *thresholds, math.inf)
+    low, high = (ends.index(end) for end in interval)
+    return low.bit_count() + (high - 1).bit_count()
 
 
 def explanation_designs() -> Iterator[Design]:
@@ -218,36 +234,44 @@ def _matching(counts: Any) -> Any:
     return counts.matching(0)
 
 
+def _steep(counts: Any) -> Any:
+    """From below every usual threshold to above every one, between 10 matching rows and 11."""
+    return (counts.matching(0) - 10.5) * 1e5
+
+
+# As ratios of A to B, u is a little below v, and one row more a little above it.
+_CLOSE = [
+    *(*_rows(_MANY, "A", None), *_rows(11, "A", "u"), *_rows(10, "A", "v")),
+    *(*_rows(_MANY - 1, "B", None), *_rows(1, "B", "u")),
+]
+
+
 def _custom() -> Iterator[Design]:
-    """An influence of an analyst's own: the rows that satisfy the predicate, found among thresholds.
+    """Influences without a sensitivity, whose mechanisms work on distances in rows; a row moves each by one.
 
-    One row moves every distance by one, the most that it can. Among few thresholds that shows more clearly.
+    A row that carries an influence past a threshold, or one predicate past another, moves the distances on
+    both sides by one: the upper search's from 1 to 0, the lower one's from 0 to 1. With a confidence that
+    makes the slack about half of that, either answer tells most.
     """
-    influence = dpx.FormulaInfluence("matching rows", _matching, (5.5, 10.5, 15.5))
 
-    def question(released: Sequence[str], charges: Sequence[str], **options: Any) -> _Question:
-        return _Question(
-            "COUNT(*)", _ONE_GROUP, released, charges, {"k": 1, "influence": influence} | options
-        )
+    def question(
+        influence: Any, released: Sequence[str], charges: Sequence[str] = (), **options: Any
+    ) -> _Question:
+        weights = _TWO_GROUPS if isinstance(influence, dpx.RatioInfluence) else _ONE_GROUP
+        return _Question("COUNT(*)", weights, released, charges, {"influence": influence} | options)
 
-    select = question(("chosen",), ("top-k",), attributes=["x"])
-    u = _rows(1, "A", "u")
-    yield _design(
-        "custom selection", "custom influence", "COUNT", select, _TIE, u, rho=4.0, trusted_code=True
-    )
-    search = question(("influences",), (), predicates="x = 'u'", confidence=0.01)
-    yield _design(
-        "custom influence", "custom influence", "COUNT", search, _TIE, u, rho=4.0, trusted_code=True
-    )
-    among_usual = dpx.FormulaInfluence("matching rows", _matching)
-    search = question(("influences",), (), predicates="x = 'u'", confidence=0.01, influence=among_usual)
-    yield _design(
-        "custom influence, usual thresholds",
-        "custom influence",
-        "COUNT",
-        search,
-        _TIE,
-        u,
-        rho=4.0,
-        trusted_code=True,
-    )
+    design = partial(_design, mechanism="custom influence", aggregate="COUNT", rows=_rows(1, "A", "u"))
+    only_u: dict[str, Any] = {"predicates": "x = 'u'", "k": 1}
+    ratio = dpx.RatioInfluence(thresholds=(0.026,))
+    select = question(ratio, ("chosen",), ("top-k",), attributes=["x"], k=1)
+    yield design("custom selection, ratio", question=select, common=_CLOSE, rho=4.0)
+    ranks = question(ratio, ("ranks",), ("rank",), attributes=["x"], k=2, confidence=0.5)
+    yield design("custom ranks, ratio", question=ranks, common=_CLOSE, rho=3.0)
+    search = question(ratio, ("influences",), **only_u, confidence=0.5)  # it goes from 0.0247 to 0.0271
+    yield design("custom influence, ratio", question=search, common=[*_PLAIN, *_rows(10, "A", "u")])
+    matching = dpx.FormulaInfluence("matching rows", _matching, (10.5,))
+    search = question(matching, ("influences",), **only_u, confidence=0.5)
+    yield design("custom influence", question=search, common=_TIE, trusted_code=True)
+    among_usual = dpx.FormulaInfluence("steep", _steep)
+    search = question(among_usual, ("answers",), **only_u, confidence=0.01)
+    yield design("custom influence, usual thresholds", question=search, common=_TIE, trusted_code=True)

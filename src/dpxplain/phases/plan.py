@@ -122,6 +122,10 @@ def plain_contrast(contrast: Contrast, family: Family) -> Contrast:
             "A question is explained by weights of a usual size and a finite constant.",
             remedy='Ask answer.why({"A": 1, "B": -1}).',
         )
+    if len(set(groups)) < len(groups):  # sensitivities are for rows that lie in one of the groups at most
+        raise ExplanationError(
+            "A question weighs each group once.", remedy='Ask answer.why({"A": 1, "B": -1}).'
+        )
     if len(groups) * family.size > LARGEST_LAYOUT:
         raise ExplanationError(
             f"{len(groups):,} groups with {family.size:,} conditions each do not fit in memory.",
