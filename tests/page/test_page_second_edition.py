@@ -162,6 +162,25 @@ def test_a_price_that_comes_while_its_button_is_pressed_does_not_move_it(
     expect(page.get_by_test_id("answer")).to_contain_text("only where race is Black")
 
 
+def test_the_focus_goes_to_what_was_bought_before_anything_else_is_asked(
+    tmp_path: Path, servers: ExitStack, visit: Visit
+) -> None:
+    """Later, it would close a menu that a reader has opened meanwhile."""
+    page = signed_in(visit, people(tmp_path, servers))
+    ask(page, SQL, 0.1)
+    choose(page, PEOPLE)
+    priced = page.get_by_test_id("explain-cost")
+    expect(priced).to_contain_text("conditions")
+    expect(priced.locator(".stale")).to_have_count(0)
+    explanation = page.get_by_test_id("explanation")
+    with page.expect_response("**/explain/preview"), held_in_page(page, "explain/preview"):
+        page.get_by_role("button", name="Prepare and explain for 0.02").click()
+        expect(page.locator("#explanation-title")).to_be_focused()
+        explanation.get_by_role("button", name="Export").click()
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    expect(explanation.get_by_role("button", name="Report as HTML")).to_be_visible()
+
+
 def test_more_than_can_be_shown_is_said(tmp_path: Path, servers: ExitStack, visit: Visit) -> None:
     server = people(tmp_path, servers)
     page = signed_in(visit, server)
