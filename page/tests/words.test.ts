@@ -16,6 +16,10 @@ describe('numbers', () => {
     expect([0.1, 4.88, 2, 0.1 + 0.2].map(amount)).toEqual(['0.1', '4.88', '2', '0.3']);
   });
 
+  test('a confidence is not rounded up to certainty', () => {
+    expect([0.95, 0.999, 0.9999999].map(level)).toEqual(['95%', '99.9%', '99.99999%']);
+  });
+
   test('counts have thousands and a plural', () => {
     expect(whole(12345)).toBe('12,345');
     expect([counted(1, 'group'), counted(2, 'group'), counted(0, 'entry')]).toEqual([

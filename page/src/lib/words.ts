@@ -13,7 +13,8 @@ export function plain(value: number): string {
 }
 
 export function level(confidence: number): string {
-  return `${Number((confidence * 100).toPrecision(6))}%`;
+  const percent = Number((confidence * 100).toPrecision(6));
+  return `${percent < 100 ? percent : Number((confidence * 100).toPrecision(15))}%`; // not rounded up to certainty
 }
 
 const exact = new Intl.NumberFormat('en-US', { maximumFractionDigits: 12 });

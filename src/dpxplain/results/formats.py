@@ -132,11 +132,13 @@ def ordinal(place: int) -> str:
 
 
 def level(confidence: float) -> str:
+    """A confidence in percent; nothing is rounded up to certainty.
+
+    >>> level(0.95), level(0.999), level(0.9999999)
+    ('95%', '99.9%', '99.99999%')
     """
-    >>> level(0.95), level(0.999)
-    ('95%', '99.9%')
-    """
-    return f"{confidence * 100:.6g}%"
+    text = f"{confidence * 100:.6g}%"
+    return text if text != "100%" else f"{confidence * 100:.15g}%"
 
 
 def rho(value: float) -> str:
