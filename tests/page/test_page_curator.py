@@ -123,8 +123,8 @@ def test_the_truth_is_for_the_curator_only_and_marked(
         expect(shown.get_by_test_id("covered")).to_contain_text(told)
         expect(shown.get_by_role("group", name=MARK)).to_be_visible()
         expect(shown.locator(".lane .diamond").first).to_be_visible()
-        table = shown.get_by_test_id("truth").get_by_role("region").first
-        assert table.evaluate("(all) => all.scrollWidth <= all.clientWidth"), "a number is cut off"
+        numbers = shown.get_by_test_id("truth").get_by_role("region").first
+        assert numbers.evaluate("(all) => all.scrollWidth <= all.clientWidth"), "a number is cut off"
     expect(curator).to_have_title(re.compile("^NOT PRIVATE"))
     expect(curator.get_by_role("note", name="Not private")).to_be_in_viewport()
     curator.get_by_test_id("answer").get_by_test_id("truth").scroll_into_view_if_needed()
