@@ -36,12 +36,15 @@ answer or an explanation costs; what comes after it takes milliseconds and does 
   and a summed one.
 - DuckDB streams from Parquet (`storage = "stream"`) under a memory limit of {memory}. PostgreSQL has the
   rows in a table of a server with its own default settings, encoded in every pass or once (*stored*:
-  `storage = "memory"`). Spark reads the Parquet file in a cluster on loopback, one or two workers of one core
-  each, by Spark Connect; with one worker only ours is timed.
+  `storage = "memory"`, a temporary table, which PostgreSQL reads in one process, and the bare one in several).
+  Spark reads the Parquet file in a cluster on loopback, one or two workers of one core each, by Spark Connect;
+  with one worker only ours is timed.
 - Medians of {rounds} turns after one that does not count, with Spark three: a JVM compiles the code of a new
-  statement, ours or the bare one, while it first runs it. *CPU* is that of all threads and processes of the
-  engine. Ratios and times per row of DuckDB are of CPU, because milliseconds of wall clock tell more of the
-  machine; those of PostgreSQL and Spark are of the wall clock.
+  statement, ours or the bare one, while it first runs it. Ratios are medians of those of neighbouring turns,
+  because the machine's own speed changes in the course of a run.
+- *CPU* is that of all threads and processes of the engine. Ratios and times per row of DuckDB are of CPU,
+  because milliseconds of wall clock tell more of the machine; those of PostgreSQL and Spark are of the wall
+  clock.
 - *Peak memory* is that of the Python process (`VmHWM`) after opening and one pass for each question.
 """
 
@@ -71,7 +74,10 @@ class Measured:
         return median(turn[measure] for turn in self.figures["questions"][question][who])
 
     def ratio(self, question: str) -> float:
-        return self.seconds(question, "ours", self.measure) / self.seconds(question, "bare", self.measure)
+        """Of neighbouring turns, because the machine's own speed changes in the course of a run."""
+        turns = self.figures["questions"][question]
+        pairs = zip(turns["ours"], turns["bare"], strict=True)
+        return median(ours[self.measure] / bare[self.measure] for ours, bare in pairs)
 
     def per_row(self, question: str) -> float:
         return self.seconds(question, "ours", self.measure) / self.rows
