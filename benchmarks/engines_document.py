@@ -36,8 +36,8 @@ answer or an explanation costs; what comes after it takes milliseconds and does 
   and a summed one.
 - DuckDB streams from Parquet (`storage = "stream"`) under a memory limit of {memory}. PostgreSQL has the
   rows in a table of a server with its own default settings, encoded in every pass or once (*stored*:
-  `storage = "memory"`, a temporary table, which PostgreSQL reads in one process, and the bare one in several).
-  Spark reads the Parquet file in a cluster on loopback, one or two workers of one core each, by Spark Connect;
+  `storage = "memory"`, a temporary table, which PostgreSQL reads in one process, the bare one in several).
+  Spark reads the Parquet file in a cluster on loopback, one or two workers of a core each, by Spark Connect;
   with one worker only ours is timed.
 - Medians of {rounds} turns after one that does not count, with Spark three: a JVM compiles the code of a new
   statement, ours or the bare one, while it first runs it. Ratios are medians of those of neighbouring turns,
