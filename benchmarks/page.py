@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     write = parser.parse_args().write
     with sync_playwright() as playwright:
-        program = shutil.which("chromium")
+        program = shutil.which("chromium") or shutil.which("chromium-headless-shell")
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         text, kept = measured(browser)
         version = browser.version

@@ -93,12 +93,10 @@ class DuckDBDialect(Dialect):
         enum = f"domain_{next(self._enums)}"
         # Declared values travel as data, not as SQL text. The first, of code 0, is none that a source has.
         self._connection.execute(
-            "CREATE TEMP TABLE declared AS "
-            "SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code",
+            f"CREATE TYPE {enum} AS ENUM (SELECT value FROM "
+            "(SELECT unnest(CAST(? AS VARCHAR[])) AS value, unnest(range(?)) AS code) ORDER BY code)",
             [[secrets.token_hex(16), *texts], len(texts) + 1],
         )
-        self._connection.execute(f"CREATE TYPE {enum} AS ENUM (SELECT value FROM declared ORDER BY code)")
-        self._connection.execute("DROP TABLE declared")
         # Nothing around it: only so is it computed once for each value of a Parquet file's dictionary.
         return f"enum_code(TRY_CAST({text} AS {enum}))"
 
