@@ -38,9 +38,9 @@ serve: setup page
 
 # In memory where there is room: tests write many small ledgers, each synced to disk after every charge.
 SCRATCH := $(shell test -w /dev/shm && test "$$(df -Pk /dev/shm | awk 'NR == 2 {print $$4}')" -gt 2000000 && echo /dev/shm)
-# Tests with Spark stay together, in front of one JVM. A process more than there are cores, on the machines that CI has:
-# a quarter of the time of these tests is waiting for a database or a server.
-PYTEST := $(BIN)/pytest -n 3 --dist loadgroup
+# A file's tests stay together, with the servers and tables that they share. A process more than there are cores, on
+# the machines that CI has: a quarter of the time of these tests is waiting for a database or a server.
+PYTEST := $(BIN)/pytest -n 3 --dist loadfile
 # Compiled modules are kept even where the environment says otherwise: the tests start many interpreters.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST_IN_MEMORY := $(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(PYTEST)
@@ -70,16 +70,17 @@ test-fast: setup
 	$(PYTEST_IN_MEMORY) -m "not (slow or draws or process or database)" \
 		$(SLOWER_ROOMS:%=--ignore=tests/%) $(SLOWER_FILES:%=--ignore=tests/%.py)
 
-# Statistical grids, long searches and rounds of kills.
+# Statistical grids, long searches and rounds of kills. One by one, as some take a minute; but tests with Spark stay
+# together, in front of one JVM.
 test-slow: setup page
 	@tools/machine
 	$(BESIDE) test-slow-python test-slow-browser
 
 test-slow-python: setup
-	$(PYTEST_IN_MEMORY) -m slow --ignore=tests/page
+	$(PYTEST_IN_MEMORY) --dist loadgroup -m slow --ignore=tests/page
 
 test-slow-browser: setup page
-	$(PYTEST) -m slow tests/page
+	$(PYTEST) --dist loadgroup -m slow tests/page
 
 test-all: test test-slow
 

@@ -146,7 +146,7 @@ def workspace(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [pytest.param(w, marks=() if w in ("--version", "token list") else pytest.mark.slow) for w in NEEDED],
+    [pytest.param(w, marks=() if w == "token list" else pytest.mark.slow) for w in NEEDED],
 )
 def test_each_command_loads_only_what_it_needs(workspace, tmp_path, words):
     folder = shutil.copytree(workspace, tmp_path / "own")  # some write into it
@@ -170,12 +170,13 @@ def test_a_command_imports_no_other_commands(workspace):
     assert not modules & others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "times"),
     [
-        pytest.param("--version", 1, marks=pytest.mark.slow),
-        pytest.param("schema check people.toml", 1.6, marks=pytest.mark.slow),
-        pytest.param("budget -e adult", 2, marks=pytest.mark.slow),
+        ("--version", 1),
+        ("schema check people.toml", 1.6),
+        ("budget -e adult", 2),
         (f"why -e adult {shlex.join(PAIR)}", 3.5),
     ],
 )
