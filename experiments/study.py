@@ -10,7 +10,6 @@ Noise comes from a seeded source, so the figures repeat; nothing here is private
 from __future__ import annotations
 
 import argparse
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.phases.explain_scored import true_scores
 from dpxplain.privacy.mechanisms.noise import SeededNoise
 from dpxplain.privacy.mechanisms.top_k import select_top_k
+from experiments.tables import new_workspace
 
 DOCS = Path(__file__).parent.parent / "docs"
 PRICES = (0.001, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -63,7 +63,7 @@ def cases() -> list[Case]:
             dpx.connect(
                 census.generate(1_146_552),
                 schema=schema,
-                workspace=tempfile.mkdtemp(prefix="dpxplain-study-"),
+                workspace=new_workspace(),
                 curator=True,
                 insecure_seed=0,
             ),

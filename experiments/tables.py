@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import redirect_stderr
-from functools import lru_cache
+from functools import cache, lru_cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,20 @@ def open_session(
 
 
 def _connect(data: pa.Table, declared: Mapping[str, Any], seed: int | None) -> dpx.Session:
-    workspace = tempfile.mkdtemp(prefix="dpxplain-experiment-")
     with redirect_stderr(StringIO()):  # says that the ledger is new, and that a seed is not private
-        return dpx.connect(data, schema=dict(declared), workspace=workspace, curator=True, insecure_seed=seed)
+        return dpx.connect(
+            data, schema=dict(declared), workspace=new_workspace(), curator=True, insecure_seed=seed
+        )
+
+
+def new_workspace() -> str:
+    """An empty folder for a ledger."""
+    return tempfile.mkdtemp(dir=_workspaces())
+
+
+@cache
+def _workspaces() -> str:
+    """A folder that is gone when the process ends."""
+    folder = tempfile.mkdtemp(prefix="dpxplain-experiment-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -32,10 +32,11 @@ ROOT = Path(__file__).parent.parent
 BUSY_PROCESSES = 4
 SUITES, ROUNDS = 4, 50
 SLOWER_WHEN_BUSY = 1.8  # a first guess at how much longer a run takes, until one was measured
-WORKERS = {False: 3, True: 6}  # by whether the machine is busy; they share it with the four
+WORKERS = {False: 3, True: 8}  # by whether the machine is busy; they share it with the four
 CHANCE = "(draws or process)"
 REPETITION = r"-?\d+-\d+\]$"  # what pytest-repeat adds to a name
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+# Folders of tests that passed are not kept: they may be in memory.
+PYTEST = (sys.executable, "-m", *"pytest -q -p no:cacheprovider -o tmp_path_retention_policy=none".split())
 REPORT = "DPXPLAIN_STRESS_REPORT"  # names the file that the plugin writes
 
 
@@ -47,6 +48,7 @@ class Part:
     select: str
     times: int
     at_once: int = 1
+    dist: str = "loadgroup"  # how pytest-xdist divides the tests, as in the Makefile
     required: bool = True
     done: int = 0
     runs: int = 0
@@ -78,8 +80,8 @@ class Failure:
 
 # Every run of the suite is also one of the rounds.
 PARTS = [
-    Part("the suite", "not slow", SUITES),
-    Part("noise or processes", f"{CHANCE} and not slow", ROUNDS - SUITES, at_once=23),
+    Part("the suite", "not slow", SUITES, dist="loadfile"),
+    Part("noise or processes", f"{CHANCE} and not slow", ROUNDS - SUITES, at_once=12),
     Part("noise or processes, slow", f"{CHANCE} and slow", ROUNDS, required=False),
     Part("other slow tests", f"slow and not {CHANCE}", 2, required=False),
 ]
@@ -121,7 +123,7 @@ def run_pytest(
 ) -> tuple[list[Failure], bool]:
     """One run of a part, its groups of files beside each other: what failed, and whether it ended in time."""
     options = [
-        *("-m", part.select, f"--count={count}", "-n", str(WORKERS[part.busy]), "--dist", "loadgroup"),
+        *("-m", part.select, f"--count={count}", "-n", str(WORKERS[part.busy]), "--dist", part.dist),
         *("--random-order-bucket=module", f"--random-order-seed={seed}"),
     ]
     failed, ended = [], True
