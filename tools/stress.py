@@ -35,8 +35,8 @@ SLOWER_WHEN_BUSY = 1.8  # a first guess at how much longer a run takes, until on
 WORKERS = {False: 3, True: 8}  # by whether the machine is busy; they share it with the four
 CHANCE = "(draws or process)"
 REPETITION = r"-?\d+-\d+\]$"  # what pytest-repeat adds to a name
-# Folders of tests that passed are not kept: they may be in memory.
-PYTEST = (sys.executable, "-m", *"pytest -q -p no:cacheprovider -o tmp_path_retention_policy=none".split())
+NOTHING_KEPT = ("-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none")  # folders may be in memory
+PYTEST = (sys.executable, "-m", "pytest", "-q", *NOTHING_KEPT)
 REPORT = "DPXPLAIN_STRESS_REPORT"  # names the file that the plugin writes
 
 
