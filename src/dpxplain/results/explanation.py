@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.custom import CustomInfluence
@@ -23,7 +23,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_custom import CustomPlan, CustomRelease, plan_custom
 from dpxplain.phases.plan import ExplanationPlan
 from dpxplain.privacy.intervals import Interval
-from dpxplain.results.base import QuestionLike, ReleasedRows, Truth, require_curator
+from dpxplain.results.base import QuestionLike, ReleasedRows, Row, Truth, require_curator
 from dpxplain.results.preview import ExplanationPreview
 from dpxplain.results.sentences import UNMATCHED
 
@@ -51,7 +51,37 @@ class ExplanationRow:
     folded: tuple[FoldedCondition, ...] = ()  # what the row stands for as well
 
 
-class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationRow]):
+Release = TypeVar("Release", ExplanationRelease, CustomRelease)
+
+
+class PredicateRows(ReleasedRows[Release, Row]):
+    """Predicates that explain a question, as planned and released."""
+
+    question: QuestionLike
+    plan: ExplanationPlan | CustomPlan
+
+    @property
+    def confidence(self) -> float:
+        return self.release.confidence
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return self.plan.spends
+
+    @property
+    def family_size(self) -> int:
+        return self.plan.family.size
+
+    @property
+    def shaped_by(self) -> tuple[str, ...]:
+        """The declarations that shaped the numbers, as sentences."""
+        return (*self.question.shaped_by, UNMATCHED)
+
+    def __getitem__(self, position: int) -> Row:
+        return self.rows[position]
+
+
+class Explanation(Frozen, Charted, PredicateRows[ExplanationRelease, ExplanationRow]):
     """The k selected predicates, by the upper bound of their influence, then of their rank.
 
     >>> import dpxplain as dpx
@@ -72,7 +102,7 @@ class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationR
         request: Mapping[str, Any],
     ) -> None:
         self.question = question
-        self.plan = plan
+        self.plan: ExplanationPlan = plan
         super().__init__(released)
         self.request = request  # what was asked, as the history keeps it
         self._dataset = dataset
@@ -80,20 +110,8 @@ class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationR
         self.freeze()
 
     @property
-    def confidence(self) -> float:
-        return self.release.confidence
-
-    @property
     def mechanism(self) -> str:
         return self.release.mechanism
-
-    @property
-    def spends(self) -> tuple[Spend, ...]:
-        return self.plan.spends
-
-    @property
-    def family_size(self) -> int:
-        return self.plan.family.size
 
     @property
     def distinct(self) -> bool:
@@ -104,14 +122,6 @@ class Explanation(Frozen, Charted, ReleasedRows[ExplanationRelease, ExplanationR
     def relative(self) -> bool:
         """Whether relative influences are meaningful here."""
         return self.question.relative_to is not None
-
-    @property
-    def shaped_by(self) -> tuple[str, ...]:
-        """The declarations that shaped the numbers, as sentences."""
-        return (*self.question.shaped_by, UNMATCHED)
-
-    def __getitem__(self, position: int) -> ExplanationRow:
-        return self.rows[position]
 
     def records(self) -> list[Record]:
         return [
@@ -203,7 +213,7 @@ class CustomRow:
     index: int  # in the family
 
 
-class CustomExplanation(Displayed, ReleasedRows[CustomRelease, CustomRow]):
+class CustomExplanation(Displayed, PredicateRows[CustomRelease, CustomRow]):
     """The k selected predicates, by the upper bound of their rank, then of their influence."""
 
     def __init__(self, question: QuestionLike, plan: CustomPlan, released: Released[CustomRelease]) -> None:
@@ -224,26 +234,6 @@ class CustomExplanation(Displayed, ReleasedRows[CustomRelease, CustomRow]):
         ]
         # Influences are coarse here, so that ranks say more about the order.
         self.rows = tuple(sorted(rows, key=lambda row: (row.rank[1], -row.influence[1], row.rank[0])))
-
-    @property
-    def confidence(self) -> float:
-        return self.release.confidence
-
-    @property
-    def spends(self) -> tuple[Spend, ...]:
-        return self.plan.spends
-
-    @property
-    def family_size(self) -> int:
-        return self.plan.family.size
-
-    @property
-    def shaped_by(self) -> tuple[str, ...]:
-        """The declarations that shaped the numbers, as sentences."""
-        return (*self.question.shaped_by, UNMATCHED)
-
-    def __getitem__(self, position: int) -> CustomRow:
-        return self.rows[position]
 
     def records(self) -> list[Record]:
         return [
