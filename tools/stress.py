@@ -35,8 +35,8 @@ SLOWER_WHEN_BUSY = 1.8  # a first guess at how much longer a run takes, until on
 WORKERS = {False: 3, True: 8}  # by whether the machine is busy; they share it with the four
 CHANCE = "(draws or process)"
 REPETITION = r"-?\d+-\d+\]$"  # what pytest-repeat adds to a name
-NOTHING_KEPT = ("-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=none")  # folders may be in memory
-PYTEST = (sys.executable, "-m", "pytest", "-q", *NOTHING_KEPT)
+LITTLE_KEPT = ("-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed")  # folders may be in memory
+PYTEST = (sys.executable, "-m", "pytest", "-q", *LITTLE_KEPT)
 REPORT = "DPXPLAIN_STRESS_REPORT"  # names the file that the plugin writes
 
 
