@@ -8,7 +8,6 @@ import { emptyForm, write, type Form } from '../sqlform';
 import { workspace } from './workspace.svelte';
 
 export const FIRST_PRICE = 0.1;
-export const SETTLING = 5; // a price may be overtaken by that of a later change
 
 class Asking {
   sql = $state('');
@@ -31,12 +30,12 @@ class Asking {
 
   /** Whether the SQL has been typed since the form was read from it: until then the form shows another query. */
   readonly reading = $derived(this.sql.trim() !== '' && this.sql !== this.#formSql);
-  readonly current = $derived(this.preview !== null && this.#priced === this.written);
+  readonly current = $derived(this.preview !== null && this.#priced === this.wanted);
   readonly free = $derived(this.current && this.preview?.free === true);
   readonly ready = $derived(this.current && this.problem === null && this.preview?.affordable === true);
   /** Whether what is written now cannot be bought; while its price is on the way, that is not known. */
   readonly refused = $derived(
-    (this.problem !== null && this.#refused === this.written) || (this.current && this.preview?.affordable === false),
+    (this.problem !== null && this.#refused === this.wanted) || (this.current && this.preview?.affordable === false),
   );
 
   /** Rough, good and sharp. */
@@ -45,7 +44,7 @@ class Asking {
   }
 
   /** All that a person may have changed. */
-  get written(): string {
+  get wanted(): string {
     return JSON.stringify([workspace.dataset?.name, this.sql, this.rho, this.confidence]);
   }
 
@@ -91,13 +90,13 @@ class Asking {
     }
     const request = (this.#request = new AbortController());
     const { sql, rho, confidence, prices } = this;
-    const { written } = this;
+    const { wanted } = this;
     try {
       const preview = await api.preview(dataset.name, { sql, rho, confidence, prices }, request.signal);
       if (request.signal.aborted) return;
       this.preview = preview;
       this.#read(sql, preview.form ?? null);
-      this.#priced = written;
+      this.#priced = wanted;
       this.problem = null;
       workspace.prices.ask = preview.free ? null : preview.rho;
     } catch (error) {
@@ -107,16 +106,9 @@ class Asking {
       // A refused price says nothing about a form that is read already.
       if (sql !== this.#formSql) this.#read(sql, null);
       this.problem = problem;
-      this.#refused = written;
+      this.#refused = wanted;
       workspace.prices.ask = null;
     }
-  }
-
-  /** Waits for the price of what is written; true if it can be bought, and nothing was changed meanwhile. */
-  async settle(): Promise<boolean> {
-    const { written } = this;
-    for (let tries = 0; tries < SETTLING && !this.current && !this.refused; tries++) await this.price();
-    return this.ready && this.written === written;
   }
 
   /** Spends: only ever called by a button that names the price. */
@@ -132,7 +124,7 @@ class Asking {
       return answer;
     } catch (error) {
       this.problem = problemFrom(error);
-      this.#refused = this.written;
+      this.#refused = this.wanted;
       await workspace.refreshFailures();
       return null;
     } finally {

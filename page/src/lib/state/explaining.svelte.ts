@@ -4,7 +4,6 @@ import { ApiError, isGone, problemFrom } from '../api/client';
 import type { Column, ExplainRequest, Explanation, Family, Job, Prepared, Preview, Problem } from '../api/types';
 import { FIRST_K, type ExplainPlace, type Sensitivity } from '../route';
 import { ladder } from '../precision';
-import { SETTLING } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { preparations } from './prepared.svelte';
 import { Work } from './work.svelte';
@@ -54,8 +53,7 @@ class Explaining {
 
   /** Whether the present options cannot be bought; while their price is on the way, that is not known. */
   readonly refused = $derived(
-    (this.problem !== null && this.#refused === identity(this.request(this.rho))) ||
-      (this.current && this.preview?.affordable === false),
+    (this.problem !== null && this.#refused === this.wanted) || (this.current && this.preview?.affordable === false),
   );
 
   /** Whether that is so because the answer is prepared, for any groups. */
@@ -188,17 +186,15 @@ class Explaining {
       if (problem === null || isGone(error)) return true;
       this.preview = this.#priced = null;
       this.problem = problem;
-      this.#refused = identity(this.request(this.rho));
+      this.#refused = this.wanted;
       workspace.prices.explain = null;
     }
     return true;
   }
 
-  /** Waits for the price of the present options; true if they can be bought, and were not changed meanwhile. */
-  async settle(): Promise<boolean> {
-    const asked = identity(this.request(this.rho));
-    for (let tries = 0; tries < SETTLING && !this.current && !this.refused; tries++) await this.price();
-    return this.current && !this.refused && identity(this.request(this.rho)) === asked;
+  /** All that a person may have changed. */
+  get wanted(): string {
+    return identity(this.request(this.rho));
   }
 
   get #readsPrepared(): boolean {

@@ -2,7 +2,6 @@
 import { api } from '../api';
 import { isGone, problemFrom } from '../api/client';
 import type { Preview, Problem, Quality } from '../api/types';
-import { SETTLING } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { workspace } from './workspace.svelte';
 
@@ -18,15 +17,18 @@ class Fitting {
   #dataset = $state('');
   /** What the preview is of: while the price has moved on, it promises nothing about it. */
   #priced = $state('');
+  /** What the problem is of. */
+  #refused = $state('');
   #request: AbortController | null = null;
 
   readonly loaded = $derived(this.#dataset !== '' && this.#dataset === workspace.dataset?.name);
-  readonly current = $derived(this.preview !== null && this.#priced === this.written);
+  readonly current = $derived(this.preview !== null && this.#priced === this.wanted);
   readonly free = $derived(this.current && this.preview?.free === true);
-  readonly ready = $derived(this.current && this.preview?.affordable === true && !this.running);
-  readonly refused = $derived(this.current && this.preview?.affordable === false);
+  readonly refused = $derived(
+    (this.problem !== null && this.#refused === this.wanted) || (this.current && this.preview?.affordable === false),
+  );
 
-  get written(): string {
+  get wanted(): string {
     return JSON.stringify([workspace.dataset?.name, this.rho]);
   }
 
@@ -51,12 +53,12 @@ class Fitting {
     const name = workspace.dataset?.name;
     if (!name) return;
     const request = (this.#request = new AbortController());
-    const { rho, written } = this;
+    const { rho, wanted } = this;
     try {
       const preview = await api.previewQuality(name, { rho }, request.signal);
       if (request.signal.aborted) return;
       this.preview = preview;
-      this.#priced = written;
+      this.#priced = wanted;
       this.problem = null;
       workspace.prices.quality = preview.free ? null : preview.rho;
     } catch (error) {
@@ -64,15 +66,9 @@ class Fitting {
       if (problem === null || request.signal.aborted || isGone(error)) return;
       this.preview = null;
       this.problem = problem;
+      this.#refused = wanted;
       workspace.prices.quality = null;
     }
-  }
-
-  /** Waits for the price of the present budget; true if it can be bought. */
-  async settle(): Promise<boolean> {
-    const { written } = this;
-    for (let tries = 0; tries < SETTLING && !this.current; tries++) await this.price();
-    return this.ready && this.written === written;
   }
 
   /** Spends: only ever called by a button that names the price. */

@@ -60,7 +60,7 @@ class Journey {
     if (!dataset) return;
     const load = (this.#loads += 1);
     const isOther = !isShown(String(id));
-    const { written } = asking;
+    const { wanted } = asking;
     this.loadingAnswer = true;
     try {
       const answer = await api.answer(dataset.name, id, { confidence });
@@ -69,7 +69,7 @@ class Journey {
       comparing.show(answer);
       if (!isOther) return;
       asking.opened = false;
-      if (asking.written === written) asking.takeAnswer(answer); // what somebody wrote meanwhile stays
+      if (asking.wanted === wanted) asking.takeAnswer(answer); // what somebody wrote meanwhile stays
     } catch (error) {
       if (load === this.#loads) workspace.problem = problemFrom(error);
     } finally {

@@ -4,7 +4,6 @@ import { isGone, problemFrom } from '../api/client';
 import type { Family, Prepared, Preview, Problem, Story, StoryRequest } from '../api/types';
 import { ladder } from '../precision';
 import { ALL } from '../route';
-import { SETTLING } from './asking.svelte';
 import { comparing } from './comparing.svelte';
 import { explaining } from './explaining.svelte';
 import { preparations } from './prepared.svelte';
@@ -103,13 +102,6 @@ class Telling {
       this.#refused = wanted;
       workspace.prices.story = null;
     }
-  }
-
-  /** Waits for the price of what is wanted; true if it can be bought, and nothing was changed meanwhile. */
-  async settle(): Promise<boolean> {
-    const { wanted } = this;
-    for (let tries = 0; tries < SETTLING && !this.current && !this.refused; tries++) await this.price();
-    return this.current && !this.refused && this.wanted === wanted;
   }
 
   /** Spends unless it is free: only ever called by a button that names the price. */
