@@ -82,7 +82,7 @@ def test_an_analyst_beyond_the_allowance_goes_on_after_a_top_up(
     expect(alice).to_contain_text("a second look at sex")
 
     analyst.reload()
-    expect(analyst.get_by_role("heading", name="Average of pay by region")).to_be_visible()
+    expect(analyst.get_by_role("heading", name="Sum of pay by region")).to_be_visible()
     write_sql(analyst, "SELECT sex, COUNT(*) FROM people GROUP BY sex")
     expect(cost(analyst)).to_contain_text("Costs 0.1 of 0.25 left.")
     run_button(analyst).click()
