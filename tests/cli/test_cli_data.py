@@ -77,3 +77,11 @@ def test_looking_before_anything_was_asked_binds_nothing(folder, dpxplain):
     (folder / "people.csv").unlink()
     assert dpxplain("data", "status", "--json").json["state"] == "missing"
     assert dpxplain("data", "accept").code == 2
+
+
+def test_data_can_be_accepted_before_anything_was_asked(folder, dpxplain):
+    assert dpxplain("ledger", "create").code == 0
+    assert dpxplain("data", "accept", "2026-11").code == 0
+    assert 'version = "2026-11"' in (folder / "dpxplain.toml").read_text()
+    assert dpxplain("query", "--rho", "0.5", BY_SEX, "--yes").code == 0
+    assert dpxplain("audit", "verify").code == 0

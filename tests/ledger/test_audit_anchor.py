@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import sqlite3
 import stat
@@ -244,3 +246,18 @@ def test_commands_tell_of_a_restored_backup_and_do_not_replace_the_anchor(
     shutil.rmtree(file.parent)
     assert run(["audit", "verify", "--anchor", str(file), *at]) == 2
     assert "no key" in capsys.readouterr().err
+
+
+def test_key_that_cannot_be_written_whole_leaves_no_file(tmp_path, monkeypatch):
+    file = tmp_path / "key"
+
+    def full(_descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(BadRequest, match="cannot be written"):
+            make_key(file)
+    assert not file.exists()
+    make_key(file)
+    assert read_key(file)

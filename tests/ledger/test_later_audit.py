@@ -62,6 +62,7 @@ def test_an_untouched_ledger_is_intact_and_has_the_same_head(anchored):
         "DELETE FROM log WHERE id = (SELECT max(id) - 1 FROM log)",
         "UPDATE grants SET limit_units = 999 WHERE analyst = 'ann'",
         "UPDATE limits SET top_up_units = 999",
+        "DELETE FROM limits",
         "INSERT INTO releases (entry, payload) SELECT id, '1' FROM entries WHERE key = 'without a release'",
     ],
 )

@@ -122,6 +122,30 @@ def test_allowances_are_set_raised_shared_and_listed(dpxplain):
     assert "shares with" not in dpxplain("allow", "share", "adult", "ann", "*", "--stop", *why)[1]
 
 
+def test_top_up_does_not_guess_what_a_server_allows_without_a_grant(dpxplain, address):
+    with closing(open_ledger(address)) as ledger:
+        reserve(ledger.account("ann", default_limit=1.0), 0.1)
+    more = (
+        "allow",
+        "top-up",
+        "adult",
+        "--analyst",
+        "ann",
+        "--rho",
+        "0.5",
+        "--reason",
+        "more",
+        "--by",
+        "carol",
+    )
+    code, _, err = dpxplain(*more)
+    assert code != 0
+    assert "dpxplain allow set adult ann" in err
+    assert "as configured" in dpxplain("allow", "list", "adult")[1]
+    (ann,) = json.loads(dpxplain("allow", "list", "adult", "--json")[1])["analysts"]
+    assert (ann["analyst"], ann["limit"], ann["remaining"], ann["spent"]) == ("ann", None, None, 0.1)
+
+
 def test_audit_is_shown_and_verified(dpxplain):
     dpxplain("allow", "set", "adult", "ann", "--rho", "0.5", "--reason", "study 7", "--by", "carol")
     code, out, _ = dpxplain("audit", "show")

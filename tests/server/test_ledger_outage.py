@@ -255,6 +255,15 @@ def test_a_data_set_that_cannot_be_asked_leaves_the_server_ready_for_the_others(
     assert "people" not in response.text
 
 
+def test_a_refused_edit_leaves_the_server_ready_under_the_former_declarations(
+    on_sqlite: RunningServer, tmp_path: Path
+) -> None:
+    (tmp_path / "schemas" / "people.toml").write_text("[table]\nname = 'people'\n", encoding="utf-8")
+    response = on_sqlite.anonymous().get("/ready")
+    assert (response.status_code, response.json()["checks"]["datasets"]) == (200, "partly")
+    assert on_sqlite.client().post("/datasets/people/query", json=ASK).status_code == 200
+
+
 def test_a_schema_that_was_edited_during_an_outage_is_taken_over_after_it(
     on_sqlite: RunningServer, tmp_path: Path
 ) -> None:

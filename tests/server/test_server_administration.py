@@ -103,6 +103,16 @@ def test_a_curator_holds_a_schema_against_the_rows_before_saving_it(tmp_path: Pa
         assert analyst.post("/admin/schema/review", json={"toml": SCHEMA}).status_code == 403
 
 
+def test_a_new_schema_is_held_against_the_rows_where_it_would_be_saved(tmp_path: Path) -> None:
+    added = write_people(tmp_path / "added", rows=30)
+    (added / "people.toml").rename(added / "people.draft")
+    places = [str(tmp_path / "fixed" / "people.toml"), str(added)]
+    with running_server(config_of(tmp_path / "fixed", server={"datasets": places})) as running:
+        new = SCHEMA.replace('name = "people"', 'name = "folk"')
+        review = running.curator().post("/admin/schema/review", json={"toml": new})
+        assert (review.status_code, review.json()["rows"]) == (200, 30), review.text
+
+
 def test_data_sets_can_be_added_and_every_process_follows(tmp_path: Path) -> None:
     book = open_ledger(tmp_path / "ledger.sqlite")
     config = config_of(tmp_path / "data")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from slow_engine import slow_down
 
+from dpxplain.server.context import outcome
+from dpxplain.server.problems import Problem
 from server_fixture import COUNT, SQL, WEIGHTS, config_of, running_server
 
 AT = "/datasets/people"
@@ -93,3 +97,12 @@ def test_one_caller_takes_half_of_the_places_and_never_all_threads(tmp_path: Pat
                 engine.go.set()
             assert [one.result().status_code for one in (*inside, other)] == [200] * 3
         assert len(entries(greedy)) == 2
+
+
+def test_a_task_that_never_began_is_refused_as_busy() -> None:
+    """As when the server shuts down while tasks wait."""
+    waiting: Future[None] = Future()
+    waiting.cancel()
+    with pytest.raises(Problem) as refused:
+        asyncio.run(outcome(waiting))
+    assert (refused.value.status, refused.value.shape["code"]) == (503, "busy")

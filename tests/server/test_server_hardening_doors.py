@@ -157,10 +157,10 @@ def test_discovery_leads_to_https_only(named: str, monkeypatch: pytest.MonkeyPat
     document = {"issuer": "https://issuer.example", "jwks_uri": named}
     monkeypatch.setattr(oidc, "_fetch_json", lambda _address: document)
     with pytest.raises(ValueError) as refused:
-        issuer._discovered()
+        issuer._discovered_address()
     assert "keys" not in str(refused.value)
     document["jwks_uri"] = "https://keys.example/keys"
-    assert issuer._discovered() == "https://keys.example/keys"
+    assert issuer._discovered_address() == "https://keys.example/keys"
 
 
 def test_servers_of_one_machine_do_not_take_each_others_cookies(server: RunningServer) -> None:

@@ -49,7 +49,7 @@ def test_t27_a_flood_of_free_questions_leaves_the_others_their_threads(
             flood = [threads.submit(ask_why, greedy, own, confidence=0.8) for _ in range(FLOOD)]
             try:
                 pool = server.state.planning
-                while not working or sum(one.done() for one in flood) < FLOOD - pool._each:
+                while not working or sum(one.done() for one in flood) < FLOOD - pool._most_per_caller:
                     time.sleep(0.01)
                 assert len(working) == 1  # of two threads
                 assert ask_why(modest, other).status_code == 200
@@ -63,7 +63,7 @@ def test_t27_a_flood_of_free_questions_leaves_the_others_their_threads(
             answers = [one.result() for one in flood]
         refused = [one.json() for one in answers if one.status_code == 429]
         assert {one["code"] for one in refused} == {"too_many_at_once"}
-        assert len(refused) == FLOOD - pool._each
+        assert len(refused) == FLOOD - pool._most_per_caller
         assert {one.status_code for one in answers} == {200, 429}
 
 

@@ -412,6 +412,19 @@ def test_t30_declarations_hold_while_a_charge_is_written_and_promise_no_more_tha
         assert (twin.status_code, "same file" in twin.json()["message"]) == (400, True)
 
 
+def test_t30_a_refused_promise_is_not_served_from_a_new_file_either(tmp_path: Path) -> None:
+    with running_server(config_of(tmp_path, limits=MANY)) as server:
+        client = server.client()
+        ask(client)
+        (tmp_path / "people.toml").unlink()
+        assert server.state.datasets.schema_files() == []
+        bounded = SCHEMA.replace("rho = 10.0", 'rho = 10.0\nneighbours = "bounded"')
+        (tmp_path / "again.toml").write_text(bounded, encoding="utf-8")
+        (refused,) = server.state.datasets.schema_files()
+        assert "cannot promise more" in str(refused.problem)
+        assert client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.2}).status_code == 404
+
+
 def test_numbers_of_answers_do_not_tell_how_busy_others_are(server: RunningServer) -> None:
     """What a newcomer sees of numbers is the same before and after others were busy."""
     first, busy, second = (server.client(f"numbers-{name}") for name in ("first", "busy", "second"))

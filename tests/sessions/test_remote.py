@@ -129,6 +129,12 @@ def test_a_server_that_is_gone_is_said_to_be_gone(tmp_path: Path, monkeypatch: A
         session.query(SQL, rho=0.1)
 
 
+@pytest.mark.parametrize("code", ["busy", "too_many_requests", "too_many_at_once", "issuer_unavailable"])
+def test_what_may_work_later_is_unavailable_and_no_bad_request(code: str) -> None:
+    error = wire.error_of_response({"code": code, "message": "Not now.", "remedy": "Wait."}, {})
+    assert type(error) is dpx.Unavailable
+
+
 def test_something_else_at_the_address_is_not_taken_for_a_server() -> None:
     elsewhere = pretender(lambda _path: (200, b"<html>hello</html>"))
     with elsewhere as url, pytest.raises(dpx.Unavailable, match="not a DPXPlain server"):

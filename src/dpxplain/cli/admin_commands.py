@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ from dpxplain.cli.admin_options import (
 )
 from dpxplain.cli.screen import OUT, amount, note, show_json
 from dpxplain.errors import BadRequest
+
+if TYPE_CHECKING:
+    from dpxplain.ledger.protocol import Allowance
 
 token_app = typer.Typer(rich_markup_mode="rich")
 allow_app = typer.Typer(rich_markup_mode="rich")
@@ -188,7 +191,7 @@ def top_up(
       [cyan]dpxplain allow top-up adult --rho 1 --reason "second wave"[/cyan]
     """
     with ledger_at(place) as ledger:
-        ledger.top_up(dataset, rho, analyst=analyst, reason=reason, by=acting_curator(by))
+        ledger.top_up(dataset, rho, analyst=analyst, reason=reason, by=acting_curator(by), default_limit=None)
     _show_allowances(place, dataset, as_json)
 
 
@@ -254,7 +257,7 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
     if as_json:
         total = {"limit": budget.limit, "spent": budget.spent, "remaining": budget.remaining}
         lists = {
-            "analysts": [json_fields(allowance) for allowance in allowances],
+            "analysts": [json_fields(allowance) | _unknown(allowance) for allowance in allowances],
             "shares": [json_fields(share) for share in shares],
         }
         show_json({"kind": "allowances", "dataset": dataset, "rho": total} | lists)
@@ -268,6 +271,8 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
                 *(amount(allowance.remaining), minute(allowance.expires, "never")),
                 *(allowance.reason, allowance.by),
             )
+            if allowance.time is not None
+            else (allowance.analyst, "as configured", amount(allowance.spent), "", "", "", "")
             for allowance in allowances
         ],
         empty="Nobody was granted anything.",
@@ -275,3 +280,8 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
     for share in shares:
         owner = share.owner or "the local owner"
         OUT.print(f"{owner} shares with {share.reader}: {share.reason} ({share.by})")
+
+
+def _unknown(allowance: Allowance) -> dict[str, None]:
+    """What the ledger cannot tell of an analyst without a grant: a server's configuration does."""
+    return {} if allowance.time is not None else {"limit": None, "remaining": None}

@@ -132,6 +132,8 @@ def accept(
         name = version if version is not None else _default_name(report)
         _check_name(name, report)
         file = place.schema_file
+        privacy = place.declared.privacy
+        opened.open_dataset(report.dataset, privacy.rho, privacy.delta)  # the ledger may not know it yet
         if name != report.declared:
             _declare(file, name)
         opened.versions.open(report.dataset, name, report.digest, acting_curator(by))

@@ -3,10 +3,10 @@
 The default place of the file is the same for the library, the commands and the server.
 """
 
-WORKSPACE = ".dpxplain"  # of the current folder; for a server, of its configuration's folder
+WORKSPACE = ".dpxplain"  # in the current folder; for a server, in its configuration's folder
 LEDGER_FILE = "ledger.sqlite"
 DEFAULT_LEDGER = f"{WORKSPACE}/{LEDGER_FILE}"
-CONFIGURATION = "server.toml"  # of a server, where it is found without being named
+CONFIGURATION = "server.toml"  # a server's, looked for in the current folder if no other is named
 ANCHOR_FILE = "ledger.anchor"  # of a ledger in PostgreSQL, beside the server's configuration
 ANCHOR_VARIABLE = "DPXPLAIN_ANCHOR"
 OFF = "off"

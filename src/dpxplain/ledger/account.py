@@ -28,7 +28,7 @@ from dpxplain.ledger.visible_entries import LARGEST_PAGE, VisibleEntries
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
 from dpxplain.model.charge import Charge, Entry, EntryId, HistoryPage, gaussian_units, whole_history
 
-_CHARGED = (
+_CHARGED_ENTRY = (
     sa.select(
         ENTRIES.c.dataset, ENTRIES.c.kind, ENTRIES.c.key, RELEASES.c.entry.is_not(None).label("released")
     )
@@ -36,7 +36,7 @@ _CHARGED = (
     .where(ENTRIES.c.id == sa.bindparam("entry"), ENTRIES.c.analyst == sa.bindparam("analyst"))
 )
 
-_OF_KEY = (
+_CHARGES_OF_KEY = (
     sa.select(RELEASES.c.entry.label("released"), FLIGHTS.c.heard)
     .select_from(ENTRIES)
     .outerjoin(RELEASES)
@@ -54,7 +54,7 @@ _DELETE_UNRELEASED = sa.delete(UNRELEASED).where(UNRELEASED.c.entry == sa.bindpa
 class Account:
     """The protocol `Ledger` for one analyst; "" is the local owner, who sees everything.
 
-    `default_limit` (in units) is the allowance where none was granted; None leaves it to the data set's.
+    `default_limit`, in units, is the allowance without a grant; None: only the data set's limit applies.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Account:
         if not 0 < delta < 1:
             raise BadRequest(f"delta must lie between 0 and 1, not {delta!r}.", remedy="Try delta=1e-6.")
         with self._store.reading() as connection:  # usually nothing has changed, and no lock is needed
-            known = latest_limit(connection, dataset)
-        if known is not None and (known.declared_units, known.delta) == (declared, delta):
+            latest = latest_limit(connection, dataset)
+        if latest is not None and (latest.declared_units, latest.delta) == (declared, delta):
             return
         with self._store.recording() as connection:
             _declare(connection, dataset, declared, delta)
@@ -106,17 +106,17 @@ class Account:
                 entry = self._charge(connection, dataset, charge)
                 self._flights.begin(connection, request, entry.row)
         except LedgerUnavailable:
-            if entry is not None:  # whether it was charged is known when the ledger is back
+            if entry is not None:  # it may be committed; the heartbeat tells once the ledger is back
                 self._flights.doubt(entry.row)
             raise
         except BaseException:
-            if entry is not None:  # nothing was charged, and its row may become another entry's
+            if entry is not None:  # nothing was charged, and another entry may get its row
                 self._flights.let_go(entry.row)
             raise
         return entry
 
     def _untouched(self, connection: sa.Connection, dataset: str, charge: Charge) -> Entry | None:
-        """The same charge, made when the connection broke. Nothing was read under it, so it is taken over."""
+        """The entry of the same charge, made when the connection broke: no data were read for it."""
         id = self._flights.untouched(connection, self._request(dataset, charge.key))
         if id is None:
             return None
@@ -134,7 +134,7 @@ class Account:
         self._flights.abandon(entry)
 
     def _request(self, dataset: str, key: str) -> dict[str, Any]:
-        """What a flight is found by. Of other analysts none is: they do not notice each other."""
+        """The key of a flight. It names the analyst: analysts do not wait for each other's requests."""
         return {"dataset": dataset, "analyst": self._analyst, "key": key}
 
     def _charge(self, connection: sa.Connection, dataset: str, charge: Charge) -> Entry:
@@ -160,7 +160,7 @@ class Account:
         return self._entry(charge, line)
 
     def _row(self, dataset: str, charge: Charge) -> dict[str, Any]:
-        """What the ledger stores of a charge, beside its time and the totals."""
+        """The columns of an entry that follow from its charge: all but its time, number and totals."""
         return {
             "dataset": dataset,
             "analyst": self._analyst,
@@ -192,7 +192,7 @@ class Account:
         )
 
     def check_affordable(self, dataset: str, rho: float) -> None:
-        """The refusal that reserving would meet now, if any; nothing is charged."""
+        """Raises the refusal that reserving would meet now, if any; charges nothing."""
         with self._store.reading() as connection:
             state = standing(connection, dataset, self._analyst, self._default_limit)
         if refusal := state.refusal(dataset, self._analyst, charge_units(rho, ())):
@@ -200,12 +200,12 @@ class Account:
 
     def release(self, entry: int, payload: str) -> None:
         with self._store.writing() as connection:
-            row = connection.execute(_CHARGED, {"entry": entry, "analyst": self._analyst}).one_or_none()
+            row = connection.execute(_CHARGED_ENTRY, {"entry": entry, "analyst": self._analyst}).one_or_none()
             if row is None or row.released:
                 raise InternalError(
                     f"Entry {entry} cannot be released: it was never reserved, or was released before."
                 )
-            if row.kind == "discover":  # somebody else's may be there by now, if this process was silent
+            if row.kind == "discover":  # another process may have made it if this one was silent
                 _check_undiscovered(connection, row.dataset, row.key, besides=entry)
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
@@ -231,8 +231,8 @@ class Account:
         return VisibleEntries(self._store, self._analyst, sees_all=True).by_key(dataset, key)
 
     def delta_charges(self, dataset: str) -> list[Entry]:
-        everybody = VisibleEntries(self._store, self._analyst, sees_all=True)
-        entries = whole_history(lambda before: everybody.page(dataset, before, LARGEST_PAGE))
+        visible = VisibleEntries(self._store, self._analyst, sees_all=True)
+        entries = whole_history(lambda before: visible.page(dataset, before, LARGEST_PAGE))
         return [entry for entry in entries if entry.kind in DELTA_KINDS]
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
@@ -251,13 +251,13 @@ class Account:
         return self._visible.preparations(dataset, subject)
 
     def close(self) -> None:
-        """Nothing: the ledger stays open for the other accounts."""
+        """Does nothing: the ledger stays open for the other accounts."""
 
 
 def _check_undiscovered(connection: sa.Connection, dataset: str, key: str, besides: int = 0) -> None:
-    """Refuses a discovery beside another that is made or may still follow: a column has one domain."""
-    charged = connection.execute(_OF_KEY, {"dataset": dataset, "key": key, "besides": besides})
-    if any(row.released is not None or may_follow(row.heard) for row in charged):
+    """Refuses to discover a column twice: the other discovery was released, or still may be."""
+    charges = connection.execute(_CHARGES_OF_KEY, {"dataset": dataset, "key": key, "besides": besides})
+    if any(row.released is not None or may_follow(row.heard) for row in charges):
         raise BadRequest(
             "The values of this column were discovered already, or are being discovered now.",
             remedy="Look at the schema again in a moment; what was found is in it.",
@@ -266,26 +266,26 @@ def _check_undiscovered(connection: sa.Connection, dataset: str, key: str, besid
 
 def _declare(connection: sa.Connection, dataset: str, declared: int, delta: float) -> None:
     """Record the declared limit and delta, if they have changed."""
-    known = latest_limit(connection, dataset)
-    if known is not None and (known.declared_units, known.delta) == (declared, delta):
+    latest = latest_limit(connection, dataset)
+    if latest is not None and (latest.declared_units, latest.delta) == (declared, delta):
         return  # another process has recorded it meanwhile
     time = audit.now()
     row = {
         "dataset": dataset,
         "time": time,
         "declared_units": declared,
-        "top_up_units": 0 if known is None else known.top_up_units,
+        "top_up_units": 0 if latest is None else latest.top_up_units,
         "delta": delta,
         "reason": "declared in the schema",
         "by": "",
     }
     rows = {LIMITS: audit.insert(connection, LIMITS, row)}
     action = audit.OPENED
-    if known is not None and known.declared_units == declared:
+    if latest is not None and latest.declared_units == declared:
         action = audit.DELTA_CHANGED
-    elif known is not None:
+    elif latest is not None:
         action = audit.LIMIT_CHANGED
-        old, new = known.declared_units + known.top_up_units, declared + known.top_up_units
+        old, new = latest.declared_units + latest.top_up_units, declared + latest.top_up_units
         rows |= add_notice(
             connection,
             rows[LIMITS],

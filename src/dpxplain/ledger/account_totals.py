@@ -1,8 +1,8 @@
 """Running figures of each account on a data set: what Gaussian noise has cost, and the last entry's number.
 
 Both follow from the entries; they are stored so that no request goes through a history. An entry without a
-number is of a ledger before version 8, or was charged for lost records: its number is its row, and the
-numbers of every account go on above it. So no new number meets an old link.
+number was written before version 8, or was charged for lost records. Its row serves as its number, and the
+numbers of every account continue above it, so that an old link never leads to a new entry.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ ACCOUNTS = sa.Table(
 )
 
 _NOTICES = " notices"
-"""The account whose numbers the public notices have; no analyst's name begins with a space."""
+"""The account that numbers the public notices; no analyst's name begins with a space."""
 _ROWS_AT_ONCE = 500
 
 _OF_ACCOUNT = sa.and_(
     ACCOUNTS.c.dataset == sa.bindparam("of_dataset"), ACCOUNTS.c.analyst == sa.bindparam("of_analyst")
 )
 _LAST_NUMBER = sa.select(ACCOUNTS.c.last_number).where(_OF_ACCOUNT)
-_ADD = (
+_ADD_TO_ACCOUNT = (
     sa.update(ACCOUNTS)
     .where(_OF_ACCOUNT)
     .values(
@@ -44,17 +44,17 @@ _ADD = (
         last_number=sa.bindparam("number"),
     )
 )
-_ADD_FOR_ALL = (
+_ADD_TO_DATASET = (
     sa.update(ACCOUNTS)
     .where(_OF_ACCOUNT)
     .values(gaussian_units=ACCOUNTS.c.gaussian_units + sa.bindparam("more"))
 )
-_RAISE = (
+_RAISE_NUMBERS = (
     sa.update(ACCOUNTS)
     .where(ACCOUNTS.c.dataset == sa.bindparam("of_dataset"), ACCOUNTS.c.last_number < sa.bindparam("number"))
     .values(last_number=sa.bindparam("number"))
 )
-_OPEN = sa.insert(ACCOUNTS)
+_INSERT = sa.insert(ACCOUNTS)
 _READ_ENTRIES = sa.select(
     *(ENTRIES.c[name] for name in ("id", "dataset", "analyst", "number", "charge_units", "spends"))
 ).order_by(ENTRIES.c.id)
@@ -72,7 +72,7 @@ def create_accounts(connection: sa.Connection) -> None:
 
 
 def account_of(analyst: str, charge: int) -> str:
-    """Whose numbers an entry has. Changes of a data set's limit, which everybody sees, have their own."""
+    """The account that numbers an entry; public notices, of a changed limit, have one of their own."""
     return _NOTICES if not analyst and not charge else analyst
 
 
@@ -82,20 +82,20 @@ def count_entry(connection: sa.Connection, dataset: str, analyst: str, charge: i
     key = {"of_dataset": dataset, "of_analyst": account}
     last = connection.execute(_LAST_NUMBER, key).scalar_one_or_none()
     if last is None:
-        last = _base(connection, dataset)
-        _open(connection, dataset, account, last)
-    connection.execute(_ADD, key | {"more": gaussian, "number": last + 1})
+        last = _base_number(connection, dataset)
+        _open_account(connection, dataset, account, last)
+    connection.execute(_ADD_TO_ACCOUNT, key | {"more": gaussian, "number": last + 1})
     if gaussian:
-        connection.execute(_ADD_FOR_ALL, {"of_dataset": dataset, "of_analyst": EVERYONE, "more": gaussian})
+        connection.execute(_ADD_TO_DATASET, {"of_dataset": dataset, "of_analyst": EVERYONE, "more": gaussian})
     return int(last) + 1
 
 
 def raise_numbers(connection: sa.Connection, dataset: str, analyst: str, row: int) -> None:
-    """Let the numbers of every account go on above an entry of the analyst that has none but its row."""
+    """Let the numbers of every account continue above `row`, that of an entry without a number."""
     key = {"of_dataset": dataset, "of_analyst": analyst}
     if connection.execute(_LAST_NUMBER, key).scalar_one_or_none() is None:
-        _open(connection, dataset, analyst, _base(connection, dataset))
-    connection.execute(_RAISE, {"of_dataset": dataset, "number": row})
+        _open_account(connection, dataset, analyst, _base_number(connection, dataset))
+    connection.execute(_RAISE_NUMBERS, {"of_dataset": dataset, "number": row})
 
 
 def fill_accounts(connection: sa.Connection) -> None:
@@ -106,7 +106,7 @@ def fill_accounts(connection: sa.Connection) -> None:
         for (dataset, analyst), (units, number) in _from_entries(connection).items()
     ]
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        connection.execute(_OPEN, rows[start : start + _ROWS_AT_ONCE])
+        connection.execute(_INSERT, rows[start : start + _ROWS_AT_ONCE])
 
 
 def wrong_accounts(connection: sa.Connection) -> list[str]:
@@ -123,18 +123,18 @@ def wrong_accounts(connection: sa.Connection) -> list[str]:
     ]
 
 
-def _base(connection: sa.Connection, dataset: str) -> int:
+def _base_number(connection: sa.Connection, dataset: str) -> int:
     """The number above which a new account begins: that of the data set as a whole."""
     key = {"of_dataset": dataset, "of_analyst": EVERYONE}
     base = connection.execute(_LAST_NUMBER, key).scalar_one_or_none()
     if base is None:
-        _open(connection, dataset, EVERYONE, 0)
+        _open_account(connection, dataset, EVERYONE, 0)
     return int(base or 0)
 
 
-def _open(connection: sa.Connection, dataset: str, analyst: str, number: int) -> None:
+def _open_account(connection: sa.Connection, dataset: str, analyst: str, number: int) -> None:
     row = {"dataset": dataset, "analyst": analyst, "gaussian_units": 0, "last_number": number}
-    connection.execute(_OPEN, row)
+    connection.execute(_INSERT, row)
 
 
 def _from_entries(connection: sa.Connection) -> Accounts:
@@ -142,7 +142,7 @@ def _from_entries(connection: sa.Connection) -> Accounts:
     rows = connection.execute(_READ_ENTRIES, execution_options={"yield_per": _ROWS_AT_ONCE})
     for id, dataset, analyst, number, charge, spends in rows:
         if not isinstance(charge, int):
-            continue  # damaged, as the audit tells by itself
+            continue  # a damaged row, which the audit reports by itself
         account, everyone = (dataset, account_of(analyst, charge)), (dataset, EVERYONE)
         units = _gaussian_units(charge, spends)
         gaussian[account] += units
@@ -154,9 +154,9 @@ def _from_entries(connection: sa.Connection) -> Accounts:
     return {key: (units, max(numbers[key], bases[key[0]])) for key, units in gaussian.items()}
 
 
-@lru_cache(maxsize=1_000)  # most charges are like another one
+@lru_cache(maxsize=1_000)  # most charges repeat an earlier one
 def _gaussian_units(charge: int, spends: Any) -> int:
-    """The Gaussian part of a stored charge; 0 if its text cannot be read, which the audit tells of."""
+    """The Gaussian part of a stored charge; 0 if its text cannot be read, which the audit reports."""
     try:
         shares = [Spend.from_row(row) for row in json.loads(spends)]
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):

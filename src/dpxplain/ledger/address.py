@@ -56,11 +56,11 @@ class LedgerAddress:
     place: str = field(repr=False)
     """A path or a postgresql:// address, which may hold a password."""
     is_workspace: bool = False
-    """Whether it is a workspace's own file, which begins with its first use; others need --create."""
+    """Whether it is a workspace's own file, which its first use creates; others need --create."""
     folder: Path | None = None
     """Of the server's configuration, if there is one."""
     configured_anchor: str | None = None
-    """Its `anchor`, as written there."""
+    """The configuration's `anchor`, as written there."""
 
     @property
     def anchor(self) -> str | None:
@@ -96,7 +96,7 @@ def find_ledger(
     workspace: str | Path | None = None,
     configured: LedgerAddress | None = None,
 ) -> LedgerAddress:
-    """The ledger that is meant.
+    """The address of the ledger to use.
 
     The first of these counts: `--ledger`; `--workspace`; DPXPLAIN_LEDGER; that of `serve CONFIG`;
     DPXPLAIN_WORKSPACE; that of a server.toml in the current folder; .dpxplain in the current folder.
@@ -169,7 +169,7 @@ def journal_of(path: Path) -> Path:
 
 
 def missing_ledger(name: str) -> SourceError:
-    """The refusal to begin a ledger that nobody asked for."""
+    """The refusal to create a missing ledger unasked."""
     return SourceError(
         f"{name} does not exist. A new one would begin with nothing spent, so it is not made unasked.",
         remedy=f"Name the one that is meant (--ledger, {LEDGER_VARIABLE}, or ledger under [server]), or "
@@ -198,7 +198,7 @@ def _with_servers_anchor(address: LedgerAddress, configured: LedgerAddress | Non
         server = configured or _of_configuration(Path(CONFIGURATION), is_used=False)
         variable = os.environ.get(LEDGER_VARIABLE)
         served = _named(variable) if variable else server
-    except BadRequest:  # of a ledger that is not the named one
+    except BadRequest:  # the server's ledger cannot be found, so it is not the named one
         return address
     if server is None or served is None or _identity(served.place) != _identity(address.place):
         return address
@@ -232,7 +232,7 @@ def _in_workspace(folder: str | Path) -> LedgerAddress:
 
 
 def _of_configuration(file: Path, *, is_used: bool = True) -> LedgerAddress | None:
-    """The ledger of a server's configuration; None if the file is missing or is none."""
+    """The ledger of a server's configuration; None if the file is missing or not a configuration."""
     try:
         raw: Any = tomllib.loads(file.read_text(encoding="utf-8"))
         server = raw["server"]
@@ -249,25 +249,24 @@ def _is_scheme(name: str, separator: str) -> bool:
     """Whether a text begins with a scheme; a folder's name may have a colon, and a drive has one letter."""
     if separator == ":/":
         return len(name) > 1
-    known = bool(get_close_matches(name.lower(), _SCHEMES, n=1, cutoff=0.8))
-    return known or name.lower() in _OTHER_SCHEMES
+    is_nearly_ours = bool(get_close_matches(name.lower(), _SCHEMES, n=1, cutoff=0.8))
+    return is_nearly_ours or name.lower() in _OTHER_SCHEMES
 
 
 def _holds_password(text: str) -> bool:
-    """Whether it may hold one, as in user:password@host or password=..., also with odd characters as %XX."""
+    """Whether a text may hold a password, as in user:password@host or password=..., also encoded as %XX."""
     decoded = unquote(text)
     return 0 <= decoded.find(":") < decoded.rfind("@") or _PASSWORD.search(decoded) is not None
 
 
 def _without_known_folders(text: str) -> str:
-    """What follows the folders that exist, if it is an absolute path: those are no part of an address."""
+    """An absolute path without the folders that exist, which are no part of an address; else the text."""
     path = Path(text)
     if not path.is_absolute() or text.startswith("//"):
         return text
-    known = (
-        parent for parent in path.parents if os.path.isdir(parent)
-    )  # Path.is_dir may raise, with the name
-    return str(path.relative_to(next(known, path.anchor)))
+    # Not Path.is_dir, which may raise an error that quotes the path.
+    existing = (parent for parent in path.parents if os.path.isdir(parent))
+    return str(path.relative_to(next(existing, path.anchor)))
 
 
 def _unreadable_address() -> BadRequest:

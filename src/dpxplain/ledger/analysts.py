@@ -18,13 +18,13 @@ from dpxplain.model.budget import check_rho, rho_of_units
 
 ASKED, DECLINED = "budget asked for", "budget request declined"
 MOST_OPEN = 3  # requests of one analyst that wait at a time
-_MOST_READ = 500
+_MOST_RECORDS = 500
 _MOST_CHARGES = 20_000
-_NOTES = (
+_RECORDS = (
     sa.select(LOG)
     .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == sa.bindparam("action"))
     .order_by(LOG.c.id.desc())
-    .limit(_MOST_READ)
+    .limit(_MOST_RECORDS)
 )
 _CHARGES = (
     sa.select(ENTRIES.c.time, ENTRIES.c.analyst, ENTRIES.c.charge_units)
@@ -36,7 +36,7 @@ _CHARGES = (
 
 @dataclass(frozen=True)
 class BudgetRequest:
-    """More budget that an analyst asked for and was not given or declined yet."""
+    """More budget that an analyst asked for, and that was neither granted nor declined yet."""
 
     id: int
     analyst: str
@@ -77,7 +77,8 @@ class Analysts:
         check_reason(reason)
         with self._store.recording() as connection:
             known_limit(connection, dataset)
-            if sum(request.analyst == analyst for request in _waiting(connection, dataset)) >= MOST_OPEN:
+            waiting = [one for one in _waiting_requests(connection, dataset) if one.analyst == analyst]
+            if len(waiting) >= MOST_OPEN:
                 raise BadRequest(
                     f"{MOST_OPEN} requests of yours wait already.",
                     remedy="Wait until the curator has answered.",
@@ -87,31 +88,41 @@ class Analysts:
     def decline(self, dataset: str, request: int, reason: str, by: str) -> None:
         """Record that a request is declined."""
         check_reason(reason)
-        if all(waiting.id != request for waiting in self.requests(dataset)):
-            raise BadRequest("There is no such request.", remedy="It may have been answered meanwhile.")
         with self._store.recording() as connection:
+            known_limit(connection, dataset)
+            if all(waiting.id != request for waiting in _waiting_requests(connection, dataset)):
+                raise BadRequest("There is no such request.", remedy="It may have been answered meanwhile.")
             audit.append(connection, by, DECLINED, dataset, {"request": request, "reason": reason})
 
     def requests(self, dataset: str) -> list[BudgetRequest]:
-        """Requests that wait, the newest first: a later grant to the analyst answers them."""
+        """Waiting requests, the newest first; a later grant to the analyst answers them all."""
         with self._store.reading() as connection:
             known_limit(connection, dataset)
-            return _waiting(connection, dataset)
+            return _waiting_requests(connection, dataset)
+
+
+def unknown_allowance(dataset: str, analyst: str) -> BadRequest:
+    """The refusal to add to what an analyst may spend by a server's configuration, which was not told."""
+    return BadRequest(
+        f"{analyst} was granted nothing on {dataset} so far. What a server allows without a grant stands in "
+        "its configuration, so it is not known to what this would be added.",
+        remedy=f"Say what they may spend in all: dpxplain allow set {dataset} {analyst} --rho ...",
+    )
 
 
 @damage_explained()
-def _waiting(connection: sa.Connection, dataset: str) -> list[BudgetRequest]:
-    asked, declined = (_notes(connection, dataset, action) for action in (ASKED, DECLINED))
-    grants = {name: latest_grant(connection, dataset, name) for name in {r.actor for r in asked}}
-    refused = {record.details.get("request") for record in declined}
+def _waiting_requests(connection: sa.Connection, dataset: str) -> list[BudgetRequest]:
+    requests, refusals = (_records(connection, dataset, action) for action in (ASKED, DECLINED))
+    grants = {name: latest_grant(connection, dataset, name) for name in {r.actor for r in requests}}
+    declined = {refusal.details.get("request") for refusal in refusals}
     return [
         BudgetRequest(record.id, record.actor, record.details["rho"], record.details["reason"], record.time)
-        for record in asked
+        for record in requests
         for grant in [grants[record.actor]]
-        if record.id not in refused and (grant is None or datetime.fromisoformat(grant.time) < record.time)
+        if record.id not in declined and (grant is None or datetime.fromisoformat(grant.time) < record.time)
     ]
 
 
-def _notes(connection: sa.Connection, dataset: str, action: str) -> list[AuditRecord]:
-    rows = connection.execute(_NOTES, {"dataset": dataset, "action": action})
+def _records(connection: sa.Connection, dataset: str, action: str) -> list[AuditRecord]:
+    rows = connection.execute(_RECORDS, {"dataset": dataset, "action": action})
     return [audit.record_of(row) for row in rows]

@@ -1,14 +1,13 @@
-"""Anchors: signed notes of where the audit log stood, kept outside of the ledger, to compare later logs
-with.
+"""Anchors: signed notes of where the audit log stood, kept outside of the ledger.
 
 Whoever can write the whole database can cut the log's end, put an older copy back or compute a new chain;
-an anchor that lies elsewhere shows it. The curator's HMAC key signs it, so none can be made up; but an
-older one agrees with an older copy, so the file itself must be out of reach of whoever can write the
-ledger.
+an anchor that lies elsewhere shows it. The curator's HMAC key signs it, so no anchor can be forged; but an
+older anchor agrees with an older copy of the ledger, so the file must be out of reach of whoever can write
+the ledger.
 
-What the log has gained since an anchor is verified with as much work as there are new records. Whoever made
-the anchor verified everything up to it: its head is the last verified one. Entries, releases and records
-older than it that were altered since then are found by a full verification only, as every backup is.
+`verify_since` verifies what the log has gained since an anchor, with as much work as there are new records.
+It relies on whoever made the anchor to have verified everything up to it. Where older entries, releases or
+records were altered since, only a full verification finds it; every backup makes one.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ import sqlalchemy as sa
 
 from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
+from dpxplain.ledger.file_sync import sync_folder
 from dpxplain.ledger.protocol import AuditReport
 from dpxplain.ledger.standing import rho_text
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES, STATE, primary_key, unguarded
@@ -112,9 +112,9 @@ class Anchor:
         if self.records == 0:
             return []
         last = connection.execute(_LAST).one_or_none()
-        made = f"the anchor was made at record {self.records} ({self.time[:16].replace('T', ' ')} UTC)"
+        made_at = f"the anchor was made at record {self.records} ({self.time[:16].replace('T', ' ')} UTC)"
         if last is None:
-            return [f"The log is empty, but {made}: an empty ledger was put in place of the anchored one."]
+            return [f"The log is empty, but {made_at}: an empty ledger was put in place of the anchored one."]
         problems = []
         if connection.execute(_FIRST).scalar_one() != self.first:
             problems.append(
@@ -122,7 +122,7 @@ class Anchor:
             )
         elif last.id < self.records:
             problems.append(
-                f"The log ends at record {last.id}, but {made}: its end was cut off, or an older copy was "
+                f"The log ends at record {last.id}, but {made_at}: its end was cut off, or an older copy was "
                 "put back."
             )
         elif connection.execute(_RECORD, {"id": self.records}).scalar_one_or_none() != self.head:
@@ -165,6 +165,7 @@ def write_anchor(file: Path, anchor: Anchor, key: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(file)
+        sync_folder(file.absolute().parent)
     except OSError:
         draft.unlink(missing_ok=True)
         raise BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.") from None
@@ -190,17 +191,23 @@ def read_key(file: Path) -> bytes:
 
 def make_key(file: Path) -> None:
     """A new random key that only its owner can read, unless the file exists."""
+    unwritable = BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return
     except OSError:
-        raise BadRequest(f"{str(file)!r} cannot be written.", remedy="Choose another place.") from None
-    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-        stream.write(secrets.token_hex(_KEY_BYTES) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
+        raise unwritable from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+            stream.write(secrets.token_hex(_KEY_BYTES) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        sync_folder(file.absolute().parent)
+    except OSError:
+        file.unlink(missing_ok=True)  # part of a key would be refused as damaged from now on
+        raise unwritable from None
 
 
 def _signature(content: Any, key: bytes) -> str:
@@ -244,7 +251,7 @@ def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
     tables = audit.RecordedTables()
     for row in _rare_records(connection, anchor.records):
         problems += tables.add(row)
-    known = {kind: set(digests) for kind, digests in tables.digests.items()}
+    older = {kind: set(digests) for kind, digests in tables.digests.items()}
     previous, records = anchor.head, anchor.records
     for row in audit.stream(connection, sa.select(LOG).where(LOG.c.id > anchor.records).order_by(LOG.c.id)):
         records += 1
@@ -253,27 +260,35 @@ def verify_since(connection: sa.Connection, anchor: Anchor) -> AuditReport:
         if row.action in audit.CHANGES:
             problems += tables.add(row)
     problems += tables.differences(connection, _SMALL)
-    last = _last_entry(connection, anchor.records)
+    last_entry = _last_entry(connection, anchor.records)
     for table in _LARGE:
         kind = audit.NAMES[table.name]
-        digests, old = tables.digests.get(kind, {}), known.get(kind, set())
-        new = {key: digest for key, digest in digests.items() if key not in old}
-        problems += _changed_rows(connection, table, kind, new, last)
-    problems += _wrong_totals(connection, anchor, last)
+        digests, older_keys = tables.digests.get(kind, {}), older.get(kind, set())
+        new = {key: digest for key, digest in digests.items() if key not in older_keys}
+        problems += _changed_rows(connection, table, kind, new, last_entry)
+    problems += _wrong_totals(connection, anchor, last_entry)
     return AuditReport(records, previous, problems)
 
 
 def _rare_records(connection: sa.Connection, until: int) -> Iterator[sa.Row[Any]]:
     """Records up to the anchor that tell of small tables, found by the index of the log."""
-    datasets = connection.execute(sa.select(LIMITS.c.dataset).distinct()).scalars().all()
     rows: list[sa.Row[Any]] = []
-    for dataset in (None, *datasets):
+    for dataset in (None, *_logged_datasets(connection)):
         for action in _RARE_ACTIONS:
             of_action = sa.select(LOG).where(
                 LOG.c.dataset == dataset, LOG.c.action == action, LOG.c.id <= until
             )
             rows += connection.execute(of_action).all()
     yield from sorted(rows, key=lambda row: int(row.id))
+
+
+def _logged_datasets(connection: sa.Connection) -> Iterator[str]:
+    """The data sets that the log names: one look into its index for each, however long the log is."""
+    first = sa.select(sa.func.min(LOG.c.dataset))
+    dataset = connection.execute(first).scalar_one()
+    while dataset is not None:
+        yield dataset
+        dataset = connection.execute(first.where(LOG.c.dataset > dataset)).scalar_one()
 
 
 def _last_entry(connection: sa.Connection, until: int) -> int:
@@ -290,15 +305,15 @@ def _last_entry(connection: sa.Connection, until: int) -> int:
 
 
 def _changed_rows(
-    connection: sa.Connection, table: sa.Table, kind: str, recorded: dict[Any, bytes], last: int
+    connection: sa.Connection, table: sa.Table, kind: str, recorded: dict[Any, bytes], last_entry: int
 ) -> list[str]:
-    """New rows that are altered, gone, or not in the log."""
+    """Problems with rows newer than the anchor: altered, gone, or not in the log."""
     key, problems, missing = primary_key(table), [], dict(recorded)
     for number, digest in audit.row_digests(table, _rows(connection, table, recorded)):
         if missing.pop(number) != digest:
             problems.append(f"The {kind} {number} is not what the log says: it was altered.")
     problems += [f"The {kind} {number} is gone, but the log tells of it." for number in missing]
-    newer = sa.select(key).where(key > last).order_by(key)
+    newer = sa.select(key).where(key > last_entry).order_by(key)
     return problems + [
         f"The log knows no {kind} {row[0]}: it was put in."
         for row in audit.stream(connection, newer)
@@ -313,20 +328,19 @@ def _rows(connection: sa.Connection, table: sa.Table, keys: Iterable[Any]) -> It
         yield from connection.execute(sa.select(table).where(chosen))
 
 
-def _wrong_totals(connection: sa.Connection, anchor: Anchor, last: int) -> list[str]:
-    """Whether what was spent is what the anchor says and what was charged since."""
+def _wrong_totals(connection: sa.Connection, anchor: Anchor, last_entry: int) -> list[str]:
+    """Problems with what was spent: it must be what the anchor says plus what was charged since."""
     spent, problems = dict(anchor.spent), []
     columns = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.charge_units, ENTRIES.c.total_units)
     for row in audit.stream(
-        connection, sa.select(*columns).where(ENTRIES.c.id > last).order_by(ENTRIES.c.id)
+        connection, sa.select(*columns).where(ENTRIES.c.id > last_entry).order_by(ENTRIES.c.id)
     ):
         spent[row.dataset] = spent.get(row.dataset, 0) + row.charge_units
         if row.total_units != spent[row.dataset]:
             problems.append(f"The entry {row.id} does not add up with those before it.")
             spent[row.dataset] = row.total_units
     for dataset, units in spent.items():
-        newest = sa.select(ENTRIES.c.total_units).where(ENTRIES.c.dataset == dataset)
-        total = connection.execute(newest.order_by(ENTRIES.c.id.desc()).limit(1)).scalar_one_or_none()
+        total = connection.execute(_SPENT, {"dataset": dataset}).scalar_one_or_none()
         if (total or 0) != units:
             problems.append(f"What was spent of {dataset!r} is not what the anchor and later charges say.")
     return problems

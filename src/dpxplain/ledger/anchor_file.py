@@ -33,7 +33,7 @@ _MOST_TRIES = 20
 """To make the file, while other processes make and remove it, or a dangling link has its name."""
 _BYTES_BEFORE_COMPACTION = 1_000_000
 _NEWEST_HEADS = 2_000
-"""So many are kept; of older ones every second is dropped at each compaction."""
+"""Heads that a compaction keeps in full; of the older ones it drops every second."""
 
 Totals = Mapping[str, Mapping[str, int]]
 """What each analyst has spent of each data set, in the ledger's units: totals[dataset][analyst]."""
@@ -66,7 +66,7 @@ class KeptAnchor:
     """What all lines say together."""
 
     heads: list[Head]
-    """Oldest first; the last is where the log must have come to at least."""
+    """Oldest first; the log must have reached the last one."""
     entry: int
     time: str
     spent: Totals
@@ -112,7 +112,7 @@ class AnchorFile:
         self._write(lambda stream: self._replace_in(stream, mark, earlier, seen))
 
     def _write(self, change: Callable[[BinaryIO | None], None]) -> None:
-        """Change the file while nobody else does; once more if another process has made it meanwhile."""
+        """Change the file under its lock; tries again if another process has just created it."""
         with self._lock:
             for _ in range(_MOST_TRIES):
                 with _opened_exclusively(self.path) as stream, suppress(FileExistsError):
@@ -123,7 +123,7 @@ class AnchorFile:
     def _replace_in(
         self, stream: BinaryIO | None, mark: Mark, earlier: Sequence[Head], seen: Head | None
     ) -> None:
-        """FileExistsError as of `_append_to`."""
+        """Raises FileExistsError like `_append_to`."""
         try:
             if stream is not None:
                 self._catch_up(stream)
@@ -141,11 +141,11 @@ class AnchorFile:
             raise
 
     def _append_to(self, stream: BinaryIO | None, mark: Mark) -> None:
-        """FileExistsError if the file was missing and another process was faster to make it."""
+        """Raises FileExistsError if the file was missing and another process has just created it."""
         if stream is not None:
             self._catch_up(stream)
         if self._heads and mark.head.records <= self._heads[-1].records:
-            # Usually known. Of a charge that was restored away before its mark came, only the totals tell.
+            # Usually all known. If a restore removed the charge before its mark came, its totals may be new.
             mark = Mark(self._heads[-1], self._entry, self._time, mark.spent)
         is_known = bool(self._heads) and mark.head == self._heads[-1] and self._has_totals(mark.spent)
         if is_known and stream is not None:
@@ -162,7 +162,7 @@ class AnchorFile:
                 self._add(_line_of(mark))
                 self._offset += len(line)
         except BaseException:
-            self._forget()  # the file itself says what it holds
+            self._forget()  # it is unknown what was written: the file is read anew
             raise
 
     def _has_totals(self, spent: Totals) -> bool:
@@ -220,15 +220,15 @@ class AnchorFile:
     def _rewrite(self, *, is_new: bool = False) -> None:
         """Replace the file by a short one that says the same; fewer of the older heads are kept.
 
-        If it `is_new`, FileExistsError where another process has made one meanwhile.
+        If it `is_new`, raises FileExistsError where another process has created one meanwhile.
         """
         self._heads = self._heads[:-_NEWEST_HEADS][::2] + self._heads[-_NEWEST_HEADS:]
         id = secrets.token_hex(8)
-        whole = {
+        summary = {
             "earlier": [(head.records, head.hash) for head in self._heads[:-1]],
             **_line_of(Mark(self._heads[-1], self._entry, self._time, self._spent)),
         }
-        text = _encoded({"format": _FORMAT, "id": id}) + _encoded(whole)
+        text = _encoded({"format": _FORMAT, "id": id}) + _encoded(summary)
         draft = self.path.with_name(f".{self.path.name}.{id}")
         try:
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
@@ -248,7 +248,7 @@ class AnchorFile:
 
 
 def is_anchor_file(path: Path) -> bool:
-    """Whether it begins as one; a signed anchor of the curator does not."""
+    """Whether the file begins like an anchor file; a signed anchor of the curator does not."""
     try:
         with path.open("rb") as stream:
             return stream.readline(200).startswith(_encoded({"format": _FORMAT})[:-2])
@@ -286,7 +286,7 @@ def _lock(stream: BinaryIO, deadline: float) -> None:
 
 
 def _link(draft: Path, path: Path) -> None:
-    """Give the draft its name, unless a file has it; where there are no hard links, even then."""
+    """Give the draft its name, unless a file has it; without hard links, that file is replaced."""
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -299,16 +299,16 @@ def _link(draft: Path, path: Path) -> None:
 
 def _write_at(stream: BinaryIO, offset: int, line: bytes) -> None:
     """Write and sync a line in place of all that follows `offset`: a line that was cut short, if any."""
-    file = stream.fileno()  # past the buffer of `stream`, which could write once more when it is closed
-    os.ftruncate(file, offset)
+    descriptor = stream.fileno()  # past the buffer of `stream`, which could write once more when it is closed
+    os.ftruncate(descriptor, offset)
     try:
-        os.lseek(file, offset, os.SEEK_SET)
-        if os.write(file, line) < len(line):
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        if os.write(descriptor, line) < len(line):
             raise OSError(errno.ENOSPC, "the line was written in part")
-        os.fsync(file)
+        os.fsync(descriptor)
     except OSError:
         with suppress(OSError):
-            os.ftruncate(file, offset)  # what is not surely on the disk is not there
+            os.ftruncate(descriptor, offset)  # a line that may not be on the disk must not be read
         raise
 
 

@@ -24,15 +24,15 @@ LOGGER = logging.getLogger("dpxplain.ledger")
 
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _RECORD = sa.select(LOG.c.hash).where(LOG.c.id == sa.bindparam("id"))
-_KEPT_ENTRY = sa.select(ENTRIES.c.id).where(ENTRIES.c.id == sa.bindparam("entry")).scalar_subquery()
-_RECORD_AND_ENTRY = _RECORD.add_columns(_KEPT_ENTRY.label("entry"))
+_ANCHORED_ENTRY = sa.select(ENTRIES.c.id).where(ENTRIES.c.id == sa.bindparam("entry")).scalar_subquery()
+_RECORD_AND_ENTRY = _RECORD.add_columns(_ANCHORED_ENTRY.label("entry"))
 _SPENT = (ENTRIES.c.id, ENTRIES.c.dataset, ENTRIES.c.analyst, ENTRIES.c.own_units)
 _MOST_SINCE = 1_000
-"""Entries that are read one by one; of more, only the newest of each analyst is."""
+"""Of more new entries than this, only the newest of each analyst is read."""
 
 
 def _entries_since() -> sa.Select[Any]:
-    """The entries after one, each with the log's last record: one statement, one round trip."""
+    """The entries after a given one, each with the log's last record: one statement, one round trip."""
     last = _LAST.subquery()
     with_head = sa.select(*_SPENT, last.c.id.label("records"), last.c.hash).join(last, sa.true())
     later = with_head.where(ENTRIES.c.id > sa.bindparam("entry")).order_by(ENTRIES.c.id)
@@ -74,19 +74,19 @@ class AnchorGuard:
         self._logged = None
         unwritten = self._unwritten
         if unwritten is not None:
-            # A charge that is no longer in the log was not measured, and the loss of others was declared.
+            # If the log has lost this charge, it was not measured, and other losses were declared.
             if holds(connection, unwritten.head):
                 self._write(unwritten, "Nothing was charged.")
             self._unwritten = None
 
     def check_spent(self, dataset: str, analyst: str, spent: int, own: int) -> None:
-        """Refuse a charge on top of less than the anchor knows was spent, whatever the log says.
+        """Refuse a charge if the ledger says that less was spent than the anchor says.
 
         The log may be whole where the entries are not: of a SQLite file that was overwritten in place, an
         open ledger sees some pages old and some new.
         """
-        kept = self._kept()
-        totals = {} if kept is None else kept.spent.get(dataset, {})
+        anchor = self._read()
+        totals = {} if anchor is None else anchor.spent.get(dataset, {})
         if spent < sum(totals.values()) or own < totals.get(analyst, 0):
             self._log_once(self._less_spent(dataset))
             raise LedgerBehind.of()
@@ -101,41 +101,42 @@ class AnchorGuard:
     def problem(self, connection: sa.Connection, *, with_totals: bool = False) -> str | None:
         """Why nothing may be charged, for the curator; None if the ledger goes on from its anchor.
 
-        `with_totals` looks up what each analyst has spent; of whoever charges, `check_spent` compares it.
+        `with_totals` also compares what each analyst has spent; for a charge, `check_spent` does.
 
-        The file is read first: a snapshot that was taken before could lack what was charged meanwhile, so
+        The file is read before the ledger: an earlier snapshot could lack charges that the file knows of. So
         without the writers' lock this must be the first thing that the transaction does.
         """
         try:
-            kept = self.file.read()
+            anchor = self.file.read()
         except (AnchorDamaged, OSError):
             return f"The anchor {str(self.file.path)!r} cannot be read."
-        if kept is None:
+        if anchor is None:
             return None
-        head = kept.head
+        head = anchor.head
         record = connection.execute(
-            _RECORD_AND_ENTRY, {"id": head.records, "entry": kept.entry}
+            _RECORD_AND_ENTRY, {"id": head.records, "entry": anchor.entry}
         ).one_or_none()
         if record is not None and record.hash == head.hash:
-            if kept.entry not in (0, record.entry):
+            if anchor.entry not in (0, record.entry):
                 return (
-                    f"{self._name} has lost the entry {kept.entry}, which its anchor tells of: the file was "
-                    "overwritten while it was open, or was altered."
+                    f"{self._name} has lost the entry {anchor.entry}, which its anchor tells of: the file "
+                    "was overwritten while it was open, or was altered."
                 )
-            return self._lower_total(connection, kept) if with_totals else None
+            return self._lower_total(connection, anchor) if with_totals else None
         last = connection.execute(_LAST).one_or_none()
-        written = f"its anchor was written at record {head.records} ({_minute(kept.time)} UTC)"
+        written_at = f"its anchor was written at record {head.records} ({_minute(anchor.time)} UTC)"
         if last is None:
-            return f"{self._name} is empty, but {written}: it is not the ledger that was charged."
+            return f"{self._name} is empty, but {written_at}: it is not the ledger that was charged."
         if last.id < head.records:
-            return f"{self._name} ends at record {last.id}, but {written}: an older copy was put back."
+            return f"{self._name} ends at record {last.id}, but {written_at}: an older copy was put back."
         return (
             f"{self._name} has another record {head.records} than the one that its anchor was written "
-            f"at ({_minute(kept.time)} UTC): it went on from an older copy, was rewritten, or is another one."
+            f"at ({_minute(anchor.time)} UTC): it went on from an older copy, was rewritten, or is another "
+            "one."
         )
 
-    def _lower_total(self, connection: sa.Connection, kept: KeptAnchor) -> str | None:
-        for dataset, totals in sorted(kept.spent.items()):
+    def _lower_total(self, connection: sa.Connection, anchor: KeptAnchor) -> str | None:
+        for dataset, totals in sorted(anchor.spent.items()):
             if any(own_spent(connection, dataset, analyst) < units for analyst, units in totals.items()):
                 return self._less_spent(dataset)
         return None
@@ -147,7 +148,7 @@ class AnchorGuard:
         )
 
     def check_not_empty(self, connection: sa.Connection) -> None:
-        """Refuse to open an empty ledger in place of the anchored one; tell the log of any other loss."""
+        """Refuse to open an empty ledger in place of the anchored one; any other problem is only logged."""
         problem = self.problem(connection)
         if problem is None:
             return
@@ -157,16 +158,16 @@ class AnchorGuard:
         self._logged = problem
 
     def mark(self, connection: sa.Connection) -> Mark | None:
-        """What is to be remembered of the log now; None if no record was added since the last mark."""
-        kept = self._kept()
-        if kept is None:
+        """What the anchor is to remember of the log now; None if no record was added since the last mark."""
+        anchor = self._read()
+        if anchor is None:
             return full_mark(connection)
-        rows = connection.execute(_SINCE, {"entry": kept.entry}).all()
+        rows = connection.execute(_SINCE, {"entry": anchor.entry}).all()
         if not rows:
             last = connection.execute(_LAST).one_or_none()
-            if last is None or last.id <= kept.head.records:
+            if last is None or last.id <= anchor.head.records:
                 return None
-            return Mark(Head(last.id, last.hash), kept.entry, audit.now(), {})
+            return Mark(Head(last.id, last.hash), anchor.entry, audit.now(), {})
         if len(rows) > _MOST_SINCE:
             return full_mark(connection)
         spent: dict[str, dict[str, int]] = {}
@@ -175,9 +176,9 @@ class AnchorGuard:
         return Mark(Head(rows[-1].records, rows[-1].hash), rows[-1].id, audit.now(), spent)
 
     def mark_of_change(self, connection: sa.Connection) -> Mark | None:
-        """Like `mark`, after a change that is no charge: None before the first charge, or without its anchor.
+        """Like `mark`, after a change that is no charge; None without an anchor that can be read.
 
-        A ledger that is behind may be changed, and then its anchor must stay what it is.
+        Also None if the ledger is behind its anchor: it may be changed, but the anchor must stay what it is.
         """
         if self.readable() is None or self.problem(connection) is not None:
             return None
@@ -190,7 +191,7 @@ class AnchorGuard:
         try:
             self._write(mark, "The charge stays.")
         except LedgerUnavailable:
-            self._unwritten = mark  # before it is written, nothing more is charged
+            self._unwritten = mark  # the next charge must write it first
             raise
 
     def readable(self) -> KeptAnchor | None:
@@ -212,7 +213,7 @@ class AnchorGuard:
         self._logged = self._unwritten = None
 
     def _log_once(self, problem: str) -> None:
-        """Refused crowds and probes do not fill the log."""
+        """Log a problem unless it was the last one logged: many refusals must not fill the log."""
         if problem != self._logged:
             LOGGER.error("nothing is charged: %s", problem)
         self._logged = problem
@@ -224,7 +225,8 @@ class AnchorGuard:
             LOGGER.error("the anchor %s cannot be written", self.file.path)
             raise _unwritable(consequence) from None
 
-    def _kept(self) -> KeptAnchor | None:
+    def _read(self) -> KeptAnchor | None:
+        """What the anchor says; refuses the charge if it cannot be read."""
         try:
             return self.file.read()
         except (AnchorDamaged, OSError):
@@ -254,18 +256,18 @@ def check_not_gone(ledger: Path, anchor: Path) -> None:
     if ledger.exists():
         return
     try:
-        kept = AnchorFile(anchor).read()
+        content = AnchorFile(anchor).read()
     except NotADirectoryError:
-        return  # a file is in place of the folder, so there is neither
+        return  # the folder is a file, so there is neither ledger nor anchor
     except (AnchorDamaged, OSError):
         raise SourceError(
             f"The ledger {str(ledger)!r} is gone, and its anchor {str(anchor)!r} cannot be read.",
             remedy=REMEDY,
         ) from None
-    if kept is not None:
+    if content is not None:
         raise SourceError(
-            f"The ledger {str(ledger)!r} is gone, but its anchor was written at record {kept.head.records} "
-            f"({_minute(kept.time)} UTC).",
+            f"The ledger {str(ledger)!r} is gone, but its anchor was written at record "
+            f"{content.head.records} ({_minute(content.time)} UTC).",
             remedy=REMEDY,
         )
 
@@ -282,7 +284,7 @@ def holds(connection: sa.Connection, head: Head) -> bool:
 
 
 def full_mark(connection: sa.Connection) -> Mark | None:
-    """A mark with the totals of everyone; None of an empty log."""
+    """A mark with the totals of everyone; None if the log is empty."""
     last = connection.execute(_LAST).one_or_none()
     if last is None:
         return None
@@ -295,13 +297,13 @@ def full_mark(connection: sa.Connection) -> Mark | None:
 
 
 def _newest_of_each_analyst(connection: sa.Connection) -> Iterator[sa.Row[Any]]:
-    """Each found by the index by analyst, from the last to the first: a long history takes no longer."""
+    """The newest entry of each analyst, from the last name to the first, each by one step of an index."""
     row = connection.execute(_NEWEST_OF_LAST_ANALYST).one_or_none()
     while row is not None:
         yield row
-        here = {"dataset": row.dataset, "analyst": row.analyst}
+        analyst = {"dataset": row.dataset, "analyst": row.analyst}
         row = (
-            connection.execute(_ANALYST_BEFORE, here).one_or_none()
+            connection.execute(_ANALYST_BEFORE, analyst).one_or_none()
             or connection.execute(_DATASET_BEFORE, {"dataset": row.dataset}).one_or_none()
         )
 

@@ -79,7 +79,7 @@ _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
 _AS_DIGEST = {"payload": "sha256", "secret_hash": "secret_hash_sha256", "secret": "secret_sha256"}
 _AS_JSON = frozenset({"spends", "request"})
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-_ADDED = frozenset({"subject", "version", "declarations", "maker", "number"})
+_LATER_COLUMNS = frozenset({"subject", "version", "declarations", "maker", "number"})
 """Columns that older versions lack: left out where they are NULL, so that older records still fit."""
 
 
@@ -111,7 +111,7 @@ def image(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row as a record repeats it."""
     values: dict[str, Any] = {}
     for name, value in row.items():
-        if name in _ADDED and value is None:
+        if name in _LATER_COLUMNS and value is None:
             continue
         if name in _AS_DIGEST:
             values[_AS_DIGEST[name]] = sha256(value)
@@ -271,7 +271,7 @@ def broken_link(row: sa.Row[Any], previous: str) -> list[str]:
 def _is_as_written(row: Sequence[Any]) -> bool:
     """Whether the hash is that of the record with its details as they are stored: as canonical JSON.
 
-    Nothing is parsed for it. False of details in another form, which `broken_link` looks at more closely.
+    Nothing is parsed for it. False if the details have another form; then `broken_link` parses them.
     """
     id, time, actor, action, dataset, details, previous, hash = row
     try:
@@ -301,7 +301,7 @@ class RecordedTables:
                 digests = self.digests.setdefault(kind, {})
                 if key in digests:
                     problems.append(f"Log record {row.id} tells of {kind} {key} a second time.")
-                # The details are canonical JSON: what a single row says stands in them as it is.
+                # The details are canonical JSON: the image of a single row is cut out of them.
                 image_text = text[len(kind) + 4 : -1] if len(details) == 1 else canonical(values)
                 digests[key] = digest(image_text)
             problems += self._exceeded_limits(row.action, details)
@@ -310,16 +310,16 @@ class RecordedTables:
         return problems
 
     def differences(self, connection: sa.Connection, tables: Sequence[sa.Table] = STATE) -> list[str]:
-        """Compare every row of these tables with the records, and forget what they say of them."""
+        """Compare every row of these tables with the records; a table can be compared once."""
         problems = []
         for table in tables:
             kind = NAMES[table.name]
             recorded = self.digests.pop(kind, {})
-            for key, found in row_digests(table, stream(connection, all_rows(table))):
+            for key, stored in row_digests(table, stream(connection, all_rows(table))):
                 expected = recorded.pop(key, None)
                 if expected is None:
                     problems.append(f"The log knows no {kind} {key}: it was put in.")
-                elif expected != found:
+                elif expected != stored:
                     problems.append(f"The {kind} {key} is not what the log says: it was altered.")
             problems += [f"The {kind} {key} is gone, but the log tells of it." for key in recorded]
         return problems
@@ -354,45 +354,45 @@ def all_rows(table: sa.Table) -> sa.Select[Any]:
 def row_digests(table: sa.Table, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, bytes | None]]:
     """Key and digest of each row as its record repeats it; None if the ledger cannot have written the row."""
     names = [column.name for column in table.columns]
-    place = names.index(primary_key(table).name)
+    key_index = names.index(primary_key(table).name)
     for row in rows:
         try:
-            yield row[place], digest(canonical(image(dict(zip(names, row, strict=True)))))
+            yield row[key_index], digest(canonical(image(dict(zip(names, row, strict=True)))))
         except _UNREADABLE:
-            yield row[place], None
+            yield row[key_index], None
 
 
 def _wrong_totals(connection: sa.Connection) -> list[str]:
     """Entries whose running totals are not the sums of the charges up to them."""
     problems, sums = [], Counter[tuple[str, ...]]()
     columns = ("id", "dataset", "analyst", "charge_units", "total_units", "own_units")
-    select = sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)
-    rows: Iterable[Sequence[Any]] = stream(connection, select)
+    statement = sa.select(*(ENTRIES.c[name] for name in columns)).order_by(ENTRIES.c.id)
+    rows: Iterable[Sequence[Any]] = stream(connection, statement)
     for id, dataset, analyst, charge, total, own in rows:
-        everyones, owns = (dataset,), (dataset, analyst)
+        of_dataset, of_analyst = (dataset,), (dataset, analyst)
         if not all(isinstance(units, int) for units in (charge, total, own)):
             problems.append(f"The entry {id} does not add up with those before it.")
             continue
-        sums[everyones] += charge
-        sums[owns] += charge
-        if (total, own) != (sums[everyones], sums[owns]):
+        sums[of_dataset] += charge
+        sums[of_analyst] += charge
+        if (total, own) != (sums[of_dataset], sums[of_analyst]):
             problems.append(f"The entry {id} does not add up with those before it.")
-            sums[everyones], sums[owns] = total, own
+            sums[of_dataset], sums[of_analyst] = total, own
     return problems
 
 
 def _wrong_unreleased(connection: sa.Connection) -> list[str]:
-    """Whether the table of charges without a release is what follows from the entries and the releases."""
-    listed = sa.select(UNRELEASED.c.entry, UNRELEASED.c.dataset, UNRELEASED.c.analyst)
-    rows, expected = (
-        {tuple(row) for row in connection.execute(select)} for select in (listed, MISSING_RELEASES)
+    """Entries that the table of charges without a release lists wrongly, or lacks."""
+    all_listed = sa.select(UNRELEASED.c.entry, UNRELEASED.c.dataset, UNRELEASED.c.analyst)
+    listed, expected = (
+        {tuple(row) for row in connection.execute(statement)} for statement in (all_listed, MISSING_RELEASES)
     )
     return [
         f"Whether the entry {entry} is without a release was altered."
-        for entry in sorted({row[0] for row in rows ^ expected})
+        for entry in sorted({row[0] for row in listed ^ expected})
     ]
 
 
-def stream(connection: sa.Connection, rows: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
+def stream(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
     """Rows in batches, because releases may be large."""
-    yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(rows)
+    yield from connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(statement)

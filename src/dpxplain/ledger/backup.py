@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest, SourceError
 from dpxplain.ledger import audit
 from dpxplain.ledger.account_totals import fill_accounts
+from dpxplain.ledger.address import journal_of
 from dpxplain.ledger.file_sync import sync_file, sync_folder
 from dpxplain.ledger.protocol import AuditReport, damaged
 from dpxplain.ledger.sqlite import SQLiteStore
@@ -43,7 +44,7 @@ _LOCK_NOT_AVAILABLE = "55P03"
 
 _COPIED = tuple(table for table in METADATA.sorted_tables if table in APPEND_ONLY)
 _LAST = sa.select(LOG.c.id, LOG.c.hash).order_by(LOG.c.id.desc()).limit(1)
-_SEQUENCE = sa.text(
+_RAISE_SEQUENCE = sa.text(
     "SELECT setval(pg_get_serial_sequence(:table, 'id'), greatest(1, :last, "
     "coalesce(pg_sequence_last_value(pg_get_serial_sequence(:table, 'id')::regclass), 0)))"
 )
@@ -66,9 +67,7 @@ def write_backup(store: Store, file: Path) -> AuditReport:
             os.link(draft, file)
             sync_folder(file.absolute().parent)
     except FileExistsError:
-        raise BadRequest(
-            f"{str(file)!r} exists already.", remedy="Choose another name, or a folder."
-        ) from None
+        raise exists from None
     except OSError as error:
         raise SourceError(
             f"The backup {str(file)!r} cannot be written: {error.strerror}.",
@@ -81,7 +80,7 @@ def write_backup(store: Store, file: Path) -> AuditReport:
 class Backup:
     """A backup that is open, verified and fit to be restored."""
 
-    rows: sa.Connection
+    connection: sa.Connection
     report: AuditReport
 
 
@@ -103,9 +102,9 @@ def restore_backup(store: Store, backup: Backup, by: str) -> AuditReport:
         _lock_tables(connection, store)
         drop_triggers(connection)
         for table in reversed(METADATA.sorted_tables):
-            if table is not PROCESSES:  # those who run still do
+            if table is not PROCESSES:  # the running processes stay
                 connection.execute(sa.delete(table))
-        _copy_rows(backup.rows, connection)
+        _copy_rows(backup.connection, connection)
         raise_sequences(connection)
         create_triggers(connection)
         details = {"records": backup.report.records, "head": backup.report.head}
@@ -127,8 +126,8 @@ def _copy_to(store: Store, draft: Path) -> AuditReport:
         copy.close()
     expected = (0, audit.GENESIS) if head is None else (head.id, head.hash)
     if (report.records, report.head) != expected:
-        differs = "The copy does not end where the ledger ended: it has lost records."
-        return replace(report, problems=[differs, *report.problems])
+        problem = "The copy does not end where the ledger ended: it has lost records."
+        return replace(report, problems=[problem, *report.problems])
     return report
 
 
@@ -163,9 +162,9 @@ def _opened_copy(file: Path) -> Iterator[SQLiteStore]:
         draft = Path(folder, "ledger.sqlite")
         try:
             shutil.copyfile(file, draft)
-            journal = file.with_name(f"{file.name}-wal")
-            if journal.exists():  # somebody has copied a running ledger with its journal
-                shutil.copyfile(journal, draft.with_name(f"{draft.name}-wal"))
+            journal = journal_of(file)
+            if journal.exists():  # the file is a plain copy of a running ledger, with its journal
+                shutil.copyfile(journal, journal_of(draft))
             copy = SQLiteStore(draft)
         except OSError:
             raise BadRequest(
@@ -204,7 +203,8 @@ def _lock_tables(connection: sa.Connection, store: Store) -> None:
 def raise_sequences(connection: sa.Connection) -> None:
     """Let PostgreSQL number new rows after the restored ones, and after all that were lost.
 
-    A number of a lost entry is not given again: whoever measured it could store its release with another.
+    The number of a lost entry is not given again: a process that still measures it would store its release
+    with the new entry.
     """
     if connection.dialect.name == "sqlite":
         return
@@ -212,4 +212,4 @@ def raise_sequences(connection: sa.Connection) -> None:
         column: sa.Column[Any] = primary_key(table)
         if column.autoincrement is not False and isinstance(column.type, sa.BigInteger):
             last = connection.execute(sa.select(sa.func.coalesce(sa.func.max(column), 0))).scalar_one()
-            connection.execute(_SEQUENCE, {"table": f"dpxplain.{table.name}", "last": last})
+            connection.execute(_RAISE_SEQUENCE, {"table": f"dpxplain.{table.name}", "last": last})

@@ -3,8 +3,8 @@ which role, until when.
 
 A token's text is shown once and only its SHA-256 is stored, so a copy of the ledger authenticates nobody. A
 secret of 256 random bits cannot be guessed, so a slow hash would protect nothing more. Browser sessions are
-forgotten a day after their end, and their number per person is bounded. The audit log tells of a person's
-first sign-in of a day only: signing in over and over adds nothing that stays.
+deleted a day after their end, and their number per person is bounded. The audit log records only a person's
+first sign-in of a day with each token, so that repeated sign-ins do not make it grow.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Tokens:
     ) -> tuple[str, str]:
         """A new token's id and its text, which cannot be shown again.
 
-        `maker` is the id of the curator's token that it is made with, and that it ends with if that is
-        revoked; None where no token was needed, as by a command on the ledger itself.
+        `maker` is the id of the curator's token that it is made with: revoking that token ends this one too.
+        None where no token was needed, as by a command on the ledger itself.
         """
         if check_name(name).startswith(FOREIGN):
             raise BadRequest(
@@ -94,19 +94,19 @@ class Tokens:
     def revoke(self, id: str, by: str, *, only: bool = False) -> list[str]:
         """End a token, its sessions and the tokens made with it, for good; returns the ids that it ended.
 
-        With `only`, the tokens made with it stay valid: for a curator who changes tokens. Ending a token
-        twice is harmless, and ends what was spared the first time.
+        With `only`, the tokens made with it stay valid: for a curator who changes tokens. A token can be
+        revoked again, without `only`, to end those tokens too.
         """
         with self._store.recording() as connection:
             if connection.execute(_BY_ID, {"id": id}).one_or_none() is None:
                 raise BadRequest(f"There is no token {id!r}.", remedy="Look at the list of tokens.")
-            return _end(connection, [id] if only else _with_made(connection, [id]), by)
+            return _end(connection, [id] if only else _with_descendants(connection, [id]), by)
 
     def revoke_made_by(self, name: str, by: str) -> tuple[list[str], int]:
         """End every token that this person has made, by whatever means, and those made with these.
 
-        Also ends the browser sessions that they opened with a token of the OIDC issuer, which no token here
-        ends. Returns the tokens' ids and the number of these sessions.
+        Also ends the browser sessions that they opened with a token of the OIDC issuer, which revoking
+        tokens does not end. Returns the tokens' ids and the number of these sessions.
         """
         with self._store.recording() as connection:
             tokens = sa.select(TOKENS.c.id).where(TOKENS.c.by == name, TOKENS.c.parent.is_(None))
@@ -117,7 +117,7 @@ class Tokens:
             if sessions:
                 details = {"name": name, "sessions": sessions}
                 audit.append(connection, by, audit.SESSIONS_ENDED, None, details)
-            return _end(connection, _with_made(connection, ids), by), sessions
+            return _end(connection, _with_descendants(connection, ids), by), sessions
 
     @damage_explained()
     def list(self) -> list[Token]:
@@ -155,8 +155,8 @@ def new_secret() -> tuple[str, str]:
 
 def id_of(text: str) -> str | None:
     """The id in the text of a token or session; None if it has not the form of one."""
-    form = _FORM.fullmatch(text)
-    return None if form is None else form[1]
+    match = _FORM.fullmatch(text)
+    return None if match is None else match[1]
 
 
 def hashed(text: str) -> str:
@@ -178,8 +178,8 @@ def _is_valid(row: sa.Row[Any]) -> bool:
     return row.revoked is None and datetime.now(UTC) < datetime.fromisoformat(row.expires)
 
 
-def _with_made(connection: sa.Connection, ids: Iterable[str]) -> list[str]:
-    """The tokens, those made with them, those made with these, and so on."""
+def _with_descendants(connection: sa.Connection, ids: Iterable[str]) -> list[str]:
+    """The tokens and all that were made with them, directly or through others."""
     family = list(dict.fromkeys(ids))
     made_with = sa.select(TOKENS.c.id).where(TOKENS.c.maker == sa.bindparam("maker"))
     for id in family:  # grows while it is read: a token is made after its maker, so there is no circle
@@ -189,11 +189,11 @@ def _with_made(connection: sa.Connection, ids: Iterable[str]) -> list[str]:
 
 
 def _end(connection: sa.Connection, ids: Iterable[str], by: str) -> list[str]:
-    """Revoke those that are not revoked yet, each with a record of its own."""
+    """Revoke the tokens that are not revoked yet, each with a record of its own; returns their ids."""
     time, ended = audit.now(), []
-    is_revoked = sa.select(REVOCATIONS.c.token).where(REVOCATIONS.c.token == sa.bindparam("token"))
+    revocation = sa.select(REVOCATIONS.c.token).where(REVOCATIONS.c.token == sa.bindparam("token"))
     for id in ids:
-        if connection.execute(is_revoked, {"token": id}).one_or_none() is None:
+        if connection.execute(revocation, {"token": id}).one_or_none() is None:
             rows = {REVOCATIONS: audit.insert(connection, REVOCATIONS, {"token": id, "time": time, "by": by})}
             audit.append_change(connection, by, audit.TOKEN_REVOKED, None, rows, time)
             ended.append(id)
@@ -204,7 +204,7 @@ SESSION_LIFETIME = timedelta(hours=12)
 MOST_SESSIONS = 32
 """Sessions per token, or per person of the OIDC issuer; one more ends the oldest."""
 
-_SESSIONS_KEPT = timedelta(days=1)
+_KEPT_AFTER_END = timedelta(days=1)
 _WITH_TOKEN = (
     sa.select(SESSIONS, TOKENS.c.expires.label("token_expires"), REVOCATIONS.c.time.label("token_revoked"))
     .outerjoin(TOKENS, TOKENS.c.id == SESSIONS.c.token)
@@ -220,7 +220,7 @@ class BrowserSessions:
         self._store = store
 
     def open(self, identity: Identity, *, lifetime: timedelta = SESSION_LIFETIME) -> tuple[str, str]:
-        """A new session's id and text; it ends with its lifetime or, if earlier, with what was shown."""
+        """A new session's id and text; it ends with its lifetime or, if earlier, with the token."""
         now = datetime.now(UTC)
         id, text = new_secret()
         with self._store.writing() as connection:
@@ -231,12 +231,12 @@ class BrowserSessions:
                 )
             if expires <= now:
                 raise BadRequest("The token has expired.", remedy="Sign in with another token.")
-            signed_in_lately = _forget_old(connection, identity, now)
+            signed_in_lately = _delete_old_sessions(connection, identity, now)
             row = {
                 "id": id,
                 "name": check_name(identity.name),
                 "role": identity.role,
-                "secret_hash": hashed(_bound(text, identity.issuer)),
+                "secret_hash": hashed(_bound_to_issuer(text, identity.issuer)),
                 "created": now.isoformat(),
                 "expires": utc_text(expires),
                 "token": identity.token,
@@ -262,7 +262,7 @@ class BrowserSessions:
         if row is None or row.token_revoked is not None:
             return None
         issuer = issuer if row.token is None else None
-        if not matches(_bound(text, issuer), row.secret_hash):
+        if not matches(_bound_to_issuer(text, issuer), row.secret_hash):
             return None
         ends = [datetime.fromisoformat(end) for end in (row.expires, row.token_expires) if end is not None]
         if datetime.now(UTC) >= min(ends):
@@ -272,18 +272,18 @@ class BrowserSessions:
     def end(self, id: str) -> None:
         """Sign out; ending a session twice is harmless."""
         with self._store.updating() as connection:
-            ended = sa.update(SESSIONS).where(SESSIONS.c.id == id).values(expires=audit.now())
-            connection.execute(ended)
+            expiry = sa.update(SESSIONS).where(SESSIONS.c.id == id).values(expires=audit.now())
+            connection.execute(expiry)
 
 
-def _bound(text: str, issuer: str | None) -> str:
-    """What the stored hash is of: a session of an issuer's token counts under that issuer only."""
+def _bound_to_issuer(text: str, issuer: str | None) -> str:
+    """The text whose hash is stored; with the OIDC issuer, if a token of theirs opened the session."""
     return text if issuer is None else f"{text} {issuer}"
 
 
-def _forget_old(connection: sa.Connection, identity: Identity, now: datetime) -> bool:
-    """Make room for one more; returns whether the person has signed in within the last day."""
-    yesterday = (now - _SESSIONS_KEPT).isoformat()
+def _delete_old_sessions(connection: sa.Connection, identity: Identity, now: datetime) -> bool:
+    """Delete sessions to make room for one more; returns whether the last sign-in was within a day."""
+    yesterday = (now - _KEPT_AFTER_END).isoformat()
     connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires < yesterday))
     own = (SESSIONS.c.name == identity.name, SESSIONS.c.token.is_not_distinct_from(identity.token))
     sessions = sa.select(SESSIONS.c.id, SESSIONS.c.created).where(*own).order_by(SESSIONS.c.created.desc())

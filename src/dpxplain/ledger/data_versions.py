@@ -59,11 +59,11 @@ class SQLDataVersions:
     def open(self, dataset: str, version: str, digest: ContentDigest, by: str = "") -> DataVersion:
         """The version, opened with these data unless it is open already."""
         with self._store.recording() as connection:
-            known = _find(connection, dataset, version)
-            return known or _open(connection, dataset, version, digest, by)
+            opened = _find(connection, dataset, version)
+            return opened or _open(connection, dataset, version, digest, by)
 
     def has_charges_of_unknown_data(self, dataset: str) -> bool:
-        """Whether all that was charged is of a time when ledgers did not keep fingerprints."""
+        """Whether there are charges, and all are of a time when ledgers did not keep fingerprints."""
         with self._store.reading() as connection:
             if connection.execute(_OF_DATASET.limit(1), {"dataset": dataset}).first() is not None:
                 return False

@@ -51,15 +51,16 @@ class Suspects:
 
     unreleased: tuple[Unreleased, ...]
     cancelled: frozenset[int]
-    """Of those that somebody asked to cancel, whether or not a release followed."""
+    """Entries that the analyst asked to cancel, whether or not a release followed."""
 
 
 class Failures:
     """Charges of a ledger that failed or were to be cancelled, and the curator's decisions to forgive them.
 
-    That a charged request failed may depend on the data and, unlike its answer, has no noise. A server limits
-    the number of such failures; the curator resets it by a record in the audit log. Cancelling counts by what
-    was asked: if it counted only where no release followed, one of its two outcomes could be seen for free.
+    Whether a charged request fails may depend on the data and, unlike its answer, has no noise. A server
+    limits the number of such failures; the curator resets it by a record in the audit log. A cancellation
+    counts once it is asked for: if it counted only where no release followed, analysts could see for free
+    that one did.
     """
 
     def __init__(self, store: Store) -> None:
@@ -100,7 +101,7 @@ class Failures:
         """Stop counting the analyst's failures so far; the charges stay."""
         check_name(analyst)
         check_reason(reason)
-        with self._store.writing() as connection:
+        with self._store.recording() as connection:
             known_limit(connection, dataset)
             last = sa.select(sa.func.max(ENTRIES.c.id)).where(ENTRIES.c.dataset == dataset)
             up_to = connection.execute(last).scalar() or 0

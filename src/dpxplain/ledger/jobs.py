@@ -90,7 +90,7 @@ class Jobs:
 
     @damage_explained()
     def of_owner(self, owner: str, dataset: str, limit: int = 50) -> list[Job]:
-        """The owner's newest jobs on a data set; those of a day are kept at most."""
+        """The owner's newest jobs on a data set; `prune` deletes those older than a day."""
         own = sa.select(JOBS).where(JOBS.c.owner == owner, JOBS.c.dataset == dataset)
         with self._store.reading() as connection:
             rows = connection.execute(own.order_by(JOBS.c.created.desc()).limit(limit)).all()
@@ -110,14 +110,14 @@ class Jobs:
 
 def _job(row: sa.Row[Any]) -> Job:
     heard = datetime.fromisoformat(row.heard)
-    lost = row.state in UNFINISHED and datetime.now(UTC) - heard > SILENCE
+    is_lost = row.state in UNFINISHED and datetime.now(UTC) - heard > SILENCE
     return Job(
         id=row.id,
         dataset=row.dataset,
         owner=row.owner,
         kind=row.kind,
         request=json.loads(row.request),
-        state="lost" if lost else row.state,
+        state="lost" if is_lost else row.state,
         stage=row.stage,
         error=None if row.error is None else json.loads(row.error),
         entry=row.entry,
@@ -145,16 +145,16 @@ class Processes:
         return id
 
     def count(self, id: str) -> int:
-        """Give a sign of life, forget who gave none for long, and return how many there are."""
+        """Record a sign of life, delete the processes without one for long, and return how many are left."""
         now = datetime.now(UTC)
         earliest, latest = (now - PROCESS_SILENCE).isoformat(), (now + PROCESS_SILENCE).isoformat()
         # A time far ahead is no sign of life either: a clock was wrong, and it would count until then.
-        gone = sa.or_(PROCESSES.c.heard < earliest, PROCESSES.c.heard > latest)
+        is_gone = sa.or_(PROCESSES.c.heard < earliest, PROCESSES.c.heard > latest)
         with self._store.updating() as connection:
-            heard = sa.update(PROCESSES).where(PROCESSES.c.id == id).values(heard=audit.now())
-            if connection.execute(heard).rowcount == 0:  # it was taken for gone, as after a long sleep
+            sign_of_life = sa.update(PROCESSES).where(PROCESSES.c.id == id).values(heard=audit.now())
+            if connection.execute(sign_of_life).rowcount == 0:  # deleted as gone, as after a long sleep
                 connection.execute(sa.insert(PROCESSES).values(id=id, heard=audit.now()))
-            connection.execute(sa.delete(PROCESSES).where(gone))
+            connection.execute(sa.delete(PROCESSES).where(is_gone))
             return int(connection.execute(sa.select(sa.func.count()).select_from(PROCESSES)).scalar_one())
 
     def leave(self, id: str) -> None:

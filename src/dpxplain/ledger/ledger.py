@@ -15,7 +15,7 @@ from dpxplain.errors import BadRequest
 from dpxplain.ledger import audit
 from dpxplain.ledger.account import Account
 from dpxplain.ledger.address import database_address
-from dpxplain.ledger.analysts import Analysts
+from dpxplain.ledger.analysts import Analysts, unknown_allowance
 from dpxplain.ledger.anchor import LONG_LOG, Anchor, verify_since
 from dpxplain.ledger.anchor_guard import anchor_path, check_not_gone
 from dpxplain.ledger.credentials import BrowserSessions, Tokens
@@ -64,12 +64,12 @@ def open_ledger(
 ) -> SQLLedger:
     """The ledger at a path (SQLite), in memory (None), or at a `postgresql://` address.
 
-    With `create` it is begun if it is missing; otherwise refused.
+    If it is missing, it is created; without `create` that is refused.
 
     `anchor` is the file that remembers outside of the ledger what was charged, or "off"; by default it lies
     beside a SQLite ledger, and others have none. An empty ledger where the anchor tells of charges is not
-    opened, unless `is_recovery`. Where other writers keep it locked, it waits for `busy_seconds`; without
-    them, for a minute.
+    opened, unless `is_recovery`. Where other writers keep it locked, it waits for `busy_seconds`; by default
+    for a minute.
 
     >>> from dpxplain.model.charge import Charge, Request
     >>> ledger = open_ledger(None)
@@ -117,7 +117,7 @@ class SQLLedger(Account):
         return f"<{self._store.name}>"
 
     def observe(self, observer: Observer) -> None:
-        """Tell it from now on how every transaction ended."""
+        """Tell the observer from now on how every transaction ended."""
         self._store.observer = observer
 
     @property
@@ -177,11 +177,11 @@ class SQLLedger(Account):
         analyst: str | None = None,
         reason: str,
         by: str,
-        default_limit: float = 0.0,
+        default_limit: float | None = 0.0,
     ) -> None:
         """Add to the data set's limit or, if `analyst` is given, to theirs.
 
-        `default_limit` is what an analyst without a grant could spend until now.
+        `default_limit` is what an analyst without a grant could spend until now; None if that is not known.
         """
         more = limit_units(check_rho(rho))
         check_reason(reason)
@@ -191,9 +191,10 @@ class SQLLedger(Account):
                 return
             known_limit(connection, dataset)
             grant = latest_grant(connection, dataset, check_name(analyst))
-            before = _allowance_units(default_limit) if grant is None else grant.limit_units
-            until = None if grant is None else grant.expires
-            total = checked_total(before + more)
+            if grant is None and default_limit is None:
+                raise unknown_allowance(dataset, analyst)
+            before = _allowance_units(default_limit or 0.0) if grant is None else grant.limit_units
+            until, total = None if grant is None else grant.expires, checked_total(before + more)
             _add_grant(connection, audit.TOPPED_UP, dataset, analyst, total, until, reason, by)
 
     def allowances(self, dataset: str, *, default_limit: float = 0.0) -> list[Allowance]:
@@ -247,22 +248,22 @@ class SQLLedger(Account):
         """Recompute the log's chain and compare every table with it.
 
         Unless `full`, only what the log gained since it was last verified: since `since`, or since this
-        object found it intact. If `full` is None, that is done for a long log only.
+        object found it intact. If `full` is None, a short log is verified in full all the same.
 
         `head` is a head noted down earlier: if its record is no longer there, the log was cut or rewritten.
         An `anchor` shows the same, and says what happened; so does the ledger's own anchor file.
         """
-        begin = None if full or head is not None else since or self.verified
-        if begin is not None and full is None and begin.records < LONG_LOG:
-            begin = None
+        start = None if full or head is not None else since or self.verified
+        if start is not None and full is None and start.records < LONG_LOG:
+            start = None
         with self._store.snapshot() as connection:
-            guarding = self._store.anchor
-            problem = None if guarding is None else guarding.problem(connection, with_totals=True)
+            anchor_guard = self._store.anchor
+            problem = None if anchor_guard is None else anchor_guard.problem(connection, with_totals=True)
             differences = [] if anchor is None else anchor.differences(connection)
-            if begin is None or not begin.records or differences or begin.differences(connection):
+            if start is None or not start.records or differences or start.differences(connection):
                 report = audit.verify(connection, head)
             else:
-                report = verify_since(connection, begin)
+                report = verify_since(connection, start)
             if problem is not None:
                 differences.append(problem)
             report = replace(report, problems=differences + report.problems)
@@ -321,13 +322,13 @@ def _allowance_units(rho: float) -> int:
 
 
 def _raise_limit(connection: sa.Connection, dataset: str, more: int, reason: str, by: str) -> None:
-    known = known_limit(connection, dataset)
-    old = known.declared_units + known.top_up_units
+    latest = known_limit(connection, dataset)
+    old = latest.declared_units + latest.top_up_units
     new = checked_total(old + more)
     time = audit.now()
-    row = known._asdict() | {
+    row = latest._asdict() | {
         "time": time,
-        "top_up_units": known.top_up_units + more,
+        "top_up_units": latest.top_up_units + more,
         "reason": reason,
         "by": by,
     }

@@ -29,7 +29,7 @@ from dpxplain.ledger.tables import (
     create_triggers,
     create_versions,
     fill_unreleased,
-    keep_conditions,
+    set_index_conditions,
 )
 
 VERSION = 8
@@ -57,7 +57,7 @@ def check_version(name: str, version: int | None) -> int:
 
 
 def migrate(store: Store) -> None:
-    """Run the steps that the ledger lacks, or none: all of them are committed, or nothing is changed."""
+    """Run the steps that the ledger lacks: all of them are committed, or nothing is changed."""
     with store.reading() as connection:
         if check_version(store.name, store.version(connection)) == VERSION:
             return
@@ -75,7 +75,7 @@ def migrate(store: Store) -> None:
 
 def create_all(connection: sa.Connection) -> None:
     """Create the tables and their triggers, within the caller's transaction."""
-    keep_conditions(connection)
+    set_index_conditions(connection)
     for statement in _create_statements(connection.dialect):
         connection.exec_driver_sql(statement)
     create_refusal(connection)
@@ -92,7 +92,7 @@ def _create_statements(dialect: sa.Dialect) -> tuple[str, ...]:
         creations: list[ExecutableDDLElement] = []
         for table in METADATA.sorted_tables:
             creations += [CreateTable(table), *map(CreateIndex, table.indexes)]
-        _CREATE_STATEMENTS[database] = tuple(str(part.compile(dialect=dialect)) for part in creations)
+        _CREATE_STATEMENTS[database] = tuple(str(creation.compile(dialect=dialect)) for creation in creations)
     return _CREATE_STATEMENTS[database]
 
 
@@ -141,7 +141,7 @@ def _add_subject(connection: sa.Connection) -> dict[str, Any]:
 def _add_versions(connection: sa.Connection) -> dict[str, Any]:
     """Version 4 did not store which data an entry was measured on.
 
-    Which that were cannot be told any more: a data set takes the first data that it is opened with.
+    Those data are not known any more: a data set takes the first data that it is opened with.
     """
     connection.exec_driver_sql("ALTER TABLE entries ADD COLUMN version TEXT")
     create_versions(connection)
@@ -149,7 +149,7 @@ def _add_versions(connection: sa.Connection) -> dict[str, Any]:
 
 
 def _add_makers(connection: sa.Connection) -> dict[str, Any]:
-    """Version 5 stored neither who made a token with which, nor the declarations of a charge, nor who runs.
+    """Version 5 stored no maker of a token, no declarations of a charge, no flights and no processes.
 
     It kept browser sessions among the tokens, in the log for good; those end, and people sign in again.
     """
@@ -168,7 +168,8 @@ def _add_lookups(connection: sa.Connection) -> dict[str, Any]:
 def _add_accounts(connection: sa.Connection) -> dict[str, Any]:
     """Version 7 numbered the entries of all analysts together, and did not sum up what Gaussian noise cost.
 
-    Its entries keep their numbers. What was spent on Gaussian noise, their events tell; unknown ones do not.
+    Its entries keep their numbers. What was spent on Gaussian noise is summed up from their mechanisms;
+    unknown mechanisms do not count as Gaussian.
     """
     create_accounts(connection)
     return {}
@@ -207,14 +208,14 @@ def _move_limits(connection: sa.Connection) -> None:
 def _move_entries(connection: sa.Connection) -> None:
     totals: dict[str, int] = {}
     # Streamed, because payloads may be large.
-    lines = "SELECT * FROM old_entries LEFT JOIN old_releases ON entry = id ORDER BY id"
-    for row in connection.execution_options(yield_per=100).exec_driver_sql(lines):
-        moved = row._asdict()
-        payload = moved.pop("payload")
-        released = moved.pop("entry") is not None
+    statement = "SELECT * FROM old_entries LEFT JOIN old_releases ON entry = id ORDER BY id"
+    for row in connection.execution_options(yield_per=100).exec_driver_sql(statement):
+        entry = row._asdict()
+        payload = entry.pop("payload")
+        is_released = entry.pop("entry") is not None
         totals[row.dataset] = total = totals.get(row.dataset, 0) + row.charge_units
-        owned = {"analyst": "", "total_units": total, "own_units": total}
-        rows = {ENTRIES: audit.insert(connection, ENTRIES, moved | owned)}
-        if released:
+        entry |= {"analyst": "", "total_units": total, "own_units": total}
+        rows = {ENTRIES: audit.insert(connection, ENTRIES, entry)}
+        if is_released:
             rows[RELEASES] = audit.insert(connection, RELEASES, {"entry": row.id, "payload": payload})
         audit.append_change(connection, "", audit.FOUND, row.dataset, rows)

@@ -30,14 +30,14 @@ except ImportError as error:
 CONNECTIONS = 10
 """At most so many per process; further threads queue."""
 
-_MAKING = int.from_bytes(b"DPXP")  # the advisory lock of those who make the tables
+_CREATION_LOCK = int.from_bytes(b"DPXP")  # an advisory lock: one process at a time creates the tables
 _SETTINGS = {
     "search_path": "dpxplain",
     "synchronous_commit": "on",  # a charge must outlive a crash that follows its answer
     "default_transaction_isolation": r"read\ committed",
 }
 
-# So that a machine which is gone without a word is noticed in seconds, and not when TCP gives up.
+# So that a machine that has vanished is noticed in seconds, and not when TCP gives up.
 _TIMEOUTS = {
     "connect_timeout": 10,
     "tcp_user_timeout": 15_000,  # in milliseconds
@@ -68,7 +68,7 @@ _TURNSTILE = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("version", sa.Integer),
 )
-_PASSING = sa.select(_TURNSTILE.c.id).with_for_update()
+_LOCK_TURNSTILE = sa.select(_TURNSTILE.c.id).with_for_update()
 
 
 class PostgresStore(Store):
@@ -77,7 +77,7 @@ class PostgresStore(Store):
     def __init__(self, address: str, *, create: bool = True, busy_seconds: float | None = None) -> None:
         seconds = seconds_or_default(busy_seconds)
         parameters = _parameters(address, seconds)
-        # Made by hand from what may be shown: an address may carry a password in several places.
+        # The name shows host and database only: an address may carry a password in several places.
         host, database = parameters.get("host") or "localhost", parameters.get("dbname") or ""
         engine = sa.create_engine(
             "postgresql+psycopg://",
@@ -117,7 +117,8 @@ class PostgresStore(Store):
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         with self.updating() as connection:
-            if len(connection.execute(_PASSING).all()) != 1:  # nobody would wait for anybody
+            # Without its one row, writers would not wait for each other.
+            if len(connection.execute(_LOCK_TURNSTILE).all()) != 1:
                 raise _no_turnstile(self.name)
             yield connection
 
@@ -168,7 +169,7 @@ class PostgresStore(Store):
         )
 
     def _prepare(self, create: bool) -> None:
-        """Create missing tables if that is wanted; refuse a database that cannot keep our promises."""
+        """Create missing tables if `create`; refuse a database without UTF-8, fsync or the needed rights."""
         with self.updating() as connection:
             if connection.exec_driver_sql("SHOW server_encoding").scalar_one() != "UTF8":
                 raise SourceError(
@@ -182,7 +183,7 @@ class PostgresStore(Store):
             if not _exists(connection):
                 if not create:
                     raise missing_ledger(self.name)
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
                 if not _exists(connection):  # unless another process was faster
                     self._create(connection)
                     self.is_new = True
@@ -201,16 +202,16 @@ class PostgresStore(Store):
 
 def _parameters(address: str, busy_seconds: float) -> dict[str, Any]:
     try:
-        given = conninfo_to_dict(address)
+        parameters = conninfo_to_dict(address)
     except psycopg.Error:
         # Its message quotes the part that it could not read, which may be the password.
         raise SourceError(
             "The PostgreSQL address of the ledger cannot be read.",
             remedy="Write it as postgresql://user:password@host:5432/database, odd characters as %XX.",
         ) from None
-    waiting = {"lock_timeout": f"{1000 * busy_seconds:.0f}ms"}
-    settings = " ".join(f"-c {name}={value}" for name, value in (_SETTINGS | waiting).items())
-    return _TIMEOUTS | given | {"options": f"{given.get('options', '')} {settings}".strip()}
+    settings = _SETTINGS | {"lock_timeout": f"{1000 * busy_seconds:.0f}ms"}
+    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    return _TIMEOUTS | parameters | {"options": f"{parameters.get('options', '')} {options}".strip()}
 
 
 def _connect(parameters: dict[str, Any]) -> psycopg.Connection[Any]:

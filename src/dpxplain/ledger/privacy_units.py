@@ -1,4 +1,4 @@
-"""Whom each data set's budget protects, as declared when it was spent; it cannot promise more later."""
+"""What each data set's budget protects; once some of it is spent, no more can be promised."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PrivacyUnits:
             if _latest(connection, dataset) == declared:
                 return
         with self._store.recording() as connection:
-            # Under the lock: what was spent until now counts, also by charges since the look before.
+            # Read again under the lock: another process may have declared or charged meanwhile.
             before = _latest(connection, dataset)
             if before == declared:
                 return
@@ -50,18 +50,19 @@ class PrivacyUnits:
 
 
 def _latest(connection: sa.Connection, dataset: str) -> Any:
-    """The declaration that holds; None if there is none."""
+    """The newest declaration; None if there is none."""
     text = connection.execute(_LATEST_DECLARATION, {"dataset": dataset}).scalar_one_or_none()
     return None if text is None else audit.parsed(text)
 
 
 def _covers(before: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
-    """Whether what was spent under one declaration protects at least as well under another.
+    """Whether what was spent under the declaration `before` also protects all that `declared` promises.
 
-    It does for fewer rows of the same unit. Different units, or kinds of neighbours, do not cover each other.
+    It does for as many or fewer rows of the same unit. Different units, or kinds of neighbours, do not cover
+    each other.
     """
-    same = all(declared[name] == before[name] for name in ("unit", "neighbours"))
-    return same and bool(declared["max_rows"] <= before["max_rows"])
+    is_same_unit = all(declared[name] == before[name] for name in ("unit", "neighbours"))
+    return is_same_unit and bool(declared["max_rows"] <= before["max_rows"])
 
 
 def _unit_in_words(declaration: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ class LedgerView(Protocol):
         ...
 
     def history(self, dataset: str) -> list[Entry]:
-        """Every entry, oldest first, read page by page: nothing but a person's list needs it."""
+        """Every entry, oldest first, read page by page; only for lists that people read."""
         ...
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
@@ -69,14 +69,14 @@ class LedgerView(Protocol):
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         """The discovery with this key, whoever paid for it: what was found is in everybody's schema.
 
-        At a server's client None, as the server has it in the schema.
+        None at a server's client, which gets the schema with it from the server.
         """
         ...
 
     def delta_charges(self, dataset: str) -> list[Entry]:
-        """Discoveries and declared losses of everybody, whoever asks: δ is spent of the data set.
+        """The discoveries and declared losses of all analysts: the δ they spend is the data set's.
 
-        For the sum of δ only; nothing of it is shown. At a server's client, those that it sees.
+        Only for the sum of δ: the entries are not shown. At a server's client, only those that it may see.
         """
         ...
 
@@ -112,7 +112,7 @@ class Ledger(LedgerView, Protocol):
         ...
 
     def abandon(self, entry: int) -> None:
-        """Let nobody wait for the entry in this row any longer; its charge stays."""
+        """End the entry in this row without a release: requests no longer wait for it, its charge stays."""
 
     def release(self, entry: int, payload: str) -> None:
         """Store the released JSON text, once, with the entry in this row."""
@@ -136,7 +136,7 @@ class DataVersion:
         return hmac.compare_digest(self.fingerprint, digest.keyed(self.secret))
 
     def keyed_state(self, state: str) -> str:
-        """What is stored of the state of a file: its path stays unknown."""
+        """The state of a file as it is stored: an HMAC, which does not show the path."""
         return hmac.new(self.secret.encode(), state.encode(), hashlib.sha256).hexdigest()
 
 
@@ -152,7 +152,7 @@ class DataVersions(Protocol):
         ...
 
     def has_charges_of_unknown_data(self, dataset: str) -> bool:
-        """Whether all that was charged is of a time when ledgers did not keep fingerprints."""
+        """Whether there are charges, and all are of a time when ledgers did not keep fingerprints."""
         ...
 
     def recognises(self, version: DataVersion, state: str) -> bool:
@@ -227,11 +227,11 @@ class Identity:
     """"analyst" or "curator"."""
     expires: datetime
     token: str | None
-    """Its id; of a session, that of the token it was opened with; None if that is the OIDC issuer's."""
+    """The id of the token, or of the one that opened the session; None for a token of the OIDC issuer."""
     session: str | None = None
-    """The id of the browser session, if it was one that was shown."""
+    """The id of the browser session, if the caller signed in with one."""
     issuer: str | None = None
-    """The OIDC issuer who vouches for the name; None for a token of ours."""
+    """The OIDC issuer who vouches for the name; None for a token of the ledger."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
 
 
 def damaged(name: str) -> LedgerUnavailable:
-    """What is said of a ledger with rows that the ledger itself cannot have written."""
+    """The error for a ledger with rows that the ledger itself cannot have written."""
     return LedgerUnavailable(
         f"{name} is damaged.",
         remedy="Restore it from a backup (dpxplain ledger restore); move a SQLite file that cannot be opened "
@@ -286,7 +286,7 @@ def damaged(name: str) -> LedgerUnavailable:
 
 @contextmanager
 def damage_explained(name: str = "The ledger") -> Iterator[None]:
-    """Around, or as decorator of, what turns stored rows into values: a row that cannot be read is damage."""
+    """Context manager or decorator of code that reads stored rows: one that cannot be read is damaged."""
     try:
         yield
     except _UNREADABLE:
@@ -295,7 +295,7 @@ def damage_explained(name: str = "The ledger") -> Iterator[None]:
 
 LONGEST_NAME = 200
 FOREIGN = "oidc:"
-"""How names begin that an OIDC issuer vouches for; no token of ours has one."""
+"""How names begin that an OIDC issuer vouches for; no token of the ledger has such a name."""
 LOCAL_OWNER = "local owner"
 """What the audit log calls the one user of a server without a login."""
 

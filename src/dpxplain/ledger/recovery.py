@@ -1,8 +1,8 @@
 """What a curator needs when a ledger was lost or put back: backups, the anchor, and declared losses.
 
-A declared loss says that the ledger has lost records: what may have been spent is charged in full. How much
-that is, the anchor knows for each analyst and data set. Where no anchor is left, everything that remains of
-every budget is charged instead.
+A declared loss says that the ledger has lost records: what may have been spent is charged in full. The
+anchor knows how much that is for each analyst and data set. Where no anchor is left, everything that remains
+of every budget is charged instead.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ class Loss:
 
 
 def losses(
-    connection: sa.Connection, guard: AnchorGuard | None, kept: KeptAnchor | None, *, everything: bool
+    connection: sa.Connection, guard: AnchorGuard | None, anchor: KeptAnchor | None, *, everything: bool
 ) -> list[Loss]:
-    """What would be charged now: the lost charges and, of `everything`, also all that remains.
+    """What would be charged now: the lost charges and, with `everything`, also all that remains.
 
-    `kept` is what the guard's anchor says. The charges that follow the last record which ledger and anchor
-    share count as lost in full, also if the ledger has gone on from there with others.
+    `anchor` is what the guard's file says. All charges after the last record that ledger and anchor share
+    count as lost, also if the ledger has gone on from there with other charges.
     """
     problem = None if guard is None else guard.problem(connection, with_totals=True)
-    lost = [] if kept is None or problem is None else _lost_charges(connection, kept)
+    lost = [] if anchor is None or problem is None else _lost_charges(connection, anchor)
     if everything:
         return lost + _remaining(connection, lost)
     if problem is None:
         raise _nothing_lost(guard)
-    if kept is None:
+    if anchor is None:
         raise BadRequest(
             f"{problem} What was spent cannot be known.",
             remedy="Put the file back from a copy; or charge all that remains: --everything",
@@ -86,32 +86,32 @@ def declare_loss(
     check_reason(reason)
     with store.writing() as connection:
         # Read once, and before all else: whatever is written to the anchor from here on is not covered.
-        kept = None if guard is None else guard.readable()
-        charges = losses(connection, guard, kept, everything=everything)
+        anchor = None if guard is None else guard.readable()
+        charges = losses(connection, guard, anchor, everything=everything)
         last = connection.execute(_LAST_RECORD).one_or_none()
-        _charge(connection, charges, 0 if kept is None else kept.entry, reason, by)
+        _charge(connection, charges, 0 if anchor is None else anchor.entry, reason, by)
         details = {
             "reason": reason,
             "everything": everything,
-            "anchor": None if kept is None else {"records": kept.head.records, "head": kept.head.hash},
+            "anchor": None if anchor is None else _head_details(anchor.head),
             "ledger": None if last is None else {"records": last.id, "head": last.hash},
         }
         audit.append(connection, by, audit.LOSS_DECLARED, None, details)
         mark = full_mark(connection)
-        # With them, the next loss begins at the last record that is shared, and not at the very first.
-        earlier = [] if kept is None else _shared_heads(connection, kept)
+        # With these heads, the next loss begins at the last record that is shared, and not at the first one.
+        earlier = [] if anchor is None else _shared_heads(connection, anchor)
     if guard is not None and mark is not None:
-        guard.renew(mark, earlier, kept)
+        guard.renew(mark, earlier, anchor)
     return charges
 
 
-def _lost_charges(connection: sa.Connection, kept: KeptAnchor) -> list[Loss]:
+def _lost_charges(connection: sa.Connection, anchor: KeptAnchor) -> list[Loss]:
     """What each analyst had spent by the anchor and not by the last record that it shares with the ledger."""
-    if _is_declared(connection, kept.head):
+    if _is_loss_declared(connection, anchor.head):
         return []  # charged before, by a command that could not write the new anchor
-    shared = _last_shared_entry(connection, kept)
+    shared = _last_shared_entry(connection, anchor)
     lost = []
-    for dataset, totals in sorted(kept.spent.items()):
+    for dataset, totals in sorted(anchor.spent.items()):
         for analyst, units in sorted(totals.items()):
             of_analyst = {"dataset": dataset, "analyst": analyst, "entry": shared}
             before = connection.execute(_OWN_TOTAL, of_analyst).scalar_one_or_none() or 0
@@ -138,10 +138,7 @@ def _remaining(connection: sa.Connection, lost: Sequence[Loss]) -> list[Loss]:
 
 
 def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, reason: str, by: str) -> None:
-    """Enter each loss; the entries are numbered after the lost ones.
-
-    A number is not given twice: whoever measured a lost entry could store its release with another.
-    """
+    """Enter each loss; the entries are numbered after the lost ones, for the reason of `raise_sequences`."""
     first = max(newest, connection.execute(_NEWEST_ENTRY).scalar_one()) + 1
     for id, loss in enumerate(charges, first):
         of_analyst = {"dataset": loss.dataset, "analyst": loss.analyst, "entry": id}
@@ -168,16 +165,16 @@ def _charge(connection: sa.Connection, charges: Sequence[Loss], newest: int, rea
     raise_sequences(connection)
 
 
-def _shared_heads(connection: sa.Connection, kept: KeptAnchor) -> list[Head]:
-    """The anchor's heads that the ledger holds: all up to the newest one, as they are of one chain."""
-    heads = kept.heads
-    newest = next((at for at in reversed(range(len(heads))) if holds(connection, heads[at])), -1)
+def _shared_heads(connection: sa.Connection, anchor: KeptAnchor) -> list[Head]:
+    """The anchor's heads that the ledger holds: all up to the newest such one, as they are of one chain."""
+    heads = anchor.heads
+    newest = next((index for index in reversed(range(len(heads))) if holds(connection, heads[index])), -1)
     return heads[: newest + 1]
 
 
-def _last_shared_entry(connection: sa.Connection, kept: KeptAnchor) -> int:
+def _last_shared_entry(connection: sa.Connection, anchor: KeptAnchor) -> int:
     """The newest entry that the ledger shares with what the anchor has seen."""
-    shared = _shared_heads(connection, kept)
+    shared = _shared_heads(connection, anchor)
     if not shared:
         return 0
     for details in connection.execute(_CHANGES_SINCE, {"id": shared[-1].records}).scalars():
@@ -188,10 +185,15 @@ def _last_shared_entry(connection: sa.Connection, kept: KeptAnchor) -> int:
     return newest
 
 
-def _is_declared(connection: sa.Connection, head: Head) -> bool:
-    anchor = {"records": head.records, "head": head.hash}
-    declared = map(audit.parsed, connection.execute(_DECLARATIONS).scalars())
-    return any(details.get("anchor") == anchor for details in declared)
+def _is_loss_declared(connection: sa.Connection, head: Head) -> bool:
+    """Whether a loss was declared for the anchor with this head."""
+    declarations = map(audit.parsed, connection.execute(_DECLARATIONS).scalars())
+    return any(details.get("anchor") == _head_details(head) for details in declarations)
+
+
+def _head_details(head: Head) -> dict[str, Any]:
+    """A head as the record of a declared loss repeats it."""
+    return {"records": head.records, "head": head.hash}
 
 
 def _nothing_lost(guard: AnchorGuard | None) -> BadRequest:
@@ -214,17 +216,17 @@ class Recovery:
 
     @property
     def anchor_file(self) -> Path | None:
-        """What remembers the head of the log outside of the ledger."""
+        """The file that remembers the head of the log outside of the ledger."""
         return None if self._store.anchor is None else self._store.anchor.file.path
 
     @property
     def verification_key(self) -> Path | None:
-        """Beside the anchor: signs where a server last found a long log intact."""
+        """The key file beside the anchor; it signs where a server last found a long log intact."""
         file = self.anchor_file
         return None if file is None else file.with_name(f"{file.name}.key")
 
     def anchor_problem(self) -> str | None:
-        """Why nothing is charged, with numbers, for the curator; None if the anchor is in the log."""
+        """Why the anchor forbids charges, with numbers, for the curator; None if it does not."""
         if self._store.anchor is None:
             return None
         with self._store.reading() as connection:
@@ -235,22 +237,22 @@ class Recovery:
 
         Returns why nothing is charged, as `anchor_problem`; then the anchor stays what it is.
         """
-        anchor = self._store.anchor
-        if anchor is None:
+        guard = self._store.anchor
+        if guard is None:
             return None
         with self._store.reading() as connection:
-            problem = anchor.problem(connection)
-            mark = None if problem else anchor.mark(connection)
-        anchor.check_writable()
+            problem = guard.problem(connection)
+            mark = None if problem else guard.mark(connection)
+        guard.check_writable()
         self._store.keep_mark(mark)
         return problem
 
     def losses(self, *, everything: bool = False) -> list[Loss]:
         """What `declare_loss` would charge now."""
-        anchor = self._store.anchor
+        guard = self._store.anchor
         with self._store.snapshot() as connection:
-            kept = None if anchor is None else anchor.readable()
-            return losses(connection, anchor, kept, everything=everything)
+            anchor = None if guard is None else guard.readable()
+            return losses(connection, guard, anchor, everything=everything)
 
     def declare_loss(self, *, reason: str, by: str, everything: bool = False) -> list[Loss]:
         """Charge in full what was lost between the ledger and its anchor; then the ledger goes on."""
@@ -261,10 +263,10 @@ class Recovery:
         return write_backup(self._store, file)
 
     def restore(self, file: Path, *, by: str) -> AuditReport:
-        """Put a backup in place of all that the ledger holds; what it says of the backup."""
+        """Put a backup in place of all that the ledger holds; returns the backup's report."""
         with verified_backup(file) as backup:
             return self.restore_verified(backup, by=by)
 
     def restore_verified(self, backup: Backup, *, by: str) -> AuditReport:
-        """Restore a backup that is open: it can be verified before the ledger is made."""
+        """Restore a backup that is open: so it can be verified before the ledger is created."""
         return restore_backup(self._store, backup, by)

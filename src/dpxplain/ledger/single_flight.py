@@ -1,9 +1,9 @@
 """Requests that are being measured now, so that the identical request at another process waits for the first.
 
-A flight is written with its charge and ends with its release. Its process gives a sign of life now and then;
-one that was not heard of for `SILENCE` is gone, and nobody waits for it. Where the connection broke while a
-charge was committed, nothing was read under it: as soon as the ledger is back its flight is marked so, and
-whoever asks the same takes it over instead of being charged again.
+A flight is written with its charge and ends with its release. Its process gives signs of life; after
+`SILENCE` without one the process counts as gone, and other requests no longer wait for the flight. If the
+connection breaks while a charge is committed, no data are read for it: once the ledger is back, its flight is
+marked as untouched, and the next identical request takes it over instead of being charged again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OWN_RELEASE = (
 class _Flight:
     request: dict[str, Any]
     heard: frozenset[str]
-    """What its row may say, if its last transaction was or was not committed."""
+    """What the column `heard` of its row may say: its last transaction may be committed or not."""
 
 
 class Flights:
@@ -132,7 +132,7 @@ class Flights:
                 self._start_heart()
 
     def _start_heart(self) -> None:
-        """With the lock held, for which the thread's first step waits."""
+        """Start the thread, if none runs. The caller holds the lock, for which the thread waits first."""
         if self._heart is None:
             heart = threading.Thread(target=self._beat, name="dpxplain-single-flight", daemon=True)
             heart.start()
@@ -144,20 +144,20 @@ class Flights:
         self.let_go(entry)
 
     def abandon(self, entry: int) -> None:
-        """End a flight without a release; if the ledger cannot be reached, its silence will tell."""
+        """End a flight without a release; if the ledger cannot be reached, it ends after `SILENCE`."""
         self.let_go(entry)
         with suppress(DPXPlainError), self._store.updating() as connection:
             connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.entry == entry))
 
     def let_go(self, entry: int) -> None:
-        """Give no more signs of life for it."""
+        """Give no more signs of life for the entry."""
         with self._changed:
             self._own.pop(entry, None)
             self._changed.notify()
 
     def _beat(self) -> None:
         try:
-            while self._is_awaited():
+            while self._has_reports_after_pause():
                 try:
                     self._report()
                 except DPXPlainError:
@@ -165,29 +165,29 @@ class Flights:
                 except Exception as error:
                     # Without its text: a driver's message may quote what was sent.
                     LOG.error("A heartbeat has failed: %s", type(error).__name__)
-        finally:  # however it ends, the next flight starts another
+        finally:  # however this thread ends, the next flight starts another
             with self._changed:
                 if self._heart is threading.current_thread():
                     self._heart = None
 
     def _report(self) -> None:
-        """Give a sign of life for what is measured, and tell everybody what was not touched."""
+        """Give a sign of life for the entries in measurement, and mark the doubtful ones as untouched."""
         with self._changed:
             own, doubtful = list(self._own), dict(self._doubtful)
         with self._store.updating() as connection:
-            alive = sa.update(FLIGHTS).where(FLIGHTS.c.entry.in_(own)).values(heard=audit.now())
-            connection.execute(alive)
+            sign_of_life = sa.update(FLIGHTS).where(FLIGHTS.c.entry.in_(own)).values(heard=audit.now())
+            connection.execute(sign_of_life)
             for entry, flight in doubtful.items():
                 of_request = [FLIGHTS.c[name] == value for name, value in flight.request.items()]
-                same = (FLIGHTS.c.entry == entry, FLIGHTS.c.heard.in_(flight.heard))
-                connection.execute(sa.update(FLIGHTS).where(*of_request, *same).values(heard=_UNTOUCHED))
+                unchanged = (FLIGHTS.c.entry == entry, FLIGHTS.c.heard.in_(flight.heard))
+                connection.execute(sa.update(FLIGHTS).where(*of_request, *unchanged).values(heard=_UNTOUCHED))
         with self._changed:
             for entry, flight in doubtful.items():
                 if self._doubtful.get(entry) is flight:
                     del self._doubtful[entry]
 
-    def _is_awaited(self) -> bool:
-        """After a pause, whether there is something to report; if not, the thread ends."""
+    def _has_reports_after_pause(self) -> bool:
+        """Pauses, then says whether there is something to report; if not, the thread ends."""
         with self._changed:
             self._changed.wait_for(lambda: not (self._own or self._doubtful), SECONDS_BETWEEN_HEARTBEATS)
             if (self._own or self._doubtful) and self._store.is_open:
@@ -202,7 +202,7 @@ def may_follow(heard: str | None) -> bool:
 
 
 def _is_alive(heard: str) -> bool:
-    """A time far ahead is no sign of life: a clock was wrong, and nobody shall wait until that time."""
+    """Whether the sign of life is recent; one far ahead, of a clock that was wrong, does not count."""
     if heard == _UNTOUCHED:
         return False
     return abs(datetime.now(UTC) - datetime.fromisoformat(heard)) < SILENCE

@@ -52,7 +52,7 @@ class SQLiteStore(Store):
                 is_new = _find_or_create(path.absolute(), self.name, create)
                 engine = _engine(self._file, self.busy_seconds)
         self._writer = _Queue(engine)
-        # Nobody who reads a file waits while a charge is synced to disk; in memory there is one connection.
+        # Reads of a file do not wait while a charge is synced to disk; in memory there is one connection.
         self._reader = self._writer if self._file is None else _Queue(_engine(self._file, self.busy_seconds))
         super().__init__(self.name, self._writer.engine, self._reader.engine, busy_seconds=self.busy_seconds)
         self._opened_file = None if path is None else _identity(path)
@@ -88,14 +88,14 @@ class SQLiteStore(Store):
                         yield connection
                         connection.commit()
                         return
-                # Another process writes. It is waited for without the turn, so that close() need not wait.
+                # Another process writes. Wait for it without the queue's lock, which close() needs.
                 if time.monotonic() > deadline:
                     raise self.busy()
                 time.sleep(_SECONDS_BETWEEN_TRIES)
 
     @contextmanager
     def _turn(self, queue: _Queue, deadline: float) -> Iterator[None]:
-        """Waits for the threads before."""
+        """Holds the queue's lock; raises if the threads before keep it beyond the deadline."""
         if not queue.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise self.busy()
         try:
@@ -104,7 +104,7 @@ class SQLiteStore(Store):
             queue.lock.release()
 
     def _has_begun(self, connection: sa.Connection, begin: str) -> bool:
-        """False if another process holds the writers' lock."""
+        """Begin the transaction; False if another process holds the writers' lock."""
         if begin == "BEGIN":
             connection.exec_driver_sql(begin)
             return True
@@ -143,7 +143,7 @@ class SQLiteStore(Store):
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
-        """On a connection of its own, so that nobody waits for a long look at a file."""
+        """On a connection of its own, so that other transactions do not wait for a long read."""
         if self._file is None:
             with self.reading() as connection:
                 yield connection
@@ -152,8 +152,8 @@ class SQLiteStore(Store):
         engine = _engine(self._file, self.busy_seconds)
         try:
             with self._observed(writing=False), self._connection(engine) as connection:
-                self._check_file()  # once it is open: it is opened by its name
-                # What is no UTF-8 is for the reader to judge, not for the driver to fail on.
+                self._check_file()  # after it was opened: its name may be another file's by now
+                # Text that is not UTF-8 is reported by the verification; the driver would fail on it.
                 driver: Any = connection.connection.driver_connection
                 driver.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
                 connection.exec_driver_sql("BEGIN")
@@ -162,9 +162,9 @@ class SQLiteStore(Store):
             engine.dispose()
 
     def close(self) -> None:
-        with ExitStack() as turns:
+        with ExitStack() as locks:
             for queue in dict.fromkeys((self._writer, self._reader)):
-                turns.enter_context(queue.lock)
+                locks.enter_context(queue.lock)
             super().close()
 
     @contextmanager
@@ -216,8 +216,10 @@ class SQLiteStore(Store):
         migrate(self)
 
     def _check_entries(self, connection: sa.Connection) -> None:
-        """The entries carry the budget. All of a short history with its indexes, the newest of a long one:
-        opening must not take longer year by year, and `audit verify` and every backup read them all.
+        """Refuse damaged entries, which carry the budget.
+
+        Checks a short history with its indexes, and only the newest entries of a long one: opening must not
+        take longer year by year. `audit verify` and every backup read them all.
         """
         newest = connection.exec_driver_sql("SELECT max(id) FROM entries").scalar_one() or 0
         if newest > _MOST_CHECKED:
@@ -230,7 +232,7 @@ class SQLiteStore(Store):
 class _Queue:
     """A connection and its lock: threads wait here, one after the other, instead of polling the file's lock.
 
-    Every transaction is short, so nobody waits long.
+    Every transaction is short, so the wait is too.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -271,7 +273,7 @@ def _create(engine: sa.Engine) -> None:
 
 
 def _find_or_create(path: Path, name: str, create: bool) -> bool:
-    """Whether the ledger was created just now; refused if it is missing and shall not be."""
+    """Create the ledger if it is missing, or refuse unless `create`; returns whether it was created."""
     journal = journal_of(path)
     # The journal is looked for first: another process may be making both at this moment.
     if journal.exists() and not path.exists():
@@ -301,7 +303,7 @@ def _create_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".new-ledger-", dir=path.parent) as folder:
         draft = Path(folder, path.name)
-        engine = _engine(f"{draft.as_uri()}?mode=rwc", 0.0)  # nobody else knows it
+        engine = _engine(f"{draft.as_uri()}?mode=rwc", 0.0)  # no other process locks it
         try:
             _create(engine)
             with engine.connect() as connection:
@@ -311,8 +313,8 @@ def _create_file(path: Path) -> None:
         draft.chmod(0o600)  # SQLite gives the journal the same mode
         with suppress(FileExistsError):
             os.link(draft, path)
-    for folder_with_news in (path.parent, path.parent.parent):
-        sync_folder(folder_with_news)
+    for changed_folder in (path.parent, path.parent.parent):
+        sync_folder(changed_folder)
 
 
 def _is_busy(error: BaseException | None) -> bool:
@@ -320,7 +322,7 @@ def _is_busy(error: BaseException | None) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode, which a file keeps when it is written; None if there is none."""
+    """Device and inode, which a file keeps when it is written; None if the file is missing."""
     try:
         status = path.stat()
     except OSError:

@@ -61,7 +61,7 @@ def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
 
 
 DELTA_KINDS = ("discover", "loss")
-"""Kinds of entries that spend δ too: of what was lost, nobody knows whether it did."""
+"""Kinds of entries that spend δ too; a loss counts, because the lost charges may have spent δ."""
 _ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
 
 
@@ -104,10 +104,10 @@ class Standing:
     own_spent: int = 0
     expires: datetime | None = None
     gaussian: int = 0
-    """Of what was spent, what paid for Gaussian noise."""
+    """The part of `spent` that paid for Gaussian noise."""
     own_gaussian: int = 0
     has_discoveries: bool = False
-    """Of anybody: δ is spent of the data set."""
+    """Whether an entry of any analyst has spent δ of the data set: a discovery or a declared loss."""
 
     @property
     def left(self) -> int:
@@ -137,7 +137,7 @@ class Standing:
         )
 
     def refusal(self, dataset: str, analyst: str, charge: int) -> BudgetExhausted | None:
-        """Why it cannot be charged: the allowance has ended, or it or the data set has too little left."""
+        """Why the charge is refused: the allowance has ended, or it or the data set has too little left."""
         if self.expires is not None and self.expires <= datetime.now(UTC):
             return expired(dataset, analyst, self.expires)
         if self.own_limit is not None:
@@ -154,7 +154,7 @@ def standing(
 ) -> Standing:
     """The data set's standing and, unless it is the local owner's, the analyst's.
 
-    `default_limit` is the allowance of an analyst who was granted none; None leaves them to the data set's.
+    `default_limit` is the allowance without a grant; None: only the data set's limit applies.
     """
     row = connection.execute(_STANDING, {"dataset": dataset, "analyst": analyst}).one_or_none()
     if row is None:
@@ -191,6 +191,7 @@ def latest_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any] | None:
 
 
 def known_limit(connection: sa.Connection, dataset: str) -> sa.Row[Any]:
+    """The latest limit; BadRequest if the data set was never opened."""
     limit = latest_limit(connection, dataset)
     if limit is None:
         raise unknown_dataset(dataset)
@@ -320,7 +321,7 @@ def expired(dataset: str, analyst: str, when: datetime) -> BudgetExhausted:
 
 
 def unknown_dataset(dataset: str) -> BadRequest:
-    """The refusal of a name the ledger has never opened."""
+    """The refusal of a data set that was never opened in the ledger."""
     return BadRequest(
         f"The ledger knows no data set {dataset!r}.",
         remedy="Check the name; a data set is known once its server has started, or it was connected to.",

@@ -40,7 +40,7 @@ class Store(ABC):
     """One database; subclasses begin its transactions and explain its errors."""
 
     observer: Observer | None = None
-    """Of a server, which counts errors and logs outages."""
+    """Set by a server, which counts errors and logs outages."""
 
     def __init__(self, name: str, *engines: sa.Engine, busy_seconds: float) -> None:
         """The first engine writes; the others only read."""
@@ -72,7 +72,10 @@ class Store(ABC):
 
     @contextmanager
     def charging(self) -> Iterator[sa.Connection]:
-        """Like `writing`, for a charge: refused if the ledger is behind its anchor, which is written then."""
+        """Like `writing`, for a charge: refused if the ledger is behind its anchor.
+
+        After the commit, the anchor is written.
+        """
         with self.writing() as connection:
             if self.anchor is not None:
                 self.anchor.check(connection)
@@ -84,7 +87,7 @@ class Store(ABC):
     def recording(self) -> Iterator[sa.Connection]:
         """Like `writing`, for changes of rights: the anchor remembers them, so undoing them is noticed.
 
-        They stay if the anchor cannot be written; then nothing is charged before it is.
+        They stay if the anchor cannot be written; then nothing is charged until it is.
         """
         with self.writing() as connection:
             yield connection
@@ -93,7 +96,7 @@ class Store(ABC):
             self.keep_mark(mark)
 
     def keep_mark(self, mark: Mark | None) -> None:
-        """Write it to the anchor; a failure is told to the observer, as it is the ledger's."""
+        """Write the mark to the anchor; the observer is told of a failure, as of one of the database."""
         try:
             if self.anchor is not None:
                 self.anchor.keep(mark)
@@ -104,7 +107,7 @@ class Store(ABC):
 
     @abstractmethod
     def updating(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction on jobs, which needs no writers' lock."""
+        """A transaction without the writers' lock, on tables that the log does not repeat, such as jobs."""
 
     @abstractmethod
     def version(self, connection: sa.Connection) -> int | None:
@@ -119,7 +122,7 @@ class Store(ABC):
         """The driver's error as a sentence with a remedy."""
 
     def busy(self) -> LedgerUnavailable:
-        """What is raised when others have kept the ledger locked for too long."""
+        """The error for a ledger that others have kept locked for too long."""
         return LedgerUnavailable(
             f"{self.name} was kept locked by another process for {self.busy_seconds:g} seconds.",
             remedy="Try again when that process is done.",
@@ -177,7 +180,7 @@ class Store(ABC):
 
 
 def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
-    """Let every charge be checked against an anchor file, and remembered in it."""
+    """Have every charge checked against an anchor file, and remembered in it."""
     store.anchor = AnchorGuard(anchor, store.name)
     if is_recovery:
         return
@@ -190,6 +193,6 @@ def guard(store: Store, anchor: Path, *, is_recovery: bool) -> None:
 
 
 def _dispose(engines: Iterable[sa.Engine], process: int) -> None:
-    # A forked child lets go of its copy only: closing it would end the parent's conversation.
+    # A forked child only drops its copies of the connections: closing them would close the parent's too.
     for engine in engines:
         engine.dispose(close=os.getpid() == process)

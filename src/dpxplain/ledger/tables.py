@@ -24,12 +24,12 @@ PUBLIC_NOTICE = "analyst = '' AND charge_units = 0"
 
 
 def _partial(name: str, condition: str, *columns: str) -> sa.Index:
-    """An index of those rows only that fulfil the condition, which `keep_conditions` gives to SQLAlchemy."""
+    """An index of the rows that fulfil the condition, which `set_index_conditions` gives to SQLAlchemy."""
     return sa.Index(name, *columns, info={"where": sa.text(condition)})
 
 
-def keep_conditions(connection: sa.Connection) -> None:
-    """Sets the conditions of indexes for the database that is used: for both, SQLAlchemy would load both."""
+def set_index_conditions(connection: sa.Connection) -> None:
+    """Give SQLAlchemy the conditions for this database only: for both, it would load the code of both."""
     for index in ENTRIES.indexes:
         if "where" in index.info:
             index.dialect_kwargs[f"{connection.dialect.name}_where"] = index.info["where"]
@@ -114,8 +114,8 @@ RELEASES = sa.Table(
     sa.Column("payload", sa.Text, nullable=False),
 )
 
-# Charges without a release, to be found without a search through all entries. Written with the charge and
-# deleted with the release; nothing is lost with it, as it follows from the entries and the releases.
+# Charges without a release, to be found without a search through all entries. A row is written with the
+# charge and deleted with the release; the table can be filled again from the entries and the releases.
 UNRELEASED = sa.Table(
     "unreleased",
     METADATA,
@@ -155,7 +155,7 @@ TOKENS = sa.Table(
     sa.Column("created", sa.Text, nullable=False),
     sa.Column("expires", sa.Text, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
-    sa.Column("parent", sa.ForeignKey("tokens.id")),  # of a browser session, which were kept here once
+    sa.Column("parent", sa.ForeignKey("tokens.id")),  # of a browser session, which older versions kept here
     sa.Column("maker", sa.ForeignKey("tokens.id")),  # the curator's token it was made with; NULL: a command
     sa.Index("tokens_by_maker", "maker"),
 )
@@ -206,7 +206,7 @@ FILE_STATES = sa.Table(
     sa.Column("state", sa.Text, primary_key=True),
 )
 
-# Who is signed in with a browser. Forgotten a day after their end, so they are not in the log.
+# Who is signed in with a browser. Sessions are deleted a day after their end and are not in the log.
 SESSIONS = sa.Table(
     "sessions",
     METADATA,
@@ -240,7 +240,7 @@ PROCESSES = sa.Table(
     sa.Column("heard", sa.Text, nullable=False),
 )
 
-# Changes in place: the progress of work, which nobody needs once the work is done.
+# The progress of work, updated in place; not needed once the work is done.
 JOBS = sa.Table(
     "jobs",
     METADATA,
@@ -262,8 +262,8 @@ STATE = (LIMITS, GRANTS, ENTRIES, RELEASES, SHARES, TOKENS, REVOCATIONS, VERSION
 """Tables whose every row must be in the audit log."""
 APPEND_ONLY = (*STATE, LOG)
 
-# The triggers stop mistakes. The owner of the database can remove them; what is changed then, the audit log
-# shows.
+# The triggers stop mistakes. The owner of the database can remove them; the audit log shows what is changed
+# then.
 _EVENTS = ("UPDATE", "DELETE", "INSERT")
 _REFUSAL = "the ledger is append-only"
 
@@ -347,7 +347,7 @@ def create_lookups(connection: sa.Connection) -> None:
     old = ("entries_by_key", "entries_by_kind", "entries_by_subject")
     for name in old:
         connection.exec_driver_sql(f"DROP INDEX {name}")
-    keep_conditions(connection)
+    set_index_conditions(connection)
     for index in sorted(ENTRIES.indexes, key=lambda index: str(index.name)):
         if index.name not in ("entries_in_order", "entries_by_analyst", "entries_by_number"):
             index.create(connection)
@@ -385,7 +385,7 @@ def unguarded(connection: sa.Connection) -> list[str]:
 
 
 def primary_key(table: sa.Table) -> sa.Column[Any]:
-    """The column that identifies a row; every table of the ledger has one."""
+    """The column that identifies a row; not for tables whose key has several columns."""
     (column,) = table.primary_key.columns
     return column
 

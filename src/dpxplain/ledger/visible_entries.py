@@ -43,7 +43,7 @@ LARGEST_PAGE = 1_000
 _NOTICE_KINDS = frozenset({"limit", "top-up", "grant"})
 """Kinds of entries that charge nothing."""
 MOST_PREPARATIONS = 200
-"""Of one query, so many with the largest charges are considered: they are the most precise."""
+"""Considered of one query: those with the largest charges, which are the most precise."""
 
 _OF_DATASET = ENTRIES.c.dataset == sa.bindparam("dataset")
 _IS_NOTICE = sa.and_(ENTRIES.c.analyst == "", ENTRIES.c.charge_units == 0)
@@ -90,13 +90,13 @@ def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
     of_kind = sa.select(ENTRIES.c.id).join(RELEASES).where(
         _OF_DATASET, *conditions, ENTRIES.c.kind == sa.bindparam("kind")
     )  # fmt: skip
-    # A search for each, by index: with OR, all entries of the kind would be gone through.
+    # Two searches by index: with OR, the databases would read all entries of the kind.
     newest = [
         sa.select(of_kind.where(version).order_by(ENTRIES.c.id.desc()).limit(1).subquery().c.id)
         for version in (ENTRIES.c.version == sa.bindparam("version"), ENTRIES.c.version.is_(None))
     ]
     ids = sa.select(ENTRIES.c.id).where(_OF_DATASET, *conditions)
-    precise = (
+    most_precise = (
         ids.join(RELEASES)
         .where(sa.text(WITH_SUBJECT), ENTRIES.c.subject == sa.bindparam("subject"))
         .order_by(ENTRIES.c.charge_units.desc())
@@ -106,7 +106,7 @@ def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
     return _Reads(
         by_key=released.add_columns(RELEASES.c.payload)
         .where(ENTRIES.c.key == sa.bindparam("key"))
-        .order_by(ENTRIES.c.id + 0)  # or both databases might go through all entries in their order
+        .order_by(ENTRIES.c.id + 0)  # + 0: or both databases might read all entries in their order
         .limit(1),
         page=entries.outerjoin(RELEASES)
         .where(ENTRIES.c.id < sa.bindparam("before"))
@@ -117,7 +117,7 @@ def _reads(*conditions: sa.ColumnElement[bool]) -> _Reads:
         .order_by(ENTRIES.c.id.desc())
         .limit(1),
         preparations=_ENTRIES.join(RELEASES)
-        .where(ENTRIES.c.id.in_(sa.union_all(sa.select(precise.subquery().c.id), without_subject)))
+        .where(ENTRIES.c.id.in_(sa.union_all(sa.select(most_precise.subquery().c.id), without_subject)))
         .order_by(ENTRIES.c.id),
     )
 
@@ -164,7 +164,10 @@ class VisibleEntries:
         return None if stored is None else (self._entry(stored), payload)
 
     def _numbered(self, connection: sa.Connection, dataset: str, id: EntryId) -> sa.Row[Any] | None:
-        """The row of a number: the analyst's own, that of the owner it names, or one that is its row's."""
+        """The row of an entry of the analyst, or of the owner that the number names.
+
+        The number of an older row is its id.
+        """
         number, owner = read_id(id) or (0, None)
         wanted = {"dataset": dataset, "number": number, "owner": self._analyst if owner is None else owner}
         by_number = _NOTICE_BY_NUMBER if owner == NOTICE_OWNER else _BY_NUMBER
@@ -228,6 +231,7 @@ class VisibleEntries:
         return HistoryPage(entries[::-1], entries[-1].id if len(rows) > count else None)
 
     def _row_of(self, connection: sa.Connection, dataset: str, before: EntryId) -> int:
+        """The row of the entry with this number; BadRequest if the analyst sees none."""
         row = self._numbered(connection, dataset, before)
         if row is None:
             raise BadRequest(
@@ -240,13 +244,12 @@ class VisibleEntries:
         self,
         dataset: str,
         statement: Callable[[_Reads], sa.Select[Any]],
-        with_notices: bool = False,
         **wanted: str | int,
     ) -> list[sa.Row[Any]]:
         """The rows that a statement finds in each range."""
         rows: list[sa.Row[Any]] = []
         with self._store.reading() as connection:
-            for reads, owner in self._ranges(connection, dataset, with_notices):
+            for reads, owner in self._ranges(connection, dataset, with_notices=False):
                 parameters = {"dataset": dataset, "owner": owner, **wanted}
                 rows += connection.execute(statement(reads), parameters).all()
             if not rows:
@@ -294,14 +297,14 @@ class VisibleEntries:
 
 
 def _with_owner(request: Any, owner: str) -> Any:
-    """Somebody's request as others may ask it: the answer that it is about is the owner's."""
+    """An analyst's request as others may ask it: the answer that it is about is named as its owner's."""
     if isinstance(request, dict) and isinstance(number := request.get("answer"), int):
         return request | {"answer": written_id(number, owner)}
     return request
 
 
 def _payload(connection: sa.Connection, visible: sa.Row[Any] | None) -> str | None:
-    """Read only once the row is known to be visible: how long it takes tells nothing of hidden ones."""
+    """The release of a visible row. That of a hidden one is not read: the time it takes would tell of it."""
     if visible is None:
         return None
     return connection.execute(_PAYLOAD, {"of_entry": visible.id}).scalar_one_or_none()

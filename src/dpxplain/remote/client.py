@@ -30,15 +30,15 @@ _PAGE = 500  # lines of the history, as many as the server sends at once
 class RemoteLedger:
     """What the server's ledger tells one analyst.
 
-    Preparations are fetched once per query and kept, and so is the data set's quality: every result that is
-    shown asks whether it was bought.
+    Preparations are fetched once per query and kept. So is the data set's quality, which every displayed
+    result looks up.
     """
 
     def __init__(self, server: DatasetServer) -> None:
         self._server = server
         self._preparations: dict[str, list[Entry]] = {}  # by their subject
         self._releases: dict[EntryId, tuple[Entry, str]] = {}  # kept ones; a release never changes
-        self._qualities: list[Entry] | None = None  # the latest, if any; None until it is asked for
+        self._qualities: list[Entry] | None = None  # the latest, if any; None until it is fetched
 
     def budget(self, dataset: str) -> Budget:
         body = self._server.get("/budget")
@@ -138,10 +138,10 @@ class RemoteLedger:
 
 
 class RemoteReleaser:
-    """Asks the server, in one request: it finds or measures, and sends the release back.
+    """Sends one request to the server, which finds or measures the release, and sends it back.
 
     The request carries the key computed here. The server plans the same from the same declarations, and
-    refuses before it charges anything when it comes to another key.
+    refuses before it charges anything if its key differs.
     """
 
     def __init__(self, server: DatasetServer, ledger: RemoteLedger) -> None:
@@ -203,8 +203,8 @@ class RemoteCuratorDataset(RemoteDataset):
 
     def answer_truth(self, answer: Answer) -> Truth:
         body = self._server.get(f"/answers/{_in_path(answer.id)}/truth")
-        several = "aggregate" in (body["rows"] or [{}])[0]
-        rows = [row for row in body["rows"] if not several or row["aggregate"] == answer.value_name]
+        has_several = "aggregate" in (body["rows"] or [{}])[0]
+        rows = [row for row in body["rows"] if not has_several or row["aggregate"] == answer.value_name]
         return Truth(body["title"], rows, tuple(body["shaped_by"]))
 
     def answers_truth(self, answers: Answers) -> Truth:

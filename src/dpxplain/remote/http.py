@@ -1,8 +1,8 @@
-"""Talking to a server: addresses, its certificate, the token, and its errors as our own exceptions.
+"""HTTP to a server: addresses, its certificate, the token, retries, and its errors as our own exceptions.
 
-A request that the server could not answer for the moment is sent again after the pause it asks for: what it
-charged already, it finds again by the request's key. After a connection was lost on the way, what is only
-read is read again, and a release is looked for by its key. It is not asked for anew: if the server is gone,
+A request that is answered with 429 or 503 is sent again after the pause that the server asks for. It is
+charged once, since the server finds an earlier charge by the request's key. After a lost connection, a GET is
+sent again, and a release is looked up by its key. It is not requested again: if the server's process is gone,
 its charge stays, and the person decides whether to pay again.
 """
 
@@ -40,12 +40,12 @@ class DatasetServer:
 
     def __init__(self, url: str, token: str | None, ca: str | Path | None = None) -> None:
         parts = urlsplit(url)
-        *before, self.dataset = [part for part in parts.path.split("/") if part] or [""]
+        *path_prefix, self.dataset = [part for part in parts.path.split("/") if part] or [""]
         if not parts.hostname or not self.dataset:
             raise BadRequest("The address names no data set.", remedy="Write it as https://host/data-set.")
         if parts.username or parts.password:
             raise BadRequest("An address is no place for a secret.", remedy="Pass token=..., without user@.")
-        # As a single user's server prints it; its key is worth nothing anywhere else.
+        # A single-user server prints its address with ?key=..., which is of no use at any other server.
         [key] = parse_qs(parts.query).get("key", [None])[:1]
         token = token or key or os.environ.get("DPXPLAIN_TOKEN")
         if token and parts.scheme == "http" and parts.hostname not in _LOCAL:
@@ -54,11 +54,11 @@ class DatasetServer:
             )
         self._home = f"{parts.scheme}://{parts.netloc}"
         self._was_reached = False
-        base = "/".join([self._home, *before, "api", "v1"])
+        base = "/".join([self._home, *path_prefix, "api", "v1"])
         headers = {PROTOCOL_HEADER: str(PROTOCOL)}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        # A proxy for the outside world has no business with this machine's own servers and their tokens.
+        # Requests to this machine, and the tokens in them, are not sent through a proxy.
         local = parts.hostname in _LOCAL
         self._client = httpx.Client(
             base_url=base,
@@ -88,10 +88,10 @@ class DatasetServer:
         self._client.close()
 
     def get(self, path: str = "", timer: RetryTimer | None = None) -> Any:
-        return self._send("GET", self._of_dataset(path), timer=timer)
+        return self._send("GET", self._dataset_path(path), timer=timer)
 
     def post(self, path: str, body: Mapping[str, Any], timer: RetryTimer | None = None) -> Any:
-        return self._send("POST", self._of_dataset(path), body, timer)
+        return self._send("POST", self._dataset_path(path), body, timer)
 
     def release(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
         """A release with its ledger entry; preparing and explaining are jobs, and are waited for."""
@@ -100,9 +100,9 @@ class DatasetServer:
             try:
                 if kind in ("query", "quality", "discover"):
                     return self.post(f"/{kind}?form=release", body, timer)
-                return self._finished(f"/{kind}?form=release&wait={_WAIT}", body, progress, timer)
+                return self._run_job(f"/{kind}?form=release&wait={_WAIT}", body, progress, timer)
             except ConnectionLost as lost:
-                stored = self._stored(str(body["expected_key"]), timer)
+                stored = self._find_stored(str(body["expected_key"]), timer)
                 if stored is None:
                     raise Unavailable(lost.problem, remedy=lost.remedy) from None
                 return stored | {"free": False}
@@ -110,8 +110,8 @@ class DatasetServer:
                 if not timer.wait(_SECONDS_BETWEEN_JOBS):
                     raise error_of_response(interrupted.shape, body) from None
 
-    def _stored(self, key: str, timer: RetryTimer) -> dict[str, Any] | None:
-        """The release stored meanwhile under the request's key; None if none appears in time."""
+    def _find_stored(self, key: str, timer: RetryTimer) -> dict[str, Any] | None:
+        """The release that was stored under the request's key; None if none appears in time."""
         while True:
             try:
                 release: dict[str, Any] = self.get(f"/releases?key={quote(key)}", timer)
@@ -122,10 +122,10 @@ class DatasetServer:
             except Unavailable:
                 return None
 
-    def _of_dataset(self, path: str) -> str:
+    def _dataset_path(self, path: str) -> str:
         return f"/datasets/{quote(self.dataset, safe='')}{path}"
 
-    def _finished(self, path: str, body: Mapping[str, Any], progress: Progress, timer: RetryTimer) -> Any:
+    def _run_job(self, path: str, body: Mapping[str, Any], progress: Progress, timer: RetryTimer) -> Any:
         """Starts a job and waits for its result; an interrupt (Ctrl-C) cancels it."""
         job = self.post(path, body, timer)
         stage = ""
@@ -182,7 +182,7 @@ class DatasetServer:
 
 
 class ConnectionLost(Unavailable):
-    """A request was sent, and its response did not come."""
+    """A request was sent, but its response did not arrive."""
 
 
 class _JobInterrupted(Exception):
@@ -219,7 +219,7 @@ def _retry_after(response: httpx.Response) -> float:
 
 
 def _bounded_body(response: httpx.Response) -> bytes:
-    """What the server sends, up to a size that no honest server reaches."""
+    """The body of a response; refuses one that is larger than a DPXPlain server sends."""
     received = bytearray()
     for part in response.iter_bytes():
         received += part
@@ -252,21 +252,21 @@ def not_a_server(status: int | None = None) -> Unavailable:
 
 def error_of_response(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXPlainError:
     """The server's error as the exception that local use would have raised."""
-    code, message, remedy = (_visible(shape[name]) for name in ("code", "message", "remedy"))
+    code, message, remedy = (_printable(shape[name]) for name in ("code", "message", "remedy"))
     position = shape.get("position")
     if code == QueryRefused.code():
         if not position:
             return QueryRefused(message, remedy=remedy)
-        before = f"line {position['line']}, column {position['column']}: "
+        prefix = f"line {position['line']}, column {position['column']}: "
         return QueryRefused(
-            message.removeprefix(before),
+            message.removeprefix(prefix),
             remedy=remedy,
             sql=body.get("sql", ""),
             start=position["start"],
             end=position["end"],
         )
-    known: dict[str, type[DPXPlainError]] = {kind.code(): kind for kind in _kinds(DPXPlainError)}
-    elsewhere: dict[str, type[DPXPlainError]] = {
+    own_errors: dict[str, type[DPXPlainError]] = {kind.code(): kind for kind in _subclasses(DPXPlainError)}
+    server_errors: dict[str, type[DPXPlainError]] = {
         "not_found": Denied,
         "unauthorized": Denied,
         "forbidden": Denied,
@@ -277,28 +277,30 @@ def error_of_response(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXP
         "failed_after_charge": InternalError,
         "lost": InternalError,
         "too_many_requests": Unavailable,
+        "too_many_at_once": Unavailable,
+        "issuer_unavailable": Unavailable,
         "internal": InternalError,
         "other_plan": OtherPlan,
     }
-    kind = (known | elsewhere).get(code, BadRequest)
+    kind = (own_errors | server_errors).get(code, BadRequest)
     return kind(message, remedy=remedy)
 
 
-def _visible(text: object) -> str:
-    """Without control characters: a terminal would obey them."""
+def _printable(text: object) -> str:
+    """The text without control characters, which a terminal would obey."""
     return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in str(text))
 
 
-def _kinds(root: type[DPXPlainError]) -> Iterator[type[DPXPlainError]]:
+def _subclasses(root: type[DPXPlainError]) -> Iterator[type[DPXPlainError]]:
     for kind in root.__subclasses__():
         yield kind
-        yield from _kinds(kind)
+        yield from _subclasses(kind)
 
 
 CA_VARIABLE = "DPXPLAIN_CA"
 _EXPIRED, _NOT_YET, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 62, 64  # OpenSSL's X509_V_ERR_*
 _UNKNOWN_ISSUER = (18, 19, 20, 21)
-_HOW = "Pass ca=FILE (or set DPXPLAIN_CA or SSL_CERT_FILE) with the certificate of its issuer, in PEM."
+_CA_REMEDY = "Pass ca=FILE (or set DPXPLAIN_CA or SSL_CERT_FILE) with the certificate of its issuer, in PEM."
 
 
 def verification(ca: str | Path | None) -> ssl.SSLContext | bool:
@@ -333,7 +335,9 @@ def certificate_problem(error: BaseException, home: str) -> Unavailable | None:
         )
     code = cause.verify_code
     if code in _UNKNOWN_ISSUER:
-        return Unavailable(f"The certificate of {home} is of an issuer that is not known here.", remedy=_HOW)
+        return Unavailable(
+            f"The certificate of {home} is of an issuer that is not known here.", remedy=_CA_REMEDY
+        )
     if code in (_OTHER_NAME, _OTHER_ADDRESS):
         return Unavailable(
             f"The certificate of {home} is for another host name.",
@@ -348,4 +352,4 @@ def certificate_problem(error: BaseException, home: str) -> Unavailable | None:
         return Unavailable(
             f"The certificate of {home} is not valid yet.", remedy="Check the clock of this machine."
         )
-    return Unavailable(f"The certificate of {home} was not accepted.", remedy=_HOW)
+    return Unavailable(f"The certificate of {home} was not accepted.", remedy=_CA_REMEDY)

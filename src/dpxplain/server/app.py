@@ -27,7 +27,10 @@ Send `Authorization: Bearer TOKEN`. Every error has one shape: code, message, re
 
 
 def ledger_of(config: Config, address: LedgerAddress | None, *, create: bool = False) -> SQLLedger:
-    """Open a server's ledger, or one in memory; the default one of a folder is begun if it is missing."""
+    """Opens the ledger at the address; without an address, a new one in memory.
+
+    A missing ledger is created with `create`, or if it is a workspace's own.
+    """
     if address is None:
         return open_ledger(None)
     return open_ledger(
@@ -39,15 +42,15 @@ def ledger_of(config: Config, address: LedgerAddress | None, *, create: bool = F
 
 
 def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
-    """Open the data at once; at shutdown close it, and the ledger unless it was passed in."""
-    opened = ledger
-    if opened is None:
-        opened = ledger_of(config, config.ledger_address)
+    """The application with its data sets open; shutdown ends its work, and closes a ledger that it opened."""
+    opened_ledger = ledger
+    if opened_ledger is None:
+        opened_ledger = ledger_of(config, config.ledger_address)
     try:
-        server = Server(config, opened)
+        server = Server(config, opened_ledger)
     except BaseException:
         if ledger is None:
-            opened.close()
+            opened_ledger.close()
         raise
 
     @asynccontextmanager
@@ -55,7 +58,7 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
         yield
         await run_sync(server.close)
         if ledger is None:
-            opened.close()
+            opened_ledger.close()
 
     app = FastAPI(
         title="DPXPlain",
@@ -81,9 +84,9 @@ def create_app(config: Config, ledger: SQLLedger | None = None) -> FastAPI:
         ],
     )
     app.state.server = server
-    for subject in (probes, login, queries, explain, curate, admin, page):
+    for module in (probes, login, queries, explain, curate, admin, page):
         # Not include_router: it would build every route's validators again at the first request.
-        app.router.routes.extend(subject.router.routes)
+        app.router.routes.extend(module.router.routes)
     if page.STATIC.is_dir():
         app.mount("/", page.BuiltFiles(directory=page.STATIC), name="page")
     problems.install(app, openapi.methods)

@@ -1,4 +1,4 @@
-"""A record of the audit log as a sentence. An action without one is given by its own name."""
+"""A record of the audit log as a sentence. An action without a sentence is given by its name."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ _KINDS = {
     "discover": "had discovered",
     "tune": "had tuned",
 }
-_BY_OWNER = (
-    "reserved",
-    "released",
-    "cancelled",
-)  # the ledger writes these without an actor where nobody signs in
+# A single-user server has no login, and writes these without an actor.
+_BY_OWNER = ("reserved", "released", "cancelled")
 
 Row = Mapping[str, Any]
 
@@ -30,8 +27,8 @@ def audit_sentence(record: AuditRecord, token_names: Mapping[str, str]) -> str:
     """Who did what. `token_names` has the holders of tokens by id; another id is an old browser session's."""
     if record.action == "token revoked":
         id = record.details["revocation"]["token"]
-        ended = f"the token of {token_names[id]}" if id in token_names else "a browser session"
-        return f"{_actor(record)} ended {ended} ({id})."
+        credential = f"the token of {token_names[id]}" if id in token_names else "a browser session"
+        return f"{_actor(record)} ended {credential} ({id})."
     predicate = _PREDICATES.get(record.action)
     of_dataset = f" ({record.dataset})" if record.dataset else ""
     return f"{_actor(record)} {predicate(record) if predicate else record.action + of_dataset}."

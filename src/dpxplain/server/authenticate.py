@@ -1,7 +1,7 @@
 """Middleware that checks Host, caller, Origin and rate limits before any route runs.
 
 Closed by default: under /api/ only the addresses in `PUBLIC` are open without a credential, and each route
-declares besides which role it is for.
+declares the role that it is for.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Authentication:
         self._rates = rates
         self._health = health
         self._metrics = metrics
-        self._oidc_limiter = CapacityLimiter(_MOST_OIDC_THREADS)  # an issuer that hangs keeps nobody waiting
+        self._oidc_limiter = CapacityLimiter(_MOST_OIDC_THREADS)  # a hanging issuer blocks these threads only
         self._verified_credentials: OrderedDict[bytes, Caller] = OrderedDict()  # by their SHA-256
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,7 +105,7 @@ class Authentication:
         if public and method != "GET":  # signing in: another site's page must not do it in this browser
             self._check_origin(headers)
             check_rate(self._rates.anonymous, address)
-        caller = await self._identify(scope, headers, address, public=public, metrics=path == _METRICS)
+        caller = await self._identify(scope, headers, address, public=public, for_metrics=path == _METRICS)
         if caller is None:
             return
         scope["state"]["caller"] = caller
@@ -114,15 +114,15 @@ class Authentication:
             self._check_origin(headers, required=method not in _READING)
 
     async def _identify(
-        self, scope: Scope, headers: Headers, address: str, *, public: bool, metrics: bool = False
+        self, scope: Scope, headers: Headers, address: str, *, public: bool, for_metrics: bool = False
     ) -> Caller | None:
         """The caller, or None where that is allowed; invalid credentials count per address.
 
-        Metrics stay readable while the ledger is away, for whom it has verified before.
+        While the ledger is away, metrics stay readable for callers whom it has verified before.
 
-        A credential that was not verified before is counted before it is looked at, since guesses may come
-        all at once, and is refunded if it is valid. One that was verified before is not counted, so that
-        guesses from the same address do not lock its holder out.
+        A new credential is counted before it is verified, since guesses may come all at once, and is refunded
+        if it is valid. A credential that was verified before is not counted, so that guesses from the same
+        address do not lock its holder out.
         """
         credential = self._authenticator.credential(headers)
         if credential is None:
@@ -135,13 +135,13 @@ class Authentication:
         verified_before = digest in self._verified_credentials
         if not verified_before:
             check_rate(self._rates.anonymous, address)
-        elif metrics and not self._health.is_up and (known := self._known(digest)) is not None:
+        elif for_metrics and not self._health.is_up and (known := self._known_caller(digest)) is not None:
             return known
         limiter = None if verified_before or _is_ours(credential) else self._oidc_limiter
         try:
-            caller = await self._verify(headers, limiter, _METRICS_SECONDS if metrics else math.inf)
+            caller = await self._verify(headers, limiter, _METRICS_SECONDS if for_metrics else math.inf)
         except (LedgerUnavailable, TimeoutError) as error:
-            known = self._known(digest) if metrics else None
+            known = self._known_caller(digest) if for_metrics else None
             if known is None:
                 raise ledger_unavailable() if isinstance(error, TimeoutError) else error from None
             return known
@@ -163,15 +163,15 @@ class Authentication:
     async def _verify(
         self, headers: Headers, limiter: CapacityLimiter | None, seconds: float
     ) -> Caller | Refusal:
-        """TimeoutError if it takes longer than that; its thread is left to itself then."""
+        """The caller or the refusal; raises TimeoutError after `seconds`, and leaves the thread to itself."""
         with fail_after(seconds):
             limited = seconds < math.inf
             return await run_sync(
                 self._authenticator.identify, headers, limiter=limiter, abandon_on_cancel=limited
             )
 
-    def _known(self, digest: bytes) -> Caller | None:
-        """Who had sent this credential when it was last verified, unless it has expired since."""
+    def _known_caller(self, digest: bytes) -> Caller | None:
+        """The caller of a credential that was verified before, unless it has expired since."""
         caller = self._verified_credentials.get(digest)
         if caller is None or (caller.expires is not None and caller.expires <= datetime.now(UTC)):
             return None
@@ -191,13 +191,14 @@ class Authentication:
     def _check_origin(self, headers: Headers, *, required: bool = False) -> None:
         """Refuses what another site's page made the browser send (threat T17).
 
-        Every browser of today names the origin of a request that may change something. With `required`, one
-        that names none is refused too, rather than trusting an old browser's SameSite alone.
+        Today's browsers name the origin of every request that may change something. With `required`, a
+        request that names none is refused too, rather than trusting an old browser's SameSite alone.
         """
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        ours = {f"{scheme}://{headers.get('host', '')}" for scheme in ("http", "https")} | {self._origin}
+        host = headers.get("host", "")
+        own_origins = {f"http://{host}", f"https://{host}", self._origin}
         foreign_site = site is not None and site not in ("same-origin", "none")
-        foreign_origin = origin is not None and origin not in ours
+        foreign_origin = origin is not None and origin not in own_origins
         if foreign_site or foreign_origin or (required and site is None and origin is None):
             raise Problem(
                 403,
@@ -208,7 +209,7 @@ class Authentication:
 
 
 def note_refusal(scope: Scope, refusal: Refusal, metrics: Metrics) -> None:
-    """Log and count a credential that let nobody in: route, address and reason, and nothing of itself.
+    """Log and count a refused credential: route, address and reason, and nothing of the credential.
 
     Rate limits bound the number of lines per address.
     """
@@ -225,7 +226,7 @@ def note_refusal(scope: Scope, refusal: Refusal, metrics: Metrics) -> None:
 
 
 def _is_ours(credential: str) -> bool:
-    """Whether the ledger verifies it, without the OIDC issuer."""
+    """Whether a credential is a token of ours, which the ledger verifies without the OIDC issuer."""
     return credential.removeprefix("Bearer ").startswith("dpx_")
 
 

@@ -1,4 +1,4 @@
-"""What requests carry. Strict: an unknown key, NaN or an endless number is refused, and never echoed."""
+"""Request bodies and parameters. Strict: unknown keys, NaN and infinity are refused, and never echoed."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO
 from dpxplain.privacy.intervals import DEFAULT_METHOD
 from dpxplain.server.identity import proper_name
 
-LARGEST_ID = 2**53  # what JSON readers agree on
+LARGEST_ID = 2**53  # all JSON readers agree on integers up to here
 LONGEST_WAIT = 60.0
 MOST_PREDICATES = 1_000
 _MOST_FAMILY_TEXT = 64_000
 
 
-def _plain(text: str) -> str:
+def _check_no_nul(text: str) -> str:
     if "\x00" in text:  # databases do not take it
         raise ValueError("must not contain a NUL character")
     return text
 
 
-def _name(text: str) -> str:
+def _check_name(text: str) -> str:
     if not proper_name(text):
         raise ValueError("is not a name that somebody may have")
     return text
 
 
-def _whole(value: Any) -> Any:
-    """JSON does not tell 5 from 5.0."""
+def _as_integer(value: Any) -> Any:
+    """5 for 5.0, which JSON does not tell apart."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _written_out(value: Any) -> Any:
+def _check_is_text(value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError("must be a date and time as text, such as 2030-01-31T12:00:00Z")
     return value
 
 
-Text = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)]
-Sql = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(_plain)]
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_name)]
-Reason = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_plain)]
+Text = Annotated[str, Field(max_length=10_000), AfterValidator(_check_no_nul)]
+Sql = Annotated[str, Field(min_length=1, max_length=100_000), AfterValidator(_check_no_nul)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check_name)]
+Reason = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_check_no_nul)]
 _SHARED_ID = r"^[0-9]{1,16}@.{0,600}$"
 Id = (
-    Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_whole)]
+    Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_as_integer)]
     | Annotated[str, Field(pattern=_SHARED_ID, max_length=620, examples=["3@ann"])]
 )
 Rho = Annotated[
@@ -60,13 +60,13 @@ Rho = Annotated[
     ),
 ]
 Confidence = Annotated[float, Field(gt=0, lt=1)]
-ChartWidth = Annotated[int, Field(ge=100, le=4_000), BeforeValidator(_whole)]
-Scalar = Annotated[str, Field(max_length=10_000), AfterValidator(_plain)] | bool | int | float | None
+ChartWidth = Annotated[int, Field(ge=100, le=4_000), BeforeValidator(_as_integer)]
+Scalar = Annotated[str, Field(max_length=10_000), AfterValidator(_check_no_nul)] | bool | int | float | None
 
 Moment = Annotated[
     datetime,
     Field(strict=False, description="With a time zone.", examples=["2030-01-31T12:00:00Z"]),
-    BeforeValidator(_written_out),
+    BeforeValidator(_check_is_text),
 ]
 
 DatasetName = Annotated[str, Path(alias="dataset", max_length=200, description="The data set's name.")]
@@ -84,7 +84,7 @@ ConfidenceQuery = Annotated[float, Query(gt=0, lt=1, description="Of the interva
 PopulationQuery = Annotated[
     bool, Query(description="Also what holds in the population that the rows were drawn from.")
 ]
-_Identity = Annotated[str, AfterValidator(_plain)]
+_Identity = Annotated[str, AfterValidator(_check_no_nul)]
 KeyQuery = Annotated[_Identity | None, Query(max_length=64, description="Identity of the request.")]
 KindQuery = Annotated[
     Literal["query", "prepare", "explain", "quality"] | None, Query(description="The latest of a kind.")
@@ -110,7 +110,7 @@ ExpectedKey = Annotated[
     ),
 ]
 ChartOrder = Literal["given", "high", "low", "name"]
-"""Of a chart's groups: as asked, by their values, or by their names."""
+"""The order of a chart's groups: as asked, by their values, or by their names."""
 ChartOrderOf = Annotated[
     str | None, Query(max_length=1_000, description="Of several values, by whose a chart is ordered.")
 ]
@@ -172,7 +172,7 @@ class Family(Body):
     """Which predicates are looked at; by default equalities on every declared attribute."""
 
     attributes: list[Text] | None = Field(default=None, max_length=1_000)
-    conjuncts: Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole)] | None = None
+    conjuncts: Annotated[int, Field(ge=1, le=100), BeforeValidator(_as_integer)] | None = None
     exclude: list[Text] = Field(default=[], max_length=1_000)
     predicates: list[Text] | None = Field(default=None, max_length=1_000)
     nested: bool = Field(
@@ -180,7 +180,7 @@ class Family(Body):
     )
 
     @model_validator(mode="after")
-    def _short(self) -> Family:
+    def _check_length(self) -> Family:
         texts = (*(self.attributes or ()), *self.exclude, *(self.predicates or ()))
         if sum(map(len, texts)) > _MOST_FAMILY_TEXT:
             raise ValueError(f"has more than {_MOST_FAMILY_TEXT:,} characters of text")
@@ -221,7 +221,7 @@ class Why(Body):
 
 
 class Explain(Why):
-    k: Annotated[int, Field(ge=1, le=MOST_PREDICATES), BeforeValidator(_whole)] = 5
+    k: Annotated[int, Field(ge=1, le=MOST_PREDICATES), BeforeValidator(_as_integer)] = 5
     rho: Rho | None = None
     explain_confidence: Confidence | None = None
     mechanism: Annotated[str, Field(max_length=50)] = "auto"
@@ -243,7 +243,7 @@ class TellStory(Why):
     """Free, once the answer is prepared with nested conjunctions: `prepare` with
     `"family": {"conjuncts": 2, "nested": true}`."""
 
-    levels: Annotated[int, Field(ge=1, le=3), BeforeValidator(_whole)] | None = None
+    levels: Annotated[int, Field(ge=1, le=3), BeforeValidator(_as_integer)] | None = None
     story_confidence: Confidence | None = None
     attributes: list[Text] | None = Field(default=None, max_length=1_000)
     exclude: list[Text] = Field(default=[], max_length=1_000)
@@ -270,7 +270,7 @@ class PreviewExplanation(Explain):
     relative: float | None = Field(
         default=None, gt=0, description="Influences within so much of the gap: 0.02 for 2%."
     )
-    ranks: Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_whole)] | None = Field(
+    ranks: Annotated[int, Field(ge=1, le=LARGEST_ID), BeforeValidator(_as_integer)] | None = Field(
         default=None, description="Rank intervals of so many places on average; needs a preparation."
     )
     precision: float | None = Field(
@@ -278,7 +278,7 @@ class PreviewExplanation(Explain):
     )
 
     @model_validator(mode="after")
-    def _one_price(self) -> PreviewExplanation:
+    def _check_price(self) -> PreviewExplanation:
         if self.wants_precision and self.rho is not None:
             raise ValueError("has rho, or what it must give (relative, ranks, precision), not both")
         return self

@@ -1,4 +1,6 @@
-"""Sessions of one caller: on the caller's own account in the ledger, and the engine and passes of all."""
+"""Data sets and sessions of one caller: with the caller's own account in the ledger, and the engine that all
+callers share.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +20,27 @@ from dpxplain.server.pool import Task
 from dpxplain.session import Session
 
 STORING_SECONDS = 20.0
-"""How long what was measured is held while the ledger is away; shorter than its flight is believed."""
+"""How long storing a release is retried while the ledger is away.
+
+Shorter than the silence after which other processes take the measurement for lost.
+"""
 _BETWEEN_ATTEMPTS = 0.25
 
-Admitted = Callable[[], AbstractContextManager[None]]
+ChargeGuard = Callable[[], AbstractContextManager[None]]
+"""Entered while a charge is written; raises to refuse it."""
 
 
 class TaskReleaser(LocalReleaser):
-    """Charges the caller's account; the task knows what was reserved."""
+    """Charges the caller's account, and notes on the task what was charged and whether it is stored."""
 
-    def __init__(self, account: Ledger, task: Task, locks: KeyedLocks, admitted: Admitted) -> None:
+    def __init__(self, account: Ledger, task: Task, locks: KeyedLocks, charge_guard: ChargeGuard) -> None:
         super().__init__(account, locks)
         self._task = task
-        self._admitted = admitted
+        self._charge_guard = charge_guard
 
     def reserve(self, dataset: str, charge: Charge) -> Entry | None:
         self._task.stop.check()  # the last moment at which a cancelled request costs nothing
-        with self._admitted():
+        with self._charge_guard():
             entry = super().reserve(dataset, charge)
         if entry is not None:
             self._task.charge(entry.row, charge.rho, dataset=dataset, person=entry.analyst)
@@ -42,16 +48,16 @@ class TaskReleaser(LocalReleaser):
 
     def store(self, entry: Entry, text: str) -> None:
         self._task.settle()
-        self._store_patiently(entry, text)
+        self._store_with_retries(entry, text)
         self._task.is_stored = True
 
-    def _store_patiently(self, entry: Entry, text: str) -> None:
-        """Tries again while the ledger is away: what was measured cannot be measured again for nothing.
+    def _store_with_retries(self, entry: Entry, text: str) -> None:
+        """Retries while the ledger is away, since measuring again would cost again.
 
-        Where the connection broke while it was stored, it may be stored. That it takes longer tells nothing
-        of the data: when to store was decided before.
+        A store whose connection broke may have succeeded, so a retry looks first. Retries reveal nothing
+        about the data: that the release is stored was decided before.
         """
-        until = time.monotonic() + STORING_SECONDS
+        deadline = time.monotonic() + STORING_SECONDS
         first = True
         while True:
             try:
@@ -59,30 +65,30 @@ class TaskReleaser(LocalReleaser):
                     super().store(entry, text)
                 return
             except LedgerUnavailable as error:
-                if not error.may_pass or time.monotonic() > until:
+                if not error.may_pass or time.monotonic() > deadline:
                     raise
             first = False
             time.sleep(_BETWEEN_ATTEMPTS)
 
     def abandon(self, entry: Entry) -> None:
-        self._task.end_step()  # or whoever waits for it at another process would learn when it failed
+        self._task.pad_once()  # another process that waits for it must not learn when it failed
         super().abandon(entry)
 
 
 def read_only_dataset(dataset: OpenDataset, account: LedgerView, caller: str = "") -> OpenDataset:
-    """The data set for prices and for what is stored. It cannot spend, and has no data."""
+    """The data set for prices and stored releases. It cannot spend, and has no engine to read data."""
     return replace(dataset, ledger=account, releaser=StoredReleaser(), engine=None, caller=caller)
 
 
 def measuring_dataset(
-    dataset: OpenDataset, account: Ledger, task: Task, locks: KeyedLocks, admitted: Admitted
+    dataset: OpenDataset, account: Ledger, task: Task, locks: KeyedLocks, charge_guard: ChargeGuard
 ) -> OpenDataset:
     """The data set as a task of this caller may spend on it.
 
     `locks` are the caller's own: two callers who ask the same do not wait for, and so do not notice,
-    each other. `admitted` is held while a charge is written, or refuses it.
+    each other. `charge_guard` is held while a charge is written.
     """
-    releaser = TaskReleaser(account, task, locks, admitted)
+    releaser = TaskReleaser(account, task, locks, charge_guard)
     return replace(dataset, ledger=account, releaser=releaser, progress=task.progress)
 
 

@@ -1,4 +1,4 @@
-"""A data set as everybody may see it: what is declared, and questions to begin with."""
+"""The public description of a data set: its declarations, and example questions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _FEW, _MANY = 2, 12  # how many groups make an example easy to read
 
 
 def figures(budget: Budget) -> BudgetFigures:
+    """The budget's payload without its `kind`."""
     payload: Any = budget_payload(budget)
     del payload["kind"]
-    figures: BudgetFigures = payload
-    return figures
+    without_kind: BudgetFigures = payload
+    return without_kind
 
 
 def summary(schema: Schema, budget: Budget, *, available: bool = True) -> Summary:
@@ -51,7 +52,7 @@ def details(schema: Schema, budget: Budget, role: Literal["analyst", "curator"])
                 "private": {"__all__": {"source"}},
             },
             exclude_defaults=True,
-        ),  # where the data lie is nobody's business
+        ),  # where the data lie is not public
         columns=columns(schema),
         examples=examples(schema),
         budget=figures(budget),
@@ -84,7 +85,7 @@ def columns(schema: Schema) -> list[ColumnPayload]:
 
 
 def examples(schema: Schema) -> list[Example]:
-    """Questions that the schema can answer; no group in them was picked by looking at the data."""
+    """Questions that the schema can answer; their groups come from the declarations, not from the data."""
     questions: list[Example] = []
     if schema.table.name == "adult" and {"marital_status", "high_income"} <= schema.columns.keys():
         questions.append(
@@ -98,13 +99,13 @@ def examples(schema: Schema) -> list[Example]:
     grouping = _easiest_to_group(schema)
     if grouping is None:
         return questions
-    two = [label(value) for value in schema.domain(grouping)[:2]]
+    first_two = [label(value) for value in schema.domain(grouping)[:2]]
     sql = _select(grouping, "COUNT(*)", schema)
-    questions.append(_example(f"How many rows by {grouping}?", sql, two, schema))
+    questions.append(_example(f"How many rows by {grouping}?", sql, first_two, schema))
     measured = next((n for n, c in schema.columns.items() if c.is_summable and n != grouping), None)
     if measured is not None:
         sql = _select(grouping, f"AVG({sql_name(measured)})", schema)
-        questions.append(_example(f"Does {measured} differ by {grouping}?", sql, two, schema))
+        questions.append(_example(f"Does {measured} differ by {grouping}?", sql, first_two, schema))
     return questions
 
 
@@ -120,8 +121,8 @@ def _select(column: str, aggregate: str, schema: Schema) -> str:
 def _easiest_to_group(schema: Schema) -> str | None:
     sizes = {name: len(schema.domain(name)) for name in schema.discrete()}
     readable = [name for name, size in sizes.items() if _FEW <= size <= _MANY]
-    enough = [name for name, size in sizes.items() if size >= _FEW]
-    return min(readable, key=sizes.__getitem__, default=min(enough, key=sizes.__getitem__, default=None))
+    groupable = [name for name, size in sizes.items() if size >= _FEW]
+    return min(readable, key=sizes.__getitem__, default=min(groupable, key=sizes.__getitem__, default=None))
 
 
 def _sql_value(value: DomainValue) -> str | None:

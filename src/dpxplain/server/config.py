@@ -34,7 +34,7 @@ DEFAULT_PORT = 8765
 
 
 class _Strict(BaseModel):
-    # Messages without what was written: a value at a wrong place may be a password.
+    # Error messages hide the input: a value under a wrong key may be a password.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
@@ -58,12 +58,12 @@ class Serving(_Strict):
 
     @field_validator("datasets", mode="before")
     @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
+    def _as_list(cls, value: Any) -> Any:
         return [value] if isinstance(value, str | Path) else value
 
     @field_validator("public_url")
     @classmethod
-    def _an_address(cls, value: str | None) -> str | None:
+    def _check_public_url(cls, value: str | None) -> str | None:
         if value is not None:
             parts = urlsplit(value)
             local = parts.scheme == "http" and is_loopback(parts.hostname or "")
@@ -73,7 +73,7 @@ class Serving(_Strict):
 
     @field_validator("databases")
     @classmethod
-    def _addresses_without_password(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_databases(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
         if any(holds_password(address) for address in addresses):
             raise ValueError("must hold no password; set PGPASSWORD or PGPASSFILE, or use a service file")
         if not all(map(is_database, addresses)):
@@ -82,7 +82,7 @@ class Serving(_Strict):
 
     @field_validator("ledger")
     @classmethod
-    def _no_password(cls, value: str) -> str:
+    def _check_ledger(cls, value: str) -> str:
         try:
             check_configured(value)
         except BadRequest as refusal:
@@ -90,7 +90,7 @@ class Serving(_Strict):
         return value
 
     @model_validator(mode="after")
-    def _safe_to_reach(self) -> Serving:
+    def _check_exposure(self) -> Serving:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("tls_certificate and tls_key belong together")
         if is_loopback(self.host):
@@ -142,12 +142,12 @@ class Limits(_Strict):
 
     @field_validator("memory", mode="before")
     @classmethod
-    def _is_a_size(cls, value: Any) -> Any:
+    def _check_memory(cls, value: Any) -> Any:
         return check_size(value)
 
     @field_validator("pad_ratio")
     @classmethod
-    def _is_a_step(cls, ratio: float) -> float:
+    def _check_pad_ratio(cls, ratio: float) -> float:
         if 1 < ratio < 1.01:
             raise ValueError("must be 1, which pads nothing, or at least 1.01")
         return ratio
@@ -162,12 +162,12 @@ class Oidc(_Strict):
     name_claim: str = "sub"
     role_claim: str = "roles"
     curator_values: tuple[str, ...] = ()
-    analyst_values: tuple[str, ...] | None = None  # None: everybody the issuer vouches for
+    analyst_values: tuple[str, ...] | None = None  # None: every holder of a valid token
     algorithms: tuple[Literal["RS256", "ES256"], ...] = Field(default=("RS256", "ES256"), min_length=1)
 
     @field_validator("issuer", "jwks_url")
     @classmethod
-    def _by_tls(cls, value: str | None) -> str | None:
+    def _check_https(cls, value: str | None) -> str | None:
         if value is not None:
             parts = urlsplit(value)
             if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
@@ -186,7 +186,7 @@ class Config(_Strict):
     analysts: Analysts = Analysts()
     limits: Limits = Limits()
     oidc: Oidc | None = None
-    single_user: bool = Field(default=False, exclude=True)  # by `serve --example` only, never from a file
+    single_user: bool = Field(default=False, exclude=True)  # set by `serve` without a configuration only
     folder: Path = Field(default=Path(), exclude=True)  # of the file
 
     @classmethod
@@ -220,24 +220,24 @@ class Config(_Strict):
 
     @property
     def ledger_address(self) -> LedgerAddress:
-        """Where the ledger is, by the rule of every command."""
+        """Where the ledger is, found by the same rule as in every command."""
         return find_ledger(configured=configured_ledger(self.server.ledger, self.folder, self.server.anchor))
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names in a Host header that are ours, in lower case and without a port."""
-        # No foreign page has this machine's own names, and those who watch over the server use them.
-        named = {"localhost", "127.0.0.1", "::1"}
-        named |= {host.lower().strip("[]") for host in self.server.trusted_hosts}
+        """The names that a Host header may have, in lower case and without a port."""
+        # Local monitoring uses these names, and no page of another site can have one of them.
+        names = {"localhost", "127.0.0.1", "::1"}
+        names |= {host.lower().strip("[]") for host in self.server.trusted_hosts}
         if self.server.public_url is not None:
-            named.add((urlsplit(self.server.public_url).hostname or "").lower())
+            names.add((urlsplit(self.server.public_url).hostname or "").lower())
         if is_loopback(self.server.host):
-            named.add(self.server.host.lower())
-        return frozenset(named)
+            names.add(self.server.host.lower())
+        return frozenset(names)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it.
+    """Whether a host can be reached from this machine only.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -254,7 +254,7 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        # Only keys and rules: what the file holds at a wrong place could be a secret.
+        # Names keys and rules only: a value under a wrong key could be a secret.
         rules = "; ".join(_explain(e) for e in error.errors(include_input=False, include_url=False))
         raise SchemaError(
             f"In {where}: {rules}{'' if rules.endswith('?') else '.'}",
@@ -262,11 +262,11 @@ def _checked(raw: Mapping[str, Any], where: str, folder: Path) -> Config:
         ) from None
     if "ledger" not in config.server.model_fields_set and not os.environ.get(LEDGER_VARIABLE):
         refuse_forgotten_ledger(folder)
-    return config.model_copy(update={"server": _anchored(config.server, folder), "folder": folder})
+    return config.model_copy(update={"server": _with_resolved_paths(config.server, folder), "folder": folder})
 
 
-def _anchored(server: Serving, folder: Path) -> Serving:
-    """The settings with paths relative to the file's own folder; the ledger's is in `ledger_address`."""
+def _with_resolved_paths(server: Serving, folder: Path) -> Serving:
+    """The settings with paths resolved from the file's folder; `ledger_address` does so for the ledger."""
     paths = {
         name: None if value is None else folder / value
         for name in ("data_folder", "tls_certificate", "tls_key")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -71,7 +72,7 @@ class Server:
         ledger.observe(self.ledger_health)
         self._processes = ProcessCount(ledger.processes, ledger.recovery.keep_anchor)
         self.readiness = Readiness(self.datasets, self._processes.refresh, ledger.recovery.keep_anchor)
-        self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes find a thread when all others hang
+        self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes answer while all other threads hang
         self.rates = RateLimits(limits, self._processes)
         self.pool = Pool(
             running=limits.running,
@@ -157,7 +158,7 @@ class DatasetAccess:
 
     @property
     def ledger(self) -> LedgerView:
-        """The caller's account, of which releases are read only while the data are those of the version."""
+        """The caller's account; releases are read only while the data are those of the declared version."""
         return replace(self.dataset, ledger=self.account).ledger
 
     def check_data(self) -> None:
@@ -173,7 +174,9 @@ class DatasetAccess:
         return Session(self.read_only_dataset())
 
     def measuring_dataset(self, task: Task) -> OpenDataset:
-        return caller_session.measuring_dataset(self.dataset, self.account, task, self._locks, self._admitted)
+        return caller_session.measuring_dataset(
+            self.dataset, self.account, task, self._locks, self._charge_guard
+        )
 
     def curator_session(self) -> Session:
         assert self.caller.is_curator
@@ -195,7 +198,8 @@ class DatasetAccess:
         return await self._run_in(self.server.planning, lambda _task: work())
 
     @contextmanager
-    def _admitted(self) -> Iterator[None]:
+    def _charge_guard(self) -> Iterator[None]:
+        """Held while a charge is written; refuses it after too many failures or changed declarations."""
         if not self.caller.is_curator:  # a curator may see the data, and learns nothing from failures
             self.server.failures.check(self.name, self.caller.name)
         with self.server.datasets.unchanged(self.dataset):
@@ -203,23 +207,27 @@ class DatasetAccess:
 
     async def _run_in(self, pool: Pool, work: Callable[[Task], T]) -> T:
         task = Task()
-        future = pool.submit(self.caller.name, task, lambda: work(task))
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            if future.cancelled():  # the server shut down before the task began
-                raise busy(RETRY_SECONDS) from None
-            raise
+        return await outcome(pool.submit(self.caller.name, task, lambda: work(task)))
+
+
+async def outcome(future: Future[T]) -> T:
+    """What a pool's task returns; refused as `busy` if the server shuts down before it began."""
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        if future.cancelled():
+            raise busy(RETRY_SECONDS) from None
+        raise
 
 
 def access_of(request: Request, server: ServerDep, caller: AnyCaller, dataset: DatasetName) -> DatasetAccess:
-    """Refuses, before anything is charged, a client that speaks another version of the protocol."""
+    """Access to the data set that the path names; refuses a client of another protocol version."""
     if request.headers.get(PROTOCOL_HEADER, str(PROTOCOL)) != str(PROTOCOL):
         raise other_version()
-    opened = server.datasets.get(dataset)
-    request.state.dataset = opened.name  # for the access log, which trusts no text of the address
+    open_dataset = server.datasets.get(dataset)
+    request.state.dataset = open_dataset.name  # for the access log, which never logs the path itself
     home = server.config.server.public_url or str(request.base_url)  # authenticate.py has checked its host
-    return DatasetAccess(server, opened, caller, home)
+    return DatasetAccess(server, open_dataset, caller, home)
 
 
 AccessDep = Annotated[DatasetAccess, Depends(access_of)]

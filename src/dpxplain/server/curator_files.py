@@ -2,9 +2,9 @@
 beside them.
 
 A schema is checked for the files and databases it may point at. Of a data file only names and types are
-told, never a value: a Parquet file declares both, a CSV file has names alone, in its first line. A file is
-written under a new plain name inside the one folder, whole or not at all, and a hidden mark beside it says
-that it came from a curator: no other file can be removed from afar.
+shown, never a value: a Parquet file declares both, a CSV file has names alone, in its first line. A file is
+written under a new plain name inside one folder, whole or not at all. A hidden mark beside it says that a
+curator uploaded it: only such a file can be removed through the server.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ def schema_file_name(table: str) -> str:
 
 
 def write_atomically(file: Path, text: str) -> None:
-    """Readers see the old file or the new one, never a part of it."""
+    """Write a file so that readers see the old text or the new one, never a part."""
     try:
         handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}.", suffix=".draft")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as opened:
-                opened.write(text)
-                opened.flush()
-                os.fsync(opened.fileno())
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
             Path(draft).chmod(0o644)
             os.replace(draft, file)
         except BaseException:
@@ -121,7 +121,7 @@ def write_atomically(file: Path, text: str) -> None:
 
 
 def check_allowed(schema: Schema, folder: Path, home: Path, databases: tuple[str, ...]) -> None:
-    """Refuses files outside `home` and databases that are not listed: curators edit schemas from afar."""
+    """Refuses files outside `home` and databases that are not listed, as curators edit schemas remotely."""
     source = source_of(schema, folder)
     sources = [table.source for table in schema.tables.values()]
     sources += [table.source for table in schema.private.values()]
@@ -139,8 +139,8 @@ def check_allowed(schema: Schema, folder: Path, home: Path, databases: tuple[str
 
 def _check_inside(source: Path | list[Path], home: Path) -> None:
     """Refuses sources outside `home`, after links and globs are followed."""
-    named = [source] if isinstance(source, Path) else source
-    paths = [Path(match) for path in named for match in find_files(path) or [str(path)]]
+    patterns = [source] if isinstance(source, Path) else source
+    paths = [Path(match) for path in patterns for match in find_files(path) or [str(path)]]
     if not all(path.resolve().is_relative_to(home.resolve()) for path in paths):
         raise SourceError(
             "A source lies outside the server's data folder.",
@@ -162,7 +162,7 @@ def identities(schema: Schema, folder: Path) -> frozenset[Hashable]:
     if isinstance(source, str):
         return frozenset(database_identities(source, all_parts(schema)))
     files = [folder / table.source for table in schema.private.values() if table.source]
-    paths = (Path(match) for named in (source, files) for match in find_files(named))
+    paths = (Path(match) for patterns in (source, files) for match in find_files(patterns))
     return frozenset((status.st_dev, status.st_ino) for status in (path.stat() for path in paths))
 
 
@@ -213,7 +213,7 @@ class DataFiles:
         return [name for name in names if (self._folder / name).is_file()][:MOST_LISTED]
 
     def line(self, name: str) -> DataFileLine:
-        """Its source as a new schema names it: relative to the folder of schemas."""
+        """A file's line in the list; a new schema names it relative to the folder of schemas."""
         source = Path(os.path.relpath(self._folder / name, self._schemas)).as_posix()
         return DataFileLine(name=name, source=source, uploaded=self._is_uploaded(name))
 
@@ -246,18 +246,18 @@ class DataFiles:
             )
         if path.exists():
             raise _exists(name)
-        draft = self._folder
+        draft = self._folder  # until there is a draft
         try:
             handle, draft = await run_sync(_new_draft, self._folder)
             received = 0
-            with os.fdopen(handle, "wb") as opened:
+            with os.fdopen(handle, "wb") as stream:
                 async for chunk in chunks:
                     received += len(chunk)
                     if received > self.most_bytes:
                         raise too_large()
-                    await run_sync(opened.write, chunk)
-                await run_sync(opened.flush)
-                await run_sync(os.fsync, opened.fileno())
+                    await run_sync(stream.write, chunk)
+                await run_sync(stream.flush)
+                await run_sync(os.fsync, stream.fileno())
             if received == 0:
                 raise BadRequest("The file is empty.", remedy="Choose another one.")
             await run_sync(lambda: os.link(draft, path))  # unlike a rename, it replaces nothing
@@ -290,7 +290,7 @@ class DataFiles:
                 f"{name} was not uploaded here.",
                 "Whoever runs the server may remove it from its data folder.",
             )
-        self._mark(name).unlink()  # first: a file without its mark is one that is left alone
+        self._mark(name).unlink()  # first: a file without a mark cannot be removed
         path.unlink()
 
     def _existing(self, name: str) -> Path:
@@ -300,7 +300,7 @@ class DataFiles:
         return path
 
     def _is_uploaded(self, name: str) -> bool:
-        """Whether the file is the very one that was uploaded, and not one that took its name since."""
+        """Whether the file is the uploaded one, and not another one that has its name now."""
         try:
             return self._mark(name).read_text() == str((self._folder / name).stat().st_ino)
         except OSError:

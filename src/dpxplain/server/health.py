@@ -1,8 +1,8 @@
 """The health of the server: whether the ledger works, as its transactions tell, and the readiness probe.
 
 Errors of the ledger are counted, and an outage is logged twice, when it begins and when it is over. The
-probe tells within a short time whether the ledger can be written and the data sets are served. Anybody may
-ask it, so it names nothing, and asking often costs little: a result is kept for a second.
+probe says within a short time whether the ledger can be written and the data sets are served. Anybody may
+ask it, so it names no data set, and keeps a result for a second, so that asking often costs little.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Generic, TypeVar
 
 from dpxplain.errors import LEDGER_FAILURES, LedgerUnavailable
@@ -31,32 +30,32 @@ class LedgerHealth:
         self.errors = Counter(dict.fromkeys(LEDGER_FAILURES, 0))
         """By kind, since the process started."""
         self._lock = threading.Lock()
-        self._began: float | None = None
+        self._outage_began: float | None = None
         self._errors_before = 0
-        self._ended_by_writing = False
+        self._write_failed = False
 
     @property
     def is_up(self) -> bool:
-        return self._began is None
+        return self._outage_began is None
 
     def failed(self, error: LedgerUnavailable, *, writing: bool) -> None:
         with self._lock:
             self.errors[error.kind] += 1
-            self._ended_by_writing = writing or (self._ended_by_writing and not self.is_up)
-            if self._began is not None:
+            self._write_failed = writing or (self._write_failed and not self.is_up)
+            if self._outage_began is not None:
                 return
-            self._began = time.monotonic()
+            self._outage_began = time.monotonic()
             self._errors_before = self.errors.total() - 1
         sentences = f"{error.problem} {error.remedy}"
         LOG.error("ledger outage (%s), requests get 503: %s", error.kind, sentences)
 
     def succeeded(self, *, writing: bool) -> None:
-        if self._began is None:  # nearly always
+        if self._outage_began is None:  # nearly always
             return
         with self._lock:
-            if self._began is None or (self._ended_by_writing and not writing):
+            if self._outage_began is None or (self._write_failed and not writing):
                 return
-            seconds, self._began = time.monotonic() - self._began, None
+            seconds, self._outage_began = time.monotonic() - self._outage_began, None
             errors = self.errors.total() - self._errors_before
         LOG.warning("the ledger is back after %.0f seconds and %d errors", seconds, errors)
 
@@ -114,37 +113,35 @@ class Readiness:
             "datasets": TimeLimited(self._check_datasets, "dpxplain-ready-datasets"),
         }
         self._results: dict[str, str] = {}
-        self._until = -float("inf")
+        self._valid_until = -float("inf")
         self._lock = threading.Lock()
 
     def check(self) -> dict[str, str]:
-        """ "ok", "partly" or "failed" of each check."""
-        with self._lock:  # whoever comes meanwhile gets the same result
-            if time.monotonic() >= self._until:
+        """The outcome of each check: "ok", "partly" or "failed"."""
+        with self._lock:  # a probe that comes meanwhile gets the same result
+            if time.monotonic() >= self._valid_until:
                 self._results = {name: _outcome(check) for name, check in self._checks.items()}
-                self._until = time.monotonic() + _KEPT_SECONDS
+                self._valid_until = time.monotonic() + _KEPT_SECONDS
             return dict(self._results)
 
     def _check_ledger(self) -> str:
-        """A ledger behind its anchor, or whose anchor cannot be written, is not charged."""
+        """Failed also for a ledger behind its anchor, or with an unwritable one: it takes no charges."""
         self._write_to_ledger()
         return OK if self._keep_anchor() is None else FAILED
 
     def _check_datasets(self) -> str:
-        """Some that cannot be served leave the others, so they are no reason to send nobody here."""
+        """Partly if some requests still succeed: for other data sets, or under the former declarations."""
         files = self._datasets.schema_files()
-        served = [
-            file.dataset is not None and file.problem is None and file.data_problem is None for file in files
-        ]
-        if not served:  # a new server: its first data set is added through it
+        if not files:  # a new server: its first data set is added through it
             return PARTLY
-        return OK if all(served) else PARTLY if any(served) else FAILED
+        served = [file.dataset is not None and file.data_problem is None for file in files]
+        if all(served) and all(file.problem is None for file in files):
+            return OK
+        return PARTLY if any(served) else FAILED
 
 
 def _outcome(check: TimeLimited[str]) -> str:
     try:
         return check(SECONDS_PER_CHECK)
-    except FutureTimeout:
-        return FAILED
-    except Exception:  # of the ledger, told and counted by LedgerHealth
+    except Exception:  # a timeout, or an error of the ledger, which LedgerHealth logs and counts
         return FAILED

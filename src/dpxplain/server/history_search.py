@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpxplain.model.charge import Entry, EntryId, HistoryPage, ReadPage
 
 MOST_LINES = 2_000
-"""Read for one request, whether or not any of them is found."""
+"""A request stops after so many lines, whether or not any of them matches."""
 
 
 def search_history(read: ReadPage, text: str, before: EntryId | None, limit: int) -> HistoryPage:

@@ -88,10 +88,10 @@ class Authenticator:
         secure: bool,
         sessions: BrowserSessions | None = None,
     ) -> None:
-        self._tokens, self._sessions = tokens, sessions  # None: the one local user
+        self._tokens, self._sessions = tokens, sessions  # None for a single-user server
         self._issuer = issuer
         self._secure = secure
-        self.key = secrets.token_urlsafe(32)  # lets the one local user in: other local users have none
+        self.key = secrets.token_urlsafe(32)  # of a single user, whom it tells from others on this machine
 
     @property
     def single_user(self) -> bool:
@@ -105,7 +105,7 @@ class Authenticator:
         return f"dpxplain-{port[1]}" if port is not None else "dpxplain"
 
     def is_key(self, text: str) -> bool:
-        """Whether it is the key of a single user's server."""
+        """Whether a text is the key of this single-user server."""
         return self.single_user and hmac.compare_digest(text.encode(), self.key.encode())
 
     def credential(self, headers: Headers) -> str | None:
@@ -115,7 +115,7 @@ class Authenticator:
         return self._cookie(headers)
 
     def identify(self, headers: Headers) -> Caller | Refusal:
-        """The caller, or why the credential lets nobody in."""
+        """The caller, or why the credential is refused."""
         if "authorization" in headers:
             kind, _, text = headers["authorization"].partition(" ")
             return self.bearer(text.strip()) if kind.lower() == "bearer" else FORM
@@ -124,8 +124,8 @@ class Authenticator:
             return NONE
         if self._sessions is None:
             return Caller("", CURATOR, "local", by_cookie=True) if self.is_key(cookie) else SESSION
-        # A session that an issuer's token opened is bound to it: another issuer's server does not know it. A
-        # token itself does not belong into a cookie.
+        # A session that an issuer's token opened is valid only while that issuer is trusted. A token itself
+        # is not accepted in a cookie.
         issuer = None if self._issuer is None else self._issuer.address
         identity = self._sessions.authenticate(cookie, issuer=issuer)
         if identity is None or (identity.token is None and issuer is None):
@@ -139,7 +139,7 @@ class Authenticator:
         if self._tokens is None:
             return Caller("", CURATOR, "local") if self.is_key(text) else TOKEN
         if text.startswith("dpx_"):
-            identity = self._tokens.authenticate(text)  # a session serves its browser only
+            identity = self._tokens.authenticate(text)  # a browser session's secret is refused here
             return TOKEN if identity is None else Caller.of(identity)
         if self._issuer is None:
             return Refusal("oidc_off" if text.count(".") == 2 else "token")

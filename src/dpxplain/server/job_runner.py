@@ -1,7 +1,7 @@
 """Jobs: work that outlives its request, and can be awaited and cancelled through any server process.
 
-The ledger has each job's state, and the release of its entry is its result. For a job that finished in
-another process, the same request is asked again of what is stored, which is free.
+The ledger has each job's state, and the release of its entry is its result. The result of a job that finished
+in another process is made anew from the stored release, which is free.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ class LocalJob:
     """Its last state, where the ledger could not be reached to store it."""
 
     def cancel(self) -> None:
-        """Ends it at once if it waits for its turn, otherwise as soon as it can stop."""
+        """End the job at once if it is queued, otherwise as soon as it can stop."""
         self.task.cancel()
         if self.work is not None:
             self.work.cancel()
 
 
 class JobRunner:
+    """Starts, awaits and cancels jobs, and keeps their states in the ledger."""
+
     def __init__(self, pool: Pool, jobs: Jobs, failures: Failures) -> None:
         self._pool = pool
         self._jobs = jobs
@@ -79,7 +81,7 @@ class JobRunner:
                 self._local[job.id] = job
                 self._drop_old_results()
             job.work = submit(job.task, lambda: self._work(job, work))
-        job.work.add_done_callback(lambda ended: self._finish(job, ended))
+        job.work.add_done_callback(lambda future: self._finish(job, future))
         return job.id
 
     def get(self, id: str) -> Job:
@@ -103,7 +105,7 @@ class JobRunner:
         return local.task.stage
 
     def cancel(self, id: str) -> None:
-        """Ask it to stop, in whichever process it runs. A charge stays, and counts as a failure."""
+        """Ask a job to stop, in whichever process it runs. A charge stays, and counts as a failure."""
         job, local = self.get(id), self._local.get(id)
         if job.state in FINISHED or job.cancel_asked:
             return
@@ -115,24 +117,24 @@ class JobRunner:
             local.cancel()
 
     async def wait(self, id: str, seconds: float) -> None:
-        """Until the job ends, or as long as that."""
+        """Wait until the job ends, at most for these seconds."""
         job = self._local.get(id)
         if job is not None:
             await asyncio.wait([asyncio.wrap_future(job.ended)], timeout=seconds)
             return
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while (await asyncio.to_thread(self.get, id)).state not in FINISHED:
-            left = until - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0:
                 return
             await asyncio.sleep(min(_BETWEEN_POLLS, left))
 
     @property
     def unfinished(self) -> dict[str, int]:
-        """How many run and wait in this process."""
-        open_ = [job for job in list(self._local.values()) if not job.ended.done()]
-        running = sum(job.stored_state == "running" for job in open_)
-        return {"running": running, "queued": len(open_) - running}
+        """How many jobs run and wait in this process."""
+        jobs = [job for job in list(self._local.values()) if not job.ended.done()]
+        running = sum(job.stored_state == "running" for job in jobs)
+        return {"running": running, "queued": len(jobs) - running}
 
     def close(self) -> None:
         self._closed.set()
@@ -142,17 +144,17 @@ class JobRunner:
         self._store_state(job, "running")
         return work(job.task)
 
-    def _finish(self, job: LocalJob, ended: Future[Payload]) -> None:
-        """Ends a job, in the worker's thread, after its time was padded."""
+    def _finish(self, job: LocalJob, future: Future[Payload]) -> None:
+        """Record how a job ended; called in the worker's thread, at the padded time."""
         state, error = "done", None
-        if ended.cancelled():
+        if future.cancelled():
             job.task.cancelled = True
             state, job.problem = "cancelled", cancelled(job.task)
-        elif (failure := ended.exception()) is not None:
+        elif (failure := future.exception()) is not None:
             state = "cancelled" if job.task.cancelled else "failed"
             job.problem = cancelled(job.task) if job.task.cancelled else as_problem(failure)
         else:
-            job.result = ended.result()
+            job.result = future.result()
         if job.problem is not None:
             error = job.problem.shape
         self._store_state(job, state, error=error, entry=job.task.entry)
@@ -179,28 +181,29 @@ class JobRunner:
             job.unstored = None
 
     def _watch(self) -> None:
-        """Send heartbeats, and cancel what another process asked to be cancelled."""
-        last, pruned = time.monotonic(), -_BETWEEN_PRUNINGS
+        """Send heartbeats, store states that could not be stored, and cancel at another process's request."""
+        last_heartbeat, last_pruning = time.monotonic(), -_BETWEEN_PRUNINGS
         while not self._closed.wait(_BETWEEN_CHECKS):
-            heartbeat = time.monotonic() - last > _BETWEEN_HEARTBEATS
-            last = time.monotonic() if heartbeat else last
-            if time.monotonic() - pruned > _BETWEEN_PRUNINGS:
-                pruned = time.monotonic()
+            is_heartbeat_due = time.monotonic() - last_heartbeat > _BETWEEN_HEARTBEATS
+            if is_heartbeat_due:
+                last_heartbeat = time.monotonic()
+            if time.monotonic() - last_pruning > _BETWEEN_PRUNINGS:
+                last_pruning = time.monotonic()
                 with suppress(Exception):
                     self._jobs.prune()
             for job in [job for job in list(self._local.values()) if not job.ended.done() or job.unstored]:
                 with suppress(Exception):  # the database may be away for a moment
                     if (update := job.unstored) is not None:
                         self._jobs.update(job.id, **update)
-                        if job.unstored is update:  # and no later state has come meanwhile
+                        if job.unstored is update:  # no later state has come meanwhile
                             job.unstored = None
-                    if heartbeat:
+                    if is_heartbeat_due:
                         self._jobs.heartbeat(job.id)
                     if self._jobs.get(job.id).cancel_asked:
                         job.cancel()
 
     def _drop_old_results(self) -> None:
-        """Forgets old results, which can still be read from the ledger."""
+        """Forget old results, which can still be read from the ledger."""
         jobs = rows = 0
         for job in [job for job in reversed(self._local.values()) if job.ended.done()]:
             jobs, rows = jobs + 1, rows + len((job.result or {}).get("rows", ()))

@@ -24,7 +24,7 @@ _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """Each server has its own registry, so that several can live in one process."""
+    """The metrics of one server, in a registry of their own: several servers can live in one process."""
 
     def __init__(
         self, jobs: JobRunner, pool: Pool, datasets: Registry, ledger: SQLLedger, health: LedgerHealth
@@ -74,9 +74,9 @@ class Metrics:
             spent.add_metric([name], budget.spent)
         yield limit
         yield spent
-        yield from self._of_ledger()
+        yield from self._ledger_metrics()
 
-    def _of_ledger(self) -> Iterator[Metric]:
+    def _ledger_metrics(self) -> Iterator[Metric]:
         up = "Whether the ledger's last transactions worked: 1, or 0 during an outage."
         yield GaugeMetricFamily("dpxplain_ledger_up", up, int(self._health.is_up))
         errors = CounterMetricFamily(
@@ -89,12 +89,12 @@ class Metrics:
             "dpxplain_charges_without_release", "Charges of this process that no release followed.",
             labels=["dataset"],
         )  # fmt: skip
-        for name, number in self._pool.unreleased.items():
+        for name, number in dict(self._pool.unreleased).items():  # a copy: other threads add to it
             unreleased.add_metric([name], number)
         yield unreleased
 
     def _refresh_budgets(self) -> None:
-        """Within a short time, or not at all: figures must be readable when the ledger hangs."""
+        """Reads the budgets, or keeps the last known ones if that takes long: the ledger may hang."""
         try:
             self._budgets = self._read_budgets(_SECONDS_FOR_BUDGETS if self._health.is_up else 0.0)
         except (DPXPlainError, TimeoutError):

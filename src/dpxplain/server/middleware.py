@@ -144,12 +144,12 @@ class BodyLimit:
 
 
 def method_of(scope: Scope) -> str:
-    """The method, if it is a usual one: anybody may send any text."""
+    """The method, or "other" for an unusual one: a client may send any text."""
     return scope["method"] if scope["method"] in _METHODS else "other"
 
 
 def route_of(scope: Scope) -> str:
-    """The template of the route that a request is for, also of one that was refused before routing."""
+    """The template of a request's route, also for a request that was refused before routing."""
     route = scope.get("route")
     if route is None:
         routes = (route for route in scope["app"].routes if isinstance(route, APIRoute))
@@ -158,7 +158,7 @@ def route_of(scope: Scope) -> str:
 
 
 def address_of(scope: Scope) -> str:
-    """The client's address for rate limits; one subscriber's whole IPv6 network counts as one."""
+    """The client's address for rate limits; for IPv6 its /64 network, which one subscriber has."""
     client = scope.get("client")
     host = str(client[0]) if client else ""
     try:

@@ -22,8 +22,8 @@ from dpxplain.server.config import Oidc, is_loopback
 from dpxplain.server.refusals import Refusal
 
 LOG = logging.getLogger("dpxplain.server")
-_KEPT_SECONDS = 600.0
-_BETWEEN_FETCHES = 10.0  # seconds; unknown keys do not make the issuer be asked more often
+_KEPT_SECONDS = 600.0  # then keys are fetched again; they are trusted ten times as long
+_BETWEEN_FETCHES = 10.0  # seconds, also when tokens name unknown keys
 _FETCH_SECONDS = 3.0
 _MOST_BYTES = 1_000_000
 _LEEWAY_SECONDS = 30
@@ -61,15 +61,15 @@ class Issuer:
         return self._settings.issuer
 
     def verify(self, token: str) -> Verified | Refusal:
-        """What the token says, or why it is not valid."""
+        """Whom the token stands for, or why it is refused."""
         try:
-            return self._verified(token)
+            return self._verify_or_raise(token)
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, OSError) as error:
             return Refusal(
                 next((reason for kind, reason in _REASONS if isinstance(error, kind)), "malformed")
             )
 
-    def _verified(self, token: str) -> Verified | Refusal:
+    def _verify_or_raise(self, token: str) -> Verified | Refusal:
         header = jwt.get_unverified_header(token)
         kind = header.get("alg")
         if kind not in self._settings.algorithms:
@@ -95,7 +95,7 @@ class Issuer:
         return Refusal("role") if role is None else Verified(name, role, expires)
 
     def _reason_without_key(self, token: str) -> str:
-        """The token's own word for its issuer is not proven, and only explains why its key is unknown."""
+        """Why the token's key is unknown. Its issuer is read unverified, to choose between reasons only."""
         if not self._keys or self._is_expired:
             return "keys"
         claimed = jwt.decode(token, options={"verify_signature": False}).get("iss")
@@ -137,7 +137,7 @@ class Issuer:
 
     def _fetch(self) -> None:
         try:
-            address = self._settings.jwks_url or self._discovered()
+            address = self._settings.jwks_url or self._discovered_address()
             published = _fetch_json(address).get("keys", [])
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, AttributeError, KeyError) as error:
             LOG.warning("the keys of the OIDC issuer could not be fetched: %s", type(error).__name__)
@@ -151,24 +151,24 @@ class Issuer:
                 continue  # a kind of key we do not know
         self._keys, self._fetched = keys, time.monotonic()
 
-    def _discovered(self) -> str:
+    def _discovered_address(self) -> str:
         """The address of the keys, from the issuer's configuration document."""
         document = _fetch_json(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration")
         if document.get("issuer") != self._settings.issuer:
             raise ValueError
         address = str(document["jwks_uri"])
-        # Only an issuer on this machine may name an address in the clear, or one of this machine.
+        # Only an issuer on this machine may name an http address.
         if not (
             address.startswith("https://") or is_loopback(urlsplit(self._settings.issuer).hostname or "")
         ):
             raise ValueError
-        Oidc(issuer=self._settings.issuer, audience="-", jwks_url=address)
+        Oidc(issuer=self._settings.issuer, audience="-", jwks_url=address)  # raises for other addresses
         return address
 
 
 def _fetch_json(address: str) -> dict[str, Any]:
-    """Without redirects: keys come from where the configuration says, or not at all."""
-    local = is_loopback(urlsplit(address).hostname or "")  # a proxy would look for it on its own machine
+    """The JSON document at an address. Follows no redirect, which could name another source of keys."""
+    local = is_loopback(urlsplit(address).hostname or "")  # a proxy would ask its own machine
     with (
         httpx.Client(timeout=_FETCH_SECONDS, trust_env=not local) as client,
         client.stream("GET", address) as response,

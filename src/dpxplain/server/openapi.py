@@ -59,6 +59,8 @@ def methods(document: dict[str, Any], path: str) -> str:
 
 
 def install(app: FastAPI) -> None:
+    """Serve this document in place of FastAPI's own, built at the first request for it."""
+
     def build() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = _document(app)
@@ -109,17 +111,17 @@ def documentation(document: Document) -> str:
     introduction = "".join(
         f"<p>{escape(part)}</p>" for part in document["info"]["description"].split("\n\n") if part
     )
-    operations = "".join(
+    sections = "".join(
         _operation(document, path, method, operation)
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
     )
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head><body><main><h1>{title}</h1>{introduction}"
         '<p>As a document for programs: <a href="openapi.json">openapi.json</a>.</p>'
-        f"{operations}</main></body></html>"
+        f"{sections}</main></body></html>"
     )
 
 
@@ -130,16 +132,16 @@ def _operation(document: Document, path: str, method: str, operation: Mapping[st
         f"<p>{escape(operation.get('description', ''))}</p>",
         _parameters(operation.get("parameters", [])),
     ]
-    show = partial(_sketch, document)
+    sketch = partial(_sketch, document)
     if body is not None:
-        parts.append(f"<p>Takes</p><pre>{escape(_written(show(body)))}</pre>")
+        parts.append(f"<p>Takes</p><pre>{escape(_as_json(sketch(body)))}</pre>")
     parts.append("<p>Gives</p><table>")
     for status, response in operation["responses"].items():
         parts.append(f"<tr><td><code>{status}</code></td><td>{escape(response['description'])}")
         shape = response.get("content", {}).get("application/json", {}).get("schema")
         if shape is not None and status.startswith("2"):
             parts.append(
-                f"<details><summary>Its shape</summary><pre>{escape(_written(show(shape)))}</pre></details>"
+                f"<details><summary>Its shape</summary><pre>{escape(_as_json(sketch(shape)))}</pre></details>"
             )
         parts.append("</td></tr>")
     return "".join(parts) + "</table></section>"
@@ -154,15 +156,15 @@ def _parameters(parameters: list[Mapping[str, Any]]) -> str:
     return f"<table>{rows}</table>" if rows else ""
 
 
-def _written(sketch: Any) -> str:
+def _as_json(sketch: Any) -> str:
     return json.dumps(sketch, indent=2, ensure_ascii=False)
 
 
 def _sketch(document: Document, schema: Mapping[str, Any], depth: int = 0) -> Any:
     """A value of the schema's shape: its example or default, or the name of its type."""
-    for given in ("example", "default", "const"):
-        if given in schema and (schema[given] is not None or given == "const"):
-            return schema[given]
+    for key in ("example", "default", "const"):
+        if key in schema and (schema[key] is not None or key == "const"):
+            return schema[key]
     if schema.get("examples"):
         return schema["examples"][0]
     if "$ref" in schema:

@@ -1,10 +1,10 @@
 """The thread pool in which data is read: bounded in threads, queue and time, and fair between callers.
 
-Each task ends at one of a public series of times, so that its time says little about the data: whole steps
-with `pad_seconds`, otherwise a geometric series, none later than by the factor `pad_ratio`. Its thread is
-held that long too, or the waiting time of others would tell. Whether what was measured is stored is decided
-at that time, by whether the task was stopped until then and by nothing else: the history, or asking again,
-would tell how long it took otherwise.
+How long a task takes may depend on the data. So its end is delayed to one of a public series of times:
+multiples of `pad_seconds`, or else a geometric series with the ratio `pad_ratio`. The task keeps its thread
+until then, or the waiting time of others would reveal when it finished. Its release is stored at that time,
+unless the task was stopped before. Nothing else decides about that, or the history, or asking again, would
+reveal how long the measurement took.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from dpxplain.server.problems import (
 
 T = TypeVar("T")
 RETRY_SECONDS = 5
-CLOSING_SECONDS = 10.0  # in which what runs may finish, and once more in which it may stop
+CLOSING_SECONDS = 10.0  # for running tasks to finish, and once more to stop
 _SECONDS_BETWEEN_CHECKS = 0.1
-_FIRST_END = 0.01  # seconds; the next end times are so many times later, again and again
+_FIRST_END = 0.01  # seconds; the first term of the geometric series of end times
 
 
 class Task:
@@ -45,36 +45,35 @@ class Task:
     def __init__(self) -> None:
         self.stop = Stop()
         self.stage = ""
-        self.first_stage = ""  # begins before any row is read, so when it begins tells nothing
+        self.first_stage = ""  # begins before any row is read, so its time reveals nothing
         self.cancelled = False
         self.deadline = math.inf
         self.charged = 0.0
-        self.entry: int | None = None  # what it reserved in the ledger; from then on the charge stays
+        self.entry: int | None = None  # the ledger entry of its charge, which stays
         self.dataset = ""  # of the entry
         self.person = ""  # who is charged
         self.on_charge: Callable[[], None] = lambda: None
-        self.pad: Callable[[], None] = lambda: None  # waits for the end of the step
-        self._step_ended = False
+        self.pad: Callable[[], None] = lambda: None  # waits for the padded end time
+        self._was_padded = False
         self.is_stored = False  # the release of the entry
 
     def settle(self) -> None:
-        """Wait for the end of the step and decide: from here on the release may be stored and seen.
+        """Wait for the padded end time, after which the release may be stored; raise `Stopped` if stopped.
 
-        A task that was stopped by then raises `Stopped`, whether or not it had measured anything before. If a
-        finished measurement were stored all the same, cancelling at a chosen moment would tell whether it had
-        finished by then, which padding is there to hide.
+        A task that was stopped raises even if its measurement had finished. Were that stored, cancelling at a
+        chosen moment would reveal whether it had finished by then, which padding is there to hide.
         """
-        self.end_step()
+        self.pad_once()
         self.stop.check()
 
-    def end_step(self) -> None:
-        """Wait for the end of the step, once for each charge."""
-        if not self._step_ended:
+    def pad_once(self) -> None:
+        """Wait for the padded end time, once for each charge."""
+        if not self._was_padded:
             self.pad()
-            self._step_ended = True
+            self._was_padded = True
 
     def progress(self, stage: str) -> None:
-        """Note the stage, for the phases; between two passes this is where a request to stop takes effect."""
+        """Note the stage that a phase reports, or raise `Stopped`: here a request to stop takes effect."""
         self.stop.check()
         self.stage = stage
         self.first_stage = self.first_stage or stage
@@ -82,7 +81,7 @@ class Task:
     def charge(self, entry: int, rho: float, *, dataset: str = "", person: str = "") -> None:
         self.entry, self.charged = entry, rho
         self.dataset, self.person = dataset, person
-        self._step_ended = self.is_stored = False
+        self._was_padded = self.is_stored = False
         self.on_charge()
 
     def cancel(self) -> None:
@@ -91,7 +90,7 @@ class Task:
 
 
 class Pool:
-    """Runs tasks, and refuses more than fit. A shared pool gives each caller half of it at most."""
+    """Runs tasks, and refuses more than fit. A caller has at most half of a shared pool."""
 
     def __init__(
         self,
@@ -105,13 +104,13 @@ class Pool:
         name: str = "dpxplain-work",
     ) -> None:
         self._most = running + waiting
-        self._each = max(1, self._most // 2) if shared else self._most
+        self._most_per_caller = max(1, self._most // 2) if shared else self._most
         self._seconds = seconds
         self.pad_seconds, self.pad_ratio = pad_seconds, pad_ratio
         self._admitted: Counter[str] = Counter()  # running or waiting, by caller
         self._tasks: set[Task] = set()
         self.failed: set[int] = set()  # entries that were charged and not released
-        self.unreleased: Counter[str] = Counter()  # their number by data set
+        self.unreleased: Counter[str] = Counter()  # number of failed entries by data set
         self._lock = threading.Lock()
         self._threads = Workers(running, max(1, running // 2) if shared else running, name)
         self._closed = threading.Event()
@@ -123,7 +122,7 @@ class Pool:
         with self._lock:
             if self.admitted >= self._most or self._closed.is_set():
                 raise busy(RETRY_SECONDS)
-            if self._admitted[caller] >= self._each:
+            if self._admitted[caller] >= self._most_per_caller:
                 raise too_many_at_once(RETRY_SECONDS)
             self._admitted[caller] += 1
         submitted = False
@@ -178,22 +177,22 @@ class Pool:
         self._wait_for_tasks()
 
     def _wait_for_tasks(self) -> None:
-        until = time.monotonic() + CLOSING_SECONDS
-        while self._tasks and time.monotonic() < until:
+        deadline = time.monotonic() + CLOSING_SECONDS
+        while self._tasks and time.monotonic() < deadline:
             time.sleep(_SECONDS_BETWEEN_CHECKS / 2)
 
     def _leave(self, caller: str) -> None:
         with self._lock:
             self._admitted[caller] -= 1
-            self._admitted += Counter()  # drops those at zero
+            self._admitted += Counter()  # drops callers at zero
 
     def _run(self, task: Task, work: Callable[[], T]) -> T:
         started = time.monotonic()
-        # At such a time, as a time limit between two would tell which part of it a measurement took.
+        # An end time itself: a limit between two end times would reveal in which part the task finished.
         task.deadline = started + self._end(self._seconds)
 
         def pad() -> None:
-            if time.monotonic() > task.deadline:  # so the end of the step is later, too
+            if time.monotonic() > task.deadline:  # its end time is after the deadline, too
                 task.stop.ask()
             task.deadline = math.inf
             self._pad(started)
@@ -205,7 +204,7 @@ class Pool:
         try:
             return _run_without_details(task, work)
         finally:
-            task.end_step()
+            task.pad_once()
             with self._lock:
                 self._tasks.discard(task)
                 if task.entry is not None and not task.is_stored:
@@ -220,7 +219,7 @@ class Pool:
         return end_time(seconds, self.pad_seconds, self.pad_ratio)
 
     def _watch(self) -> None:
-        """Stop late tasks, repeatedly: a pass that begins just after a request to stop has not seen it."""
+        """Stop late tasks, repeatedly: a pass over the data that begins just after a request misses it."""
         while self._tasks or not self._closed.is_set():
             time.sleep(_SECONDS_BETWEEN_CHECKS)
             now = time.monotonic()
@@ -231,7 +230,7 @@ class Pool:
 
 
 def _run_without_details(task: Task, work: Callable[[], T]) -> T:
-    """Run; a failure after the charge only says that it failed, as the reason may depend on the data."""
+    """Run the work; a failure after the charge is raised without its reason, which may depend on the data."""
     failure: Exception
     try:
         task.stop.check()
@@ -258,7 +257,7 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
 
 
 def end_time(seconds: float, step: float, ratio: float) -> float:
-    """The time rounded up: to whole steps, or to the next of a geometric series; as it is without both.
+    """The time rounded up: to a multiple of `step`, or to a term of the geometric series; or as it is.
 
     >>> end_time(0.25, 0.5, 1.25), end_time(1.75, 1.0, 1.25), end_time(0.25, 0.0, 1.0)
     (0.5, 2.0, 0.25)
@@ -270,7 +269,7 @@ def end_time(seconds: float, step: float, ratio: float) -> float:
     if ratio <= 1:
         return seconds
     power = max(0, math.floor(math.log(max(seconds, _FIRST_END) / _FIRST_END, ratio)))
-    ends = (_FIRST_END * ratio ** (power + further) for further in range(3))
+    ends = (_FIRST_END * ratio ** (power + offset) for offset in range(3))
     return next(end for end in ends if end >= seconds)
 
 
@@ -292,18 +291,18 @@ class _Call:
 
 
 class Workers:
-    """A few threads that run calls in the order they came, but of one caller at most `each` at a time.
+    """Threads that run calls in the order they came, of one caller at most `most_per_caller` at a time.
 
-    The threads are daemons: one that never ends does not keep the process from ending.
+    The threads are daemons, so that the process can end while one of them hangs.
     """
 
-    def __init__(self, number: int, each: int, name: str) -> None:
-        self._each = each
+    def __init__(self, threads: int, most_per_caller: int, name: str) -> None:
+        self._most_per_caller = most_per_caller
         self._waiting: list[_Call] = []
         self._running: Counter[str] = Counter()
         self._changed = threading.Condition()
         self._closed = False
-        for index in range(number):
+        for index in range(threads):
             threading.Thread(target=self._serve, name=f"{name}-{index}", daemon=True).start()
 
     def submit(self, caller: str, function: Callable[[], T]) -> Future[T]:
@@ -334,7 +333,7 @@ class Workers:
             finally:
                 with self._changed:
                     self._running[call.caller] -= 1
-                    self._running += Counter()  # drops those at zero
+                    self._running += Counter()  # drops callers at zero
                     self._changed.notify_all()
             del call
 
@@ -347,7 +346,7 @@ class Workers:
             call.future.set_result(result)
 
     def _forget(self, call: _Call) -> None:
-        """A call that was cancelled while it waited takes no place in the queue."""
+        """Remove a call from the queue if it was cancelled while it waited."""
         with self._changed:
             if call in self._waiting:
                 self._waiting.remove(call)
@@ -356,7 +355,7 @@ class Workers:
         with self._changed:
             while True:
                 for index, call in enumerate(self._waiting):
-                    if self._running[call.caller] < self._each:
+                    if self._running[call.caller] < self._most_per_caller:
                         self._running[call.caller] += 1
                         return self._waiting.pop(index)
                 if self._closed:

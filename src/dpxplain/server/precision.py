@@ -23,8 +23,8 @@ from dpxplain.results.titles import in_percent
 from dpxplain.wire.shapes import PreviewPayload
 
 LIKELY_SHARE = 0.1  # of a declared range: what averages of groups often differ by
-ENOUGH = 0.5  # of the gap: an error that leaves most of it
-_MOST_TRIES = 12
+ENOUGH = 0.5  # of the gap: the error that a recommended price is to reach
+_MOST_TRIES = 12  # prices, until one is found that suffices
 
 _SCALE = ((0.5, "very strong"), (1.0, "strong"), (3.0, "moderate"), (10.0, "weak"), (math.inf, "very weak"))
 
@@ -64,20 +64,20 @@ class PricedPreview(PreviewPayload):
 
 
 def protection(rho: float, delta: float) -> Protection:
-    """ε in plain words: how far it may move a guess about one privacy unit.
+    """ε in plain words: how far a release may move a guess about one privacy unit.
 
     >>> protection(0.001, 1e-6)
     {'epsilon': '0.183', 'step': 5, 'word': 'very strong', 'odds': '50:50 becomes 55:45 at most'}
     """
-    spent = epsilon(rho, delta)
-    step = next(place for place, (most, _) in enumerate(_SCALE) if spent <= most)
-    guess = min(100 / (1 + math.exp(-min(spent, 50.0))), 99.9)
-    odds = f"{math.ceil(guess)}:{100 - math.ceil(guess)}" if guess < 99 else "99:1 or more"
+    value = epsilon(rho, delta)
+    step = next(index for index, (most, _) in enumerate(_SCALE) if value <= most)
+    percent = min(100 / (1 + math.exp(-min(value, 50.0))), 99.9)
+    odds = f"{math.ceil(percent)}:{100 - math.ceil(percent)}" if percent < 99 else "99:1 or more"
     return Protection(
-        epsilon=formats.at_most(spent),
+        epsilon=formats.at_most(value),
         step=len(_SCALE) - step,
         word=_SCALE[step][1],
-        odds=f"50:50 becomes {odds}{' at most' if guess < 99 else ''}",
+        odds=f"50:50 becomes {odds}{' at most' if percent < 99 else ''}",
     )
 
 
@@ -119,14 +119,15 @@ def query_margin(planned: PlannedQuery, preview: QueryPreview | QueriesPreview) 
     schema = planned.schema
     texts = []
     for query, part in zip(planned.statement.queries, parts, strict=True):
-        margin, where = _typical(part)
+        margin, where = _typical_margin(part)
         if margin is not None and math.isfinite(margin):
             texts.append(f"±{in_unit(margin, query.aggregate, schema)}{where}")
     return ", ".join(dict.fromkeys(texts))
 
 
 def in_unit(margin: float, aggregate: Aggregate, schema: Schema) -> str:
-    """
+    """A margin with the unit of the aggregate.
+
     >>> people = Schema.load({"table": {"name": "p"}, "privacy": {"rho": 1}, "columns": {
     ...     "rich": {"bounds": [0, 1], "step": 1, "label": "high income"},
     ...     "pay": {"bounds": [0, 9], "unit": "dollars"}}})
@@ -156,7 +157,7 @@ def explanation_margin(preview: ExplanationPreview) -> str:
 
 
 def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str, str]:
-    """Which differences a price can tell, and a warning where those that are likely are lost in its noise."""
+    """Which differences a price can tell, and a warning where likely ones are lost in its noise."""
     (planned, preview), *_ = _previews(plan, [rho])
     if isinstance(preview, QueriesPreview) or len(planned.statement.query.group_by) == 0:
         return "", ""
@@ -170,20 +171,20 @@ def query_hints(plan: Callable[[float], PlannedQuery], rho: float) -> tuple[str,
     bounds = schema.column(aggregate.column).bounds if aggregate.column else None
     if aggregate.kind != "avg" or bounds is None or preview.price.free:
         return sentence, ""
-    likely = LIKELY_SHARE * (bounds[1] - bounds[0])
-    if smallest <= likely:
+    likely_gap = LIKELY_SHARE * (bounds[1] - bounds[0])
+    if smallest <= likely_gap:
         return sentence, ""
 
-    def gap_lost(price: float) -> float | None:
+    def smallest_gap_at(price: float) -> float | None:
         ((_, priced),) = _previews(plan, [price])
         assert isinstance(priced, QueryPreview)
         return _smallest_gap(priced)
 
-    enough = _enough(gap_lost, rho, likely)
-    remedy = "" if enough is None else f" About {formats.rho(enough)} would do."
+    sufficient = _sufficient_price(smallest_gap_at, rho, likely_gap)
+    remedy = "" if sufficient is None else f" About {formats.rho(sufficient)} would do."
     return sentence, (
         "This is likely too rough: a gap of a tenth of the declared range, "
-        f"{in_unit(likely, aggregate, schema)}, would be lost in the noise of groups{of_rows}.{remedy}"
+        f"{in_unit(likely_gap, aggregate, schema)}, would be lost in the noise of groups{of_rows}.{remedy}"
     )
 
 
@@ -194,7 +195,7 @@ def explanation_doubt(plan: Callable[[float], PlannedExplanation], rho: float) -
 
 
 def story_doubt(plan: Callable[[float], PlannedStory], rho: float) -> str:
-    """The same of the gap that a story divides."""
+    """A warning where the expected error exceeds the gap of a story, with the price that would do."""
 
     def relative_error(price: float) -> float | None:
         planned = plan(price)
@@ -211,8 +212,10 @@ def _doubt(
     if relative is None or relative <= 1 or preview.price.free:
         return ""
     gap = preview.measured
-    enough = _enough(relative_error, rho, ENOUGH)
-    remedy = "" if enough is None else f" About {formats.rho(enough)} would bring it to half of the {gap}."
+    sufficient = _sufficient_price(relative_error, rho, ENOUGH)
+    remedy = ""
+    if sufficient is not None:
+        remedy = f" About {formats.rho(sufficient)} would bring it to half of the {gap}."
     return f"The expected error is larger than the {gap} itself, so little would be told apart.{remedy}"
 
 
@@ -230,7 +233,7 @@ def _previews(
     return [(query, query.preview()) for query in planned]
 
 
-def _typical(preview: QueryPreview) -> tuple[float | None, str]:
+def _typical_margin(preview: QueryPreview) -> tuple[float | None, str]:
     if preview.margin is not None:
         return preview.margin, ""
     by_size = dict(preview.margin_by_group_size)
@@ -238,13 +241,13 @@ def _typical(preview: QueryPreview) -> tuple[float | None, str]:
 
 
 def _smallest_gap(preview: QueryPreview) -> float | None:
-    """The difference of two groups that their noise together reaches: independent, so by the root of two."""
-    margin, _ = _typical(preview)
+    """The difference that the noise of two groups reaches together: √2 margins, as it is independent."""
+    margin, _ = _typical_margin(preview)
     return None if margin is None or not math.isfinite(margin) else margin * math.sqrt(2)
 
 
-def _enough(error: Callable[[float], float | None], rho: float, wanted: float) -> float | None:
-    """The price at which the planner expects no larger error, to two digits; None if no price is near."""
+def _sufficient_price(error: Callable[[float], float | None], rho: float, wanted: float) -> float | None:
+    """A price, to two digits, at which the planner expects the wanted error or less; None if none is near."""
     for _ in range(_MOST_TRIES):
         expected = error(rho)
         if expected is None or rho > LARGEST_RHO:

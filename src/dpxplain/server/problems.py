@@ -75,7 +75,7 @@ def other_plan() -> Problem:
 
 
 def not_found(what: str = "page") -> Problem:
-    """The same text whether it does not exist or belongs to somebody else."""
+    """The same text for what does not exist and for what belongs to somebody else."""
     return Problem(404, "not_found", f"There is no such {what}.", "Check the address.")
 
 
@@ -90,7 +90,7 @@ def busy(seconds: int) -> Problem:
 
 
 def ledger_unavailable(*, may_pass: bool = True) -> Problem:
-    """Without the error's own sentence, which names the ledger. It may have been charged just before."""
+    """Leaves out the error's own text, which names the ledger. The request may have been charged already."""
     seconds = _OUTAGE_RETRY_SECONDS if may_pass else _REPAIR_RETRY_SECONDS
     return Problem(
         503,
@@ -152,7 +152,7 @@ def too_many_failures() -> Problem:
 
 
 def failure_count(counted: int, most: int) -> FailureCount:
-    """The count in a sentence; empty before the first failure."""
+    """The count with a sentence, which is empty before the first failure."""
     sentence = f"{counted} of {most} charged requests of yours were stopped or failed. "
     if counted >= most:
         sentence += "Nothing new is measured for you here until the curator forgives them."
@@ -162,7 +162,7 @@ def failure_count(counted: int, most: int) -> FailureCount:
 
 
 def stopping(rho: float, failures: FailureCount | None) -> str:
-    """What stopping a running request would mean."""
+    """A sentence on what stopping a running request would mean."""
     charge = f"The charge of {rho:.6g} stays." if rho > 0 else "Once it is charged, the charge stays."
     if failures is None:
         return charge
@@ -181,7 +181,7 @@ def too_large() -> Problem:
 
 
 def failed_after_charge() -> Problem:
-    """Without the reason, which could depend on the data."""
+    """Leaves out the reason, which could depend on the data."""
     return Problem(
         500,
         "failed_after_charge",
@@ -231,24 +231,25 @@ def respond(error: BaseException) -> Response:
 def install(app: FastAPI, methods: Callable[[dict[str, Any], str], str]) -> None:
     """Handle also the errors that FastAPI and Starlette raise themselves."""
 
-    async def deliberate(_request: Request, error: Exception) -> Response:
+    async def handle_own_error(_request: Request, error: Exception) -> Response:
         return respond(error)
 
-    async def http(request: Request, error: Exception) -> Response:
+    async def handle_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        problem = _of_http(error)
+        problem = _http_problem(error)
         if problem.status == 405:  # Starlette names the methods of one route, not of the address
             problem.headers = {"Allow": methods(app.openapi(), request.url.path)}
         return respond(problem)
 
-    async def invalid(_request: Request, error: Exception) -> Response:
+    async def handle_invalid_request(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return respond(Problem(400, "bad_request", _invalid(error.errors()), "See the API's documentation."))
+        message = _validation_message(error.errors())
+        return respond(Problem(400, "bad_request", message, "See the API's documentation."))
 
-    app.add_exception_handler(Problem, deliberate)
-    app.add_exception_handler(DPXPlainError, deliberate)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(Problem, handle_own_error)
+    app.add_exception_handler(DPXPlainError, handle_own_error)
+    app.add_exception_handler(HTTPException, handle_http_error)
+    app.add_exception_handler(RequestValidationError, handle_invalid_request)
 
 
 def _status(error: DPXPlainError) -> int | None:
@@ -259,7 +260,7 @@ def _status(error: DPXPlainError) -> int | None:
     return 400 if isinstance(error, BadRequest) else None
 
 
-def _of_http(error: HTTPException) -> Problem:
+def _http_problem(error: HTTPException) -> Problem:
     status = error.status_code
     if status == 404:
         return not_found()
@@ -277,13 +278,13 @@ def _of_http(error: HTTPException) -> Problem:
     )
 
 
-def _invalid(errors: Sequence[Any]) -> str:
-    """Which keys are wrong and why, without what was sent there: it could be a secret."""
+def _validation_message(errors: Sequence[Any]) -> str:
+    """Which keys are wrong and why, without their values, which could be secrets."""
     mistakes = []
     for error in errors[:5]:
         keys = [str(part) for part in error["loc"] if part != "body"]
         key = ".".join(keys) if keys and error["type"] != "json_invalid" else "the body"
-        kinds = {
+        messages = {
             "missing": "is missing",
             "extra_forbidden": "is not a known key",
             "json_invalid": "is not valid JSON",
@@ -291,7 +292,7 @@ def _invalid(errors: Sequence[Any]) -> str:
         if error["type"] == "extra_forbidden" and keys and keys[-1] in ("epsilon", "eps"):
             mistakes.append(f"{key[:100]}: is not a known key; budgets are given as rho (zCDP)")
             continue
-        message = kinds.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
+        message = messages.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
         mistakes.append(f"{key[:100]}: {message[0].lower() + message[1:]}")
     return f"In the request: {'; '.join(mistakes)}."
 
@@ -352,8 +353,8 @@ def _rest_of_line(text: str, line: int, column: int) -> Position:
     lines = text.split("\n")
     line = min(line, len(lines))
     content = lines[line - 1]
-    before = sum(len(other) + 1 for other in lines[: line - 1])
+    line_start = sum(len(other) + 1 for other in lines[: line - 1])
     indent = len(content) - len(content.lstrip())
     end = len(content.rstrip())
     first = max(column - 1, indent) if column - 1 < end else min(indent, end)
-    return Position(line=line, column=first + 1, start=before + first, end=before + end)
+    return Position(line=line, column=first + 1, start=line_start + first, end=line_start + end)

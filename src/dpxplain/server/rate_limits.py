@@ -1,7 +1,7 @@
 """Rate limits: token buckets per caller, per address and per person who signs in.
 
-Processes that share a ledger divide each limit by their number, so that together they keep to it, and a free
-request costs no access to the ledger. A caller who keeps to one process has its share only.
+Each of several processes that share a ledger takes an equal share of every limit, so that together they keep
+to it, and a free request costs no access to the ledger. A caller who reaches one process only has its share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST_HEARTBEAT_SECONDS = 10.0
 
 
 class Buckets:
-    """A token bucket per key: a minute's worth at once, then as many as flow in.
+    """A token bucket per key: holds a minute's worth, and is refilled steadily.
 
     >>> now = 0.0
     >>> buckets = Buckets(60, clock=lambda: now)
@@ -51,7 +51,7 @@ class Buckets:
 
     @property
     def _rate(self) -> float:
-        """Per second, of this process."""
+        """Tokens per second, for this process."""
         return self._per_minute / 60 / self._processes()
 
     @property
@@ -59,7 +59,7 @@ class Buckets:
         return max(1.0, self._per_minute / self._processes())
 
     def take(self, key: str) -> int:
-        """0, or how many whole seconds to wait."""
+        """Takes a token and returns 0, or returns how many whole seconds to wait."""
         with self._lock:
             level = self._level(key)
             if level < 1:
@@ -79,7 +79,7 @@ class Buckets:
         return min(self._size, level + (self._clock() - time_of_level) * self._rate)
 
     def _drop_keys(self) -> None:
-        """Drop full buckets, which say nothing; if that is not enough, the oldest too."""
+        """Drop full buckets, which are like new ones; if that is not enough, the oldest too."""
         for key in [key for key in self._levels if self._level(key) >= self._size]:
             del self._levels[key]
         for key in list(self._levels)[: max(0, len(self._levels) - _MOST_KEYS // 2)]:
@@ -98,9 +98,9 @@ class RateLimits:
 
 
 class ProcessCount:
-    """How many server processes share the ledger: asked now and then, in a thread of its own.
+    """How many server processes share the ledger: counted every few seconds, in a thread of its own.
 
-    Each time the ledger's anchor is written too, with what other machines have charged.
+    The thread also writes the ledger's anchor, with what other machines have charged.
     """
 
     def __init__(self, processes: Processes, keep_anchor: Callable[[], object] = lambda: None) -> None:
@@ -117,7 +117,7 @@ class ProcessCount:
 
     def close(self) -> None:
         self._closed.set()
-        # A heartbeat under way would write after it has left, or hold a connection of a closed ledger.
+        # A heartbeat that still runs could write after `leave`, or hold a connection of a closed ledger.
         self._thread.join(_LONGEST_HEARTBEAT_SECONDS)
         with suppress(DPXPlainError):
             self._processes.leave(self._id)
@@ -133,7 +133,7 @@ class ProcessCount:
                 self._keep_anchor()
 
 
-def check_rate(limits: Buckets, key: str) -> None:
-    """Takes one, or refuses with the time to wait."""
-    if seconds := limits.take(key):
+def check_rate(buckets: Buckets, key: str) -> None:
+    """Takes a token, or refuses with the time to wait."""
+    if seconds := buckets.take(key):
         raise too_many(seconds)

@@ -1,7 +1,7 @@
 """Why a credential was refused: a reason code for the log and the metrics, and a sentence for the caller.
 
-Of tokens of our own every reason has one sentence, so that nobody learns which exist. A token of the issuer
-says nothing that its holder does not know.
+For tokens of our own all reasons share one sentence, so that a caller cannot learn which tokens exist. For an
+issuer's token the sentence gives the reason, which tells its holder nothing new.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TELL = "Tell the curator of this server; its log has the reason."
 
 
 class Refusal(NamedTuple):
-    """A credential that lets nobody in."""
+    """Why a credential was refused."""
 
     reason: str
 

@@ -63,36 +63,33 @@ class SchemaFile:
     name: str = ""
     dataset: OpenDataset | None = None
     data: frozenset[Hashable] = frozenset()
-    """Device and inode of each file of its source; or what identifies a database's table."""
-    tried: str | None = None
-    """The state of replaced data files when they were last opened, or could not be."""
+    """Device and inode of each file of its source, or what identifies a database's table."""
+    tried_state: str | None = None
+    """The state of added or replaced data files at the last attempt to open them."""
     schema: Schema | None = None
-    """What it declares, if nothing but its data is missing."""
+    """The declarations of a data set whose data could not be opened so far; otherwise None."""
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether it is declared, but its data could not be opened so far."""
+        """Whether the data set is declared, but its data could not be opened so far."""
         return self.schema is not None
 
     @property
     def new_data(self) -> str | None:
-        """The state of data files that were put there or replaced, and not opened since.
-
-        None while they are written.
-        """
+        """The state of added or replaced data files not tried yet; None if none, or while being written."""
         if self.schema is not None:
             source = source_of(self.schema, self.file.parent)
             state = None if isinstance(source, str) else FileSource(source).present_state()
-            return state if state != self.tried else None
+            return state if state != self.tried_state else None
         version_check = None if self.dataset is None else self.dataset.version_check
         if version_check is None or not version_check.is_replaced():
             return None
         state = version_check.present_state()
-        return state if state != self.tried else None
+        return state if state != self.tried_state else None
 
     @property
     def data_problem(self) -> DataChanged | None:
-        """Why nothing is answered although it is open."""
+        """The refusal of an open data set whose data are not those of its declared version."""
         if self.dataset is None or self.dataset.version_check is None:
             return None
         try:
@@ -130,11 +127,11 @@ class Registry:
         self._check_places()
         problems = []
         for file in self._files():
-            declared = self._reload(file)
-            if declared is not None and declared.problem is not None:
-                if not declared.is_unavailable:
-                    raise declared.problem
-                problems.append(declared.problem)
+            schema_file = self._reload(file)
+            if schema_file is not None and schema_file.problem is not None:
+                if not schema_file.is_unavailable:
+                    raise schema_file.problem
+                problems.append(schema_file.problem)
         if problems and len(problems) == len(self._schema_files):  # nothing is left to be served
             raise problems[0]
 
@@ -147,43 +144,43 @@ class Registry:
 
     @property
     def unavailable(self) -> list[SchemaFile]:
-        """Data sets that are declared, but whose data could not be opened so far."""
+        """Schema files of data sets that are declared, but whose data could not be opened so far."""
         self._scan(at_once=False)
-        return [declared for declared in list(self._schema_files.values()) if declared.is_unavailable]
+        return [file for file in list(self._schema_files.values()) if file.is_unavailable]
 
     def get(self, name: str) -> OpenDataset:
         if self._find(name) is None:
             self._scan(at_once=False)
         self._reload_if_edited(name)
-        declared = self._find(name)
-        if declared is not None and declared.is_unavailable:
+        schema_file = self._find(name)
+        if schema_file is not None and schema_file.is_unavailable:
             raise unavailable()
-        if declared is None or declared.dataset is None:
+        if schema_file is None or schema_file.dataset is None:
             raise not_found("data set")
-        return declared.dataset
+        return schema_file.dataset
 
     @contextmanager
     def unchanged(self, dataset: OpenDataset) -> Iterator[None]:
         """Keep the declarations as they are while the block runs; raise if they have changed already."""
         self._reload_if_edited(dataset.name)
         with self._swap_lock:
-            declared = self._find(dataset.name)
-            if declared is None or declared.dataset is not dataset:
+            schema_file = self._find(dataset.name)
+            if schema_file is None or schema_file.dataset is not dataset:
                 raise changed()
             yield
 
     def schema_files(self) -> list[SchemaFile]:
         """All schema files, also those that could not be opened."""
         self._scan(at_once=True)
-        return sorted(self._schema_files.values(), key=lambda declared: (declared.name, declared.file.name))
+        return sorted(self._schema_files.values(), key=lambda entry: (entry.name, entry.file.name))
 
     def file_of(self, name: str) -> Path:
         if self._find(name) is None:
             self._scan(at_once=False)
-        declared = self._find(name)
-        if declared is None:
+        schema_file = self._find(name)
+        if schema_file is None:
             raise not_found("data set")
-        return declared.file
+        return schema_file.file
 
     def declare(self, text: str, *, name: str | None) -> OpenDataset:
         """Declare the data set `name` anew, or a new one; its data are opened before anything changes."""
@@ -192,7 +189,7 @@ class Registry:
             file = self._new_file(schema.table.name) if name is None else self.file_of(name)
             after = SchemaFile(file, (0, 0), name=schema.table.name)
             self._check_name(after, self._schema_files.get(file))
-            dataset = self._opened(after, schema, lazily=False)
+            dataset = self._open_and_record(after, schema, lazily=False)
             write_atomically(file, text)
             after.version = file_version(file) or (0, 0)
             with self._swap_lock:
@@ -200,19 +197,25 @@ class Registry:
             return dataset
 
     def data_files(self, most_bytes: int) -> DataFiles | None:
-        """Where new data sets find their files; None where none can be added."""
-        schemas = next((place for place in self._places if place.is_dir()), None)
-        can_add = schemas if self.editable else None
-        return DataFiles(self._data_folder or can_add, can_add, most_bytes) if can_add else None
+        """The data files that new data sets may have; None where no data set can be added."""
+        schemas = self._schema_folder
+        if schemas is None or not self.editable:
+            return None
+        return DataFiles(self._data_folder or schemas, schemas, most_bytes)
 
     @property
     def can_add(self) -> bool:
         """Whether data sets can be added."""
-        return self.editable and any(place.is_dir() for place in self._places)
+        return self.editable and self._schema_folder is not None
+
+    @property
+    def _schema_folder(self) -> Path | None:
+        """The folder that new schema files are written to; None if only files are configured."""
+        return next((place for place in self._places if place.is_dir()), None)
 
     def _new_file(self, name: str) -> Path:
-        """Where a new data set's schema belongs."""
-        folder = next((place for place in self._places if place.is_dir()), None)
+        """The path of a new data set's schema file; refuses one that exists."""
+        folder = self._schema_folder
         if folder is None:
             raise BadRequest(
                 "This server has a fixed list of schema files.",
@@ -228,10 +231,9 @@ class Registry:
     def open(self, schema: Schema, folder: Path, *, lazily: bool = False) -> OpenDataset:
         """Open the data that a schema in `folder` points at; nothing is registered or charged.
 
-        `lazily`, a database is connected to when the first request needs its data.
+        With `lazily`, a database is connected to when the first request needs its data.
         """
-        if self.editable:  # otherwise the one user may open any file anyway
-            check_allowed(schema, folder, self._data_folder or folder, self._databases)
+        self._check_sources(schema, folder)
         schema = with_public_tables(schema, folder)
         with suppress(BadRequest):  # a ledger that does not know the data set yet has no discoveries
             schema = with_public_tables(with_discovered(schema, self._ledger), folder)
@@ -254,31 +256,32 @@ class Registry:
 
     def review(self, schema: Schema, name: str | None) -> SchemaCheck:
         """How the rows that a schema points at fit it: NOT private. Nothing is registered or charged."""
-        declared = None if name is None else self._find(name)
-        folder = next(self._folders()) if declared is None else declared.file.parent
-        if self.editable:  # otherwise the one user may open any file anyway
-            check_allowed(schema, folder, self._data_folder or folder, self._databases)
+        schema_file = None if name is None else self._find(name)
+        home = self._schema_folder or self._places[0].parent
+        folder = home if schema_file is None else schema_file.file.parent
+        self._check_sources(schema, folder)
         schema = with_public_tables(schema, folder)
         figures = source_figures(source_of(schema, folder), schema, memory=self._memory)
         return SchemaCheck.of(schema, schema.table.source, figures)
 
-    def _folders(self) -> Iterator[Path]:
-        for place in self._places:
-            yield place if place.is_dir() else place.parent
+    def _check_sources(self, schema: Schema, folder: Path) -> None:
+        if self.editable:  # otherwise there is one user, who may open any file anyway
+            check_allowed(schema, folder, self._data_folder or folder, self._databases)
 
     def _files(self) -> Iterator[Path]:
         for place in self._places:
             yield from sorted(place.glob("*.toml")) if place.is_dir() else [place]
 
     def _find(self, name: str) -> SchemaFile | None:
-        named = [declared for declared in list(self._schema_files.values()) if declared.name == name]
-        opened = [declared for declared in named if declared.dataset is not None]
-        return next(iter(opened + [declared for declared in named if declared.is_unavailable]), None)
+        """The file of the open data set of that name, or else of an unavailable one."""
+        named = [file for file in list(self._schema_files.values()) if file.name == name]
+        opened = [file for file in named if file.dataset is not None]
+        return next(iter(opened + [file for file in named if file.is_unavailable]), None)
 
     def _check_places(self) -> None:
         """Refuses a configuration whose folders or schema files are missing."""
         check_folders(self._places, self._data_folder)
-        # A new server begins without one, and gets it through the page; one that had some has lost them.
+        # A new server may begin without schema files; one whose ledger knows data sets has lost them.
         if not list(self._files()) and self._ledger.has_datasets:
             raise SchemaError(
                 f"server.datasets: there is no schema file in {', '.join(map(str, self._places))}, but the "
@@ -295,55 +298,56 @@ class Registry:
             self._last_scan = time.monotonic()
             files = list(self._files())
             with self._swap_lock:
-                for gone in self._schema_files.keys() - set(files):
-                    del self._schema_files[gone]
+                for removed in self._schema_files.keys() - set(files):
+                    del self._schema_files[removed]
             for file in files:
-                declared = self._schema_files.get(file)
-                is_edited = declared is None or file_version(file) != declared.version
-                if is_edited or (declared is not None and declared.is_unavailable and declared.new_data):
+                before = self._schema_files.get(file)
+                is_edited = before is None or file_version(file) != before.version
+                if is_edited or (before is not None and before.is_unavailable and before.new_data):
                     self._reload(file)
 
     def _reload_if_edited(self, name: str) -> None:
-        declared = self._find(name)
-        if declared is None:
+        schema_file = self._find(name)
+        if schema_file is None:
             return
-        if file_version(declared.file) != declared.version or declared.new_data:
-            self._reload(declared.file)
-        elif declared.dataset is not None and is_discovered_since(declared.dataset.schema, self._ledger):
-            self._reload(declared.file, again=True)
+        if file_version(schema_file.file) != schema_file.version or schema_file.new_data:
+            self._reload(schema_file.file)
+        elif (dataset := schema_file.dataset) and is_discovered_since(dataset.schema, self._ledger):
+            self._reload(schema_file.file, again=True)
 
-    def _opened(self, after: SchemaFile, schema: Schema, *, lazily: bool = True) -> OpenDataset:
-        """Open its data, then record it in the ledger."""
+    def _open_and_record(self, after: SchemaFile, schema: Schema, *, lazily: bool = True) -> OpenDataset:
+        """Open the data of a schema file, then record the data set in the ledger."""
         after.data = identities(schema, after.file.parent)
         self._check_data(after)
-        dataset = after.dataset = self.open(schema, after.file.parent, lazily=lazily)
+        dataset = self.open(schema, after.file.parent, lazily=lazily)
         self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
         if dataset.version_check is not None:
             dataset.version_check.take_old_charges()
+        after.dataset = dataset  # not before the ledger has accepted its privacy unit and limit
         if after.data_problem is not None:
             LOG.warning("%s: its data are not those of its declared version", after.file.name)
         return dataset
 
     def _reload(self, file: Path, *, again: bool = False) -> SchemaFile | None:
-        """Opens an edited file, or one whose data were replaced; `again`, whatever it was before."""
+        """Opens a file that was edited, or whose data were replaced; with `again`, also an unchanged one."""
         with self._lock:
             version, before = file_version(file), self._schema_files.get(file)
-            tried = None if before is None else before.new_data
-            is_unchanged = before is not None and before.version == version and not tried and not again
+            new_data = None if before is None else before.new_data
+            is_unchanged = before is not None and before.version == version and not new_data and not again
             if version is None or is_unchanged:
                 return before
-            after = SchemaFile(file, version, tried=tried)
+            after = SchemaFile(file, version, tried_state=new_data)
             schema = None
             try:
                 schema = Schema.load(file)
                 after.name = schema.table.name
                 self._check_name(after, before)
-                self._opened(after, schema)
+                self._open_and_record(after, schema)
             except LedgerUnavailable:
-                if before is None:  # later, the next look tries again
+                if before is None:
                     raise
-                return before
+                return before  # the next scan tries again
             except DPXPlainError as error:
                 after.problem = (
                     error if isinstance(error, BadRequest) else SourceError("It cannot be opened.")
@@ -359,7 +363,7 @@ class Registry:
             return after
 
     def _check_data(self, after: SchemaFile) -> None:
-        """Refuses two data sets on one file: its people would be protected by the sum of two budgets only."""
+        """Refuses two data sets on the same data: the budgets spent on its people would add up."""
         for file, other in self._schema_files.items():
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
@@ -385,7 +389,7 @@ class Registry:
 
 
 def check_folders(places: Iterable[Path], data_folder: Path | None) -> None:
-    """Refuses names of folders and schema files where there are none."""
+    """Refuses configured folders and schema files that do not exist."""
     remedy = "Make it, or mend the path; relative paths begin at the configuration's folder."
     for place in places:
         if not place.exists():

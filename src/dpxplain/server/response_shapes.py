@@ -1,4 +1,4 @@
-"""What the server answers beside the shared payloads; the OpenAPI page is made from these types."""
+"""Response bodies beside the shared payloads; the OpenAPI document is made from these types."""
 
 from __future__ import annotations
 

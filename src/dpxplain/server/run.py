@@ -1,5 +1,5 @@
-"""Starts the server under Uvicorn, with a checked certificate; prints its address, and shuts it down
-without losing a release.
+"""Runs the server under Uvicorn: checks its certificate, announces its address, and shuts it down without
+losing a release.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ GRACE_SECONDS = 15
 
 
 def example_config(name: str, *, host: str = "127.0.0.1", port: int = 0) -> Config:
-    """One user on bundled data, without signing in; for this machine only."""
+    """Configuration of a single-user server on bundled data: no login, reachable from this machine only."""
     return single_user_config(bundled(f"{name}.toml"), host=host, port=port)
 
 
 def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) -> Config:
+    """Configuration of a single-user server on one schema; refuses a host that other machines reach."""
     if not is_loopback(host):
         raise BadRequest(
             "Without a configuration there is no login, so the server is for this machine only.",
@@ -46,7 +47,7 @@ def single_user_config(schema: Path, *, host: str = "127.0.0.1", port: int = 0) 
 
 @dataclass(frozen=True)
 class Opening:
-    """What a server has opened, which it says before its address."""
+    """What a server opened at its start; reported before its address."""
 
     ledger: str
     is_new: bool
@@ -54,13 +55,13 @@ class Opening:
     head: str
     datasets: tuple[str, ...]
     unavailable: dict[str, str]
-    """Why data sets that are declared cannot be asked."""
+    """Declared data sets whose data cannot be opened, each with the reason."""
 
     @classmethod
     def of(cls, server: Server) -> Opening:
         ledger = server.ledger
         names = tuple(dataset.name for dataset in server.datasets.all)
-        missing = {declared.name: str(declared.problem) for declared in server.datasets.unavailable}
+        missing = {file.name: str(file.problem) for file in server.datasets.unavailable}
         return cls(ledger.name, ledger.is_new, *ledger.head(), names, missing)
 
     def __str__(self) -> str:
@@ -81,15 +82,15 @@ def run(
 ) -> None:
     """Serve until interrupted. A single-user server keeps its ledger at `ledger`, or in memory.
 
-    A ledger that is missing is begun with `create`, or if it is the default one of its folder.
+    A missing ledger is created with `create`, or if it is a workspace's own.
     """
     check_tls_files(config.server)
-    check_folders(config.server.datasets, config.server.data_folder)  # before a ledger is begun in vain
-    address_of_ledger = ledger if config.single_user else config.ledger_address
-    opened = ledger_of(config, address_of_ledger, create=create)
+    check_folders(config.server.datasets, config.server.data_folder)  # before a ledger is created
+    ledger_address = ledger if config.single_user else config.ledger_address
+    opened_ledger = ledger_of(config, ledger_address, create=create)
     try:
-        opened.recovery.keep_anchor()
-        app = create_app(config, opened)
+        opened_ledger.recovery.keep_anchor()
+        app = create_app(config, opened_ledger)
         with listening(config.server) as listener:
             opening = Opening.of(app.state.server)
             LOG.info("%s", opening)
@@ -100,7 +101,7 @@ def run(
             announce(address(config.server, listener.getsockname()[1]) + key)
             uvicorn_of(config, app).run(sockets=[listener])
     finally:
-        opened.close()
+        opened_ledger.close()
     if app.state.server.is_running:
         # A task did not stop. The ledger is closed, so it can neither charge nor store anything.
         LOG.warning("some work did not stop in time")
@@ -109,7 +110,7 @@ def run(
 
 
 def address(serving: Serving, port: int) -> str:
-    """Where people find the page."""
+    """The URL of the page."""
     if serving.public_url is not None:
         return serving.public_url.rstrip("/") + "/"
     host = f"[{serving.host}]" if ":" in serving.host else serving.host
@@ -120,13 +121,13 @@ class GracefulServer(uvicorn.Server):
     """Returns after a signal instead of raising it again, so that the ledger is closed in order."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit and sig == signal.SIGINT  # the second time, at once
+        self.force_exit = self.should_exit and sig == signal.SIGINT  # a second Ctrl-C: at once
         self.should_exit = True
 
 
 def uvicorn_of(config: Config, app: FastAPI) -> uvicorn.Server:
     serving = config.server
-    # Its lines hold addresses with their values; ours name routes.
+    # Uvicorn would log URLs with their values; AccessLog logs the templates of routes.
     logging.getLogger("uvicorn.access").disabled = True
     return GracefulServer(
         uvicorn.Config(
@@ -175,7 +176,7 @@ class _JsonLines(logging.Formatter):
 
 
 def log_to_stderr(*, as_json: bool = False) -> None:
-    """Plain lines or JSON; DPXPlain's own tell no values, and of others only warnings are wanted."""
+    """Log plain lines or JSON: all of the server's own, which hold no data, and warnings of other loggers."""
     plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLines() if as_json else plain)
@@ -191,7 +192,7 @@ def check_tls_files(serving: Serving) -> None:
     _check_readable("tls_certificate", certificate)
     _check_readable("tls_key", key)
     try:
-        # Without the empty password OpenSSL would ask at the terminal for that of an encrypted key.
+        # With an empty password an encrypted key is refused; without any, OpenSSL would ask at the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise _unusable(certificate, key, getattr(error, "reason", None) or "") from None

@@ -1,7 +1,7 @@
 """Limits on the declared size of requests, checked before the charge, and on failures after it.
 
-That a charged request runs out of memory or time is a fact about the data without noise. So requests whose
-declared size could need too much are refused first, and few failures are let pass.
+A charged request that runs out of memory or time reveals a fact about the data without noise. So a request
+whose declared size could need too much is refused before its charge, and an analyst may have few failures.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def check_formula(text: str, groups: int) -> None:
 
 
 def check_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationPreview:
-    """Its price; refuses one that is too large."""
+    """The preview of a preparation; refuses one that is too large."""
     preview = planned.preview()
     if not preview.price.free:
         _check_pass(planned.plan.query, planned.plan.family, sizes)
@@ -91,7 +91,7 @@ def check_preparation(planned: PlannedPreparation, sizes: Sizes) -> PreparationP
 
 
 def check_story(planned: PlannedStory, sizes: Sizes) -> StoryPreview:
-    """Its price; refuses one whose preparation would be."""
+    """The preview of a story; refuses one whose preparation is too large."""
     preview, plan = planned.preview(), planned.plan
     if plan.preparation is not None and not preview.price.free:
         _check_pass(plan.preparation.query, plan.preparation.family, sizes)
@@ -99,7 +99,7 @@ def check_story(planned: PlannedStory, sizes: Sizes) -> StoryPreview:
 
 
 def check_explanation(planned: PlannedExplanation, sizes: Sizes) -> ExplanationPreview:
-    """Its price; refuses one that is too large."""
+    """The preview of an explanation; refuses one that is too large."""
     preview = planned.preview()
     if preview.k * preview.family_size > sizes.ranked:
         raise ExplanationError(
@@ -124,22 +124,21 @@ def _check_pass(query: Query, family: Family, sizes: Sizes) -> None:
 
 
 def pass_cells(query: Query, family: Family, schema: Schema) -> int:
-    """The most that one pass can count, whatever the data: all cells of its group-bys.
+    """The most cells that one pass can count, whatever the data: all those of its group-bys.
 
     As in the pass itself, a column has one code more than declared values, for all the others.
     """
     codes = {name: len(schema.domain(name)) + 1 for name in family.attributes}
-    wide = sum(math.prod(codes[name] for name in block) for block in cover(family.subsets, codes))
-    return math.prod(size + 1 for size in Groups.of(query, schema).shape) * wide
+    cells_per_group = sum(math.prod(codes[name] for name in block) for block in cover(family.subsets, codes))
+    return math.prod(size + 1 for size in Groups.of(query, schema).shape) * cells_per_group
 
 
 class FailureLimit:
     """Refuses to measure for an analyst whose charged requests failed or were cancelled too often.
 
-    A failure after the charge (out of memory, out of time) may depend on the data and has no noise. After
-    `limits.failures` of them nothing more is measured for that analyst on that data set until the curator has
-    looked into it. A failure is an entry that was to be cancelled, or one without a release that no living
-    process measures. A task abandons its flight when it fails, so other processes know at once.
+    After `limits.failures` failures nothing more is measured for that analyst on that data set until the
+    curator forgives them. A failure is an entry that was asked to be cancelled, or one without a release that
+    no living process measures. A task that fails abandons its flight, so other processes know at once.
     """
 
     def __init__(self, failures: Failures, pool: Pool, limits: Limits) -> None:
@@ -152,7 +151,7 @@ class FailureLimit:
             raise too_many_failures()
 
     def counted(self, dataset: str, analyst: str) -> int:
-        """How many failures count now. A failure does when its request ends, at a padded time."""
+        """How many failures count now; each counts from the padded end of its request on."""
         running, failed = self._pool.entries, self._pool.failed
         suspects = self._failures.suspects(dataset, analyst)
         ended = {

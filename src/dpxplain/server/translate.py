@@ -53,14 +53,14 @@ _MOST_DRAWN = 1_000  # groups of a chart that is passed on: as many as an image 
 _ORDERS: dict[ChartOrder, Callable[[AnswerRow], Any]] = {
     "high": lambda row: -row.estimate,
     "low": lambda row: row.estimate,
-    "name": lambda row: _by_name(row.label),
+    "name": lambda row: _name_order(row.label),
 }
 
 
-def _by_name(label: str) -> list[tuple[int, int, str]]:
-    """Sorts names as the page does: numbers in them by their value, capitals beside small letters.
+def _name_order(label: str) -> list[tuple[int, int, str]]:
+    """The sort key of a name, as on the page: numbers in it by their value, capitals beside small letters.
 
-    >>> sorted(["zone 10", "Zone 9", "area"], key=_by_name)
+    >>> sorted(["zone 10", "Zone 9", "area"], key=_name_order)
     ['area', 'Zone 9', 'zone 10']
     """
     parts = re.split(r"([0-9]+)", label.casefold())
@@ -109,11 +109,11 @@ def question_of(session: Session, why: Why) -> Question:
     options: Any = {"confidence": why.confidence, "method": why.method, "population": why.population}
     if why.compare == "difference":
         return answer.why(weights, at_least=why.at_least or 0.0, **options)
-    wanted = [1.0] if why.compare == "share" else [1.0, -1.0]
-    if list(weights.values()) != wanted:
+    expected = [1.0] if why.compare == "share" else [1.0, -1.0]
+    if list(weights.values()) != expected:
         raise QuestionError(
-            f"A {why.compare} has {len(wanted)} {'group' if len(wanted) == 1 else 'groups'}, weighted "
-            f"{' and '.join(f'{weight:g}' for weight in wanted)}.",
+            f"A {why.compare} has {len(expected)} {'group' if len(expected) == 1 else 'groups'}, weighted "
+            f"{' and '.join(f'{weight:g}' for weight in expected)}.",
             remedy="Name what is divided with weight 1 and what it is divided by with weight -1.",
         )
     return answer.why_ratio(*weights, at_least=why.at_least, **options)
@@ -168,7 +168,7 @@ def stored_explanation(session: Session, body: Explain) -> Explanation:
 
 
 def plan_story(session: Session, body: TellStory, rho: float | None = None) -> PlannedStory:
-    """The story of a question; without a price read off what is prepared, or refused."""
+    """The plan of a story; without a price the story is read from what is prepared, or refused."""
     choice = FamilyChoice(body.attributes, None, body.exclude)
     return question_of(session, body).plan_story(choice, rho, body.levels, body.story_confidence)
 
@@ -186,7 +186,7 @@ def stored_report(session: Session, body: Report) -> str:
 
 def show_story(session: Session, body: TellStory) -> Payload:
     story = plan_story(session, body).run()
-    payload = _plain(story_payload(story, session.budget))
+    payload = _as_payload(story_payload(story, session.budget))
     if body.chart_width is not None:
         payload["chart"] = chart(story, width=body.chart_width)
     return payload
@@ -209,9 +209,9 @@ def show_answer(
 ) -> Payload:
     """The payload, with code that asks the same at `place`; of several values, `order_of` orders a chart."""
     if form == "columns":
-        payload = _plain(answer_columns(answer, session.budget, place))
+        payload = _as_payload(answer_columns(answer, session.budget, place))
     else:
-        payload = _plain(answer_payload(answer, session.budget, place=place))
+        payload = _as_payload(answer_payload(answer, session.budget, place=place))
     if chart_width is None:
         return payload
     if isinstance(answer, Answer):
@@ -229,23 +229,24 @@ def _ordered(answer: Answer, order: ChartOrder) -> Sequence[AnswerRow]:
 
 
 def show_question(question: Question, chart_width: int | None) -> Payload:
-    payload = _plain(question_payload(question))
+    payload = _as_payload(question_payload(question))
     if chart_width is not None:
         payload["chart"] = chart(question, width=chart_width)
     return payload
 
 
 def show_preparation(session: Session, answer: AnswerLike, prepared: Prepared) -> Payload:
-    return _plain(prepared_payload(prepared, answer, session.budget))
+    return _as_payload(prepared_payload(prepared, answer, session.budget))
 
 
 def show_explanation(session: Session, table: Explanation, place: Place, chart_width: int | None) -> Payload:
-    payload = _plain(explanation_payload(table, session.budget, place=place))
+    payload = _as_payload(explanation_payload(table, session.budget, place=place))
     if chart_width is not None:
         payload["chart"] = chart(table, width=chart_width)
         payload["gap_chart"] = gap_chart(table, width=chart_width) if tells_gaps(table) else None
     return payload
 
 
-def _plain(payload: Mapping[str, Any]) -> Payload:
+def _as_payload(payload: Mapping[str, Any]) -> Payload:
+    """The same object, for the type checker: a typed payload that takes further keys."""
     return cast(Payload, payload)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from contextlib import suppress
 from dataclasses import asdict
@@ -19,7 +18,7 @@ from dpxplain.server import catalog
 from dpxplain.server.audit_sentences import TRUTH_VIEWED, audit_sentence
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.bodies import LARGEST_ID, DatasetName, NewToken, ReviewBody, SchemaBody
-from dpxplain.server.context import Server, ServerDep
+from dpxplain.server.context import Server, ServerDep, outcome
 from dpxplain.server.curator_files import (
     DataFileLine,
     DataFileList,
@@ -65,13 +64,13 @@ def declared(_caller: Curator, server: ServerDep) -> Any:
         {
             "datasets": [
                 {
-                    "name": declared.name,
-                    "file": declared.file.name,
+                    "name": schema_file.name,
+                    "file": schema_file.file.name,
                     "editable": server.datasets.editable,
                     "problem": None if problem is None else problem.to_dict(),
                 }
-                for declared in server.datasets.schema_files()
-                for problem in [declared.problem or declared.data_problem]
+                for schema_file in server.datasets.schema_files()
+                for problem in [schema_file.problem or schema_file.data_problem]
             ],
             "editable": server.datasets.can_add,
         }
@@ -144,8 +143,7 @@ async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
 
     if body.dataset is not None:
         server.datasets.get(body.dataset)
-    outcome = await asyncio.wrap_future(server.pool.submit(caller.name, Task(), work))
-    payload = outcome.to_dict()
+    payload = (await outcome(server.pool.submit(caller.name, Task(), work))).to_dict()
     for warning in payload["warnings"]:
         warning["position"] = key_position(body.toml, warning["where"])
     return JSONResponse(payload, headers=NOT_PRIVATE_HEADERS)
@@ -154,17 +152,17 @@ async def review(caller: Curator, server: ServerDep, body: ReviewBody) -> Any:
 @router.get("/files", responses=answers(DataFileList))
 def files(_caller: Curator, server: ServerDep) -> Any:
     """Data files that a new data set may have. Their names only."""
-    kept = _data_files(server)
-    lines = [kept.line(name) for name in kept.names()]
-    return JSONResponse(DataFileList(files=lines, most_bytes=kept.most_bytes))
+    data_files = _data_files(server)
+    lines = [data_files.line(name) for name in data_files.names()]
+    return JSONResponse(DataFileList(files=lines, most_bytes=data_files.most_bytes))
 
 
 @router.get("/files/{file}/columns", responses=answers(FileColumns))
 def file_columns(_caller: Curator, server: ServerDep, file: FileName) -> Any:
     """Names and types of a file's columns, as it declares them. Reads none of its values."""
-    declared, note = _data_files(server).columns(file)
-    columns = [FileColumn(name=name, type=type) for name, type in declared]
-    return JSONResponse(FileColumns(columns=columns, note=note))
+    columns, note = _data_files(server).columns(file)
+    lines = [FileColumn(name=name, type=type) for name, type in columns]
+    return JSONResponse(FileColumns(columns=lines, note=note))
 
 
 @router.put(
@@ -174,23 +172,23 @@ def file_columns(_caller: Curator, server: ServerDep, file: FileName) -> Any:
 )
 async def upload(request: Request, caller: Curator, server: ServerDep, file: FileName) -> Any:
     """Keep a CSV or Parquet file in the server's data folder. One that is there is never replaced."""
-    kept = _data_files(server)
-    await kept.store(file, request.stream())
+    data_files = _data_files(server)
+    await data_files.store(file, request.stream())
     await run_sync(server.ledger.note, server.actor(caller), "data file uploaded", None, {"file": file})
-    return JSONResponse(kept.line(file))
+    return JSONResponse(data_files.line(file))
 
 
 @router.delete("/files/{file}", status_code=204, responses=failures(409), response_class=Response)
 def remove_file(caller: Curator, server: ServerDep, file: FileName) -> Response:
     """Remove an uploaded file for good; refused while a data set is declared on it."""
-    kept = _data_files(server)
-    identity = kept.identity(file)
+    data_files = _data_files(server)
+    identity = data_files.identity(file)
     users = [
-        declared.name
-        for declared in server.datasets.schema_files()
-        if identity in declared.data or file in declared.file.read_text(encoding="utf-8", errors="replace")
+        schema.name
+        for schema in server.datasets.schema_files()
+        if identity in schema.data or file in schema.file.read_text(encoding="utf-8", errors="replace")
     ]
-    kept.remove(file, users)
+    data_files.remove(file, users)
     server.ledger.note(server.actor(caller), "data file removed", None, {"file": file})
     return Response(status_code=204)
 
@@ -246,20 +244,20 @@ def verify(_caller: Curator, server: ServerDep, head: Head = None, full: Full = 
     Of a long log only what was added since this server last found it intact, unless `full`.
     """
     ledger, key, since = server.ledger, server.ledger.recovery.verification_key, None
-    with suppress(BadRequest):  # a note that cannot be read is none
+    with suppress(BadRequest):  # an unreadable note counts as none
         since = None if full or key is None else last_verified(key, ledger.anchor())
     report = ledger.verify_audit(head or None, since=since, full=full or None)
-    with suppress(BadRequest):  # without it the next process begins at the start
+    with suppress(BadRequest):  # without a note the next process verifies the whole log
         if key is not None:
             remember_verified(key, ledger.verified)
     return JSONResponse(asdict(report) | {"intact": report.intact})
 
 
 def _data_files(server: Server) -> DataFiles:
-    kept = server.datasets.data_files(server.config.limits.upload_bytes)
-    if kept is None:
+    data_files = server.datasets.data_files(server.config.limits.upload_bytes)
+    if data_files is None:
         raise not_editable()
-    return kept
+    return data_files
 
 
 def _check_editable(server: Server) -> None:
@@ -274,6 +272,6 @@ def not_editable() -> Problem:
 
 
 def _note(server: Server, actor: str, action: str, dataset: str, toml: str) -> None:
-    """Write it into the audit log with the text's hash; the text itself is in the file."""
+    """Write an action into the audit log with the schema's hash; the schema itself is in its file."""
     digest = hashlib.sha256(toml.encode()).hexdigest()
     server.ledger.note(actor, action, dataset, {"sha256": digest})

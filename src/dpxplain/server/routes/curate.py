@@ -51,7 +51,7 @@ async def answer_truth(access: AccessDep, _caller: Curator, entry: EntryId) -> A
         _note(access, {"answer": entry})
         return answer.truth()
 
-    return _marked(await access.measure(work))
+    return _truth_response(await access.measure(work))
 
 
 @router.post("/datasets/{dataset}/why/truth", responses=_TRUTH)
@@ -64,7 +64,7 @@ async def why_truth(access: AccessDep, _caller: Curator, body: WhyTruth) -> Any:
         _note(access, {"answer": body.answer, "question": question.text})
         return question.truth_of(translate.family_choice(body.family, question.answer.schema))
 
-    return _marked(await access.measure(work))
+    return _truth_response(await access.measure(work))
 
 
 @router.post("/datasets/{dataset}/explain/truth", responses=_TRUTH)
@@ -77,7 +77,7 @@ async def explain_truth(access: AccessDep, _caller: Curator, body: Explain) -> A
         _note(access, {"explanation": table.id, "question": table.question.text})
         return table.truth()
 
-    return _marked(await access.measure(work))
+    return _truth_response(await access.measure(work))
 
 
 @router.get("/datasets/{dataset}/analysts", responses=answers(Analysts))
@@ -97,7 +97,7 @@ def grant(access: AccessDep, caller: Curator, analyst: AnalystName, body: Grant)
         reason=body.reason,
         by=access.server.actor(caller),
     )
-    return JSONResponse(next(given for given in _allowances(access) if given["analyst"] == analyst))
+    return JSONResponse(next(line for line in _allowances(access) if line["analyst"] == analyst))
 
 
 @router.post(
@@ -179,11 +179,12 @@ def unshare(access: AccessDep, caller: Curator, body: ShareBody) -> Any:
 
 
 def _note(access: DatasetAccess, details: dict[str, Any]) -> None:
-    """Write into the audit log what is looked at, before it is; true values are no part of the record."""
+    """Write into the audit log what will be looked at; the record holds no true values."""
     access.server.ledger.note(access.server.actor(access.caller), TRUTH_VIEWED, access.name, details)
 
 
-def _marked(truth: Truth) -> Response:
+def _truth_response(truth: Truth) -> Response:
+    """True values, at most `MOST_ROWS`, marked as not private."""
     payload = truth_payload(truth)
     if len(payload["rows"]) > MOST_ROWS:
         payload["title"] += f", the first {MOST_ROWS:,}"
@@ -195,16 +196,16 @@ def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
     default = access.server.config.analysts.default_rho
     allowances = access.server.ledger.allowances(access.name, default_limit=default)
     limit = access.server.failures
-    failures = {given.analyst: limit.counted(access.name, given.analyst) for given in allowances}
+    counts = [limit.counted(access.name, allowance.analyst) for allowance in allowances]
     return [
-        plain_times(asdict(given), "expires", "time")
-        | {"failures": failures[given.analyst], "blocked": failures[given.analyst] >= limit.most}
-        for given in allowances
+        plain_times(asdict(allowance), "expires", "time")
+        | {"failures": count, "blocked": count >= limit.most}
+        for allowance, count in zip(allowances, counts, strict=True)
     ]
 
 
 def _requests(access: DatasetAccess, analyst: str | None) -> dict[str, Any]:
-    """Of one analyst, or of all. Numbers are the curator's: they count what everybody does."""
+    """Waiting requests of all, or of one analyst without the ids, which count everybody's requests."""
     waiting = access.server.ledger.analysts.requests(access.name)
     records = [asdict(request) for request in waiting if analyst in (None, request.analyst)]
     if analyst is not None:

@@ -64,19 +64,18 @@ async def prepare(access: AccessDep, body: Prepare, wait: Wait = 0.0, form: Form
 async def preview_explain(access: AccessDep, body: PreviewExplanation) -> Any:
     """What an explanation would cost and how precise it would be. Spends nothing."""
 
-    def at(rho: float) -> PlannedExplanation:
+    def plan_at(rho: float) -> PlannedExplanation:
         return translate.plan_explanation(access.read_only_session(), body.model_copy(update={"rho": rho}))
 
     def price() -> Response:
         _, preview = _plan(access, body)
-        spends = preview.price.rho
         return JSONResponse(
             preview_payload(preview)
             | {
-                "levels": precision.explanation_levels(at, body.prices),
-                "protection": precision.protections(spends, access.account.budget(access.name)),
+                "levels": precision.explanation_levels(plan_at, body.prices),
+                "protection": precision.protections(preview.price.rho, access.account.budget(access.name)),
                 "tells": "",
-                "doubt": precision.explanation_doubt(at, body.rho) if body.rho is not None else "",
+                "doubt": precision.explanation_doubt(plan_at, body.rho) if body.rho is not None else "",
             }
         )
 
@@ -95,21 +94,21 @@ async def preview_story(access: AccessDep, body: PreviewStory) -> Any:
     for by `prepare`, with nested conjunctions of as many conditions as the story has levels (usually 2)."""
     session = access.read_only_session()
 
-    def at(rho: float | None) -> PlannedStory:
+    def plan_at(rho: float | None) -> PlannedStory:
         return translate.plan_story(session, body, rho)
 
     def price() -> Response:
         with access.dataset.keep_families_if_accepted(access.caller.name):
-            preview = size_limits.check_story(at(body.rho), access.server.sizes)
+            preview = size_limits.check_story(plan_at(body.rho), access.server.sizes)
             return JSONResponse(
                 preview_payload(preview)
                 | {
-                    "levels": precision.story_levels(at, body.prices),
+                    "levels": precision.story_levels(plan_at, body.prices),
                     "protection": precision.protections(
                         preview.price.rho, access.account.budget(access.name)
                     ),
                     "tells": "",
-                    "doubt": precision.story_doubt(at, body.rho) if body.rho is not None else "",
+                    "doubt": precision.story_doubt(plan_at, body.rho) if body.rho is not None else "",
                 }
             )
 
@@ -150,10 +149,10 @@ async def report(access: AccessDep, body: Report) -> Response:
 
 def _own_job(server: ServerDep, caller: AnyCaller, job: JobId) -> Job:
     """The caller's job; somebody else's is refused as if it did not exist."""
-    own = server.jobs.get(job)
-    if own.owner != caller.name:
+    stored_job = server.jobs.get(job)
+    if stored_job.owner != caller.name:
         raise not_found("job")
-    return own
+    return stored_job
 
 
 OwnJob = Annotated[Job, Depends(_own_job)]
@@ -163,7 +162,7 @@ OwnJob = Annotated[Job, Depends(_own_job)]
 def jobs(access: AccessDep) -> Any:
     """Your jobs of the last day on a data set, the newest first: those that run, and those that ended."""
     server = access.server
-    own = server.ledger.jobs.of_owner(access.caller.name, access.name)
+    own_jobs = server.ledger.jobs.of_owner(access.caller.name, access.name)
     lines = [
         JobLine(
             id=job.id,
@@ -174,7 +173,7 @@ def jobs(access: AccessDep) -> Any:
             request=dict(job.request),
             weights=request_weights(job.request),
         )
-        for job in own
+        for job in own_jobs
     ]
     return JSONResponse(JobList(jobs=lines))
 
@@ -205,7 +204,7 @@ async def cancel(request: Request, server: ServerDep, caller: AnyCaller, job: Ow
 
 
 async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float, form: Shown) -> Response:
-    """Plans once; what would be refused anyway is, before a job is written down."""
+    """Plan and start a job; a request that the plan refuses never becomes a job."""
     jobs = access.server.jobs
     planned = await access.plan(lambda: _plan_affordable(access, body))
 
@@ -219,7 +218,7 @@ async def _start_job(access: DatasetAccess, body: Prepare | Explain, wait: float
         await jobs.wait(id, wait)
         local = jobs.local(id)
         if local is not None and local.problem is not None and local.task.entry is None:
-            raise local.problem  # it never began to cost anything: a refusal like any other
+            raise local.problem  # nothing was charged: a refusal like any other
     return await _job_response(access, id, form)
 
 
@@ -248,7 +247,7 @@ def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
 def _show(
     access: DatasetAccess, body: Prepare | Explain, planned: Planned, dataset: OpenDataset | None, form: Shown
 ) -> translate.Payload:
-    """Without a data set to measure in, what is stored."""
+    """Run the plan and show its result; without a data set to measure in, only a stored or free one."""
     result = planned.run(dataset)
     if form == "release":
         return translate.show_release(result)
@@ -274,13 +273,15 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
     if state == "lost":
         entry = None if job.entry is None else await run_sync(access.account.at_row, access.name, job.entry)
         release = None if entry is None else await run_sync(access.ledger.get, access.name, entry.id)
-        # A process may die after the release is stored and before it could tell.
+        # Its process may have stored the release, and ended before it stored the job's state.
         state, error = ("done", None) if release is not None else ("lost", lost().shape)
     result: translate.Payload | None = None
     if state == "done":
         await run_sync(access.check_data)
-        known = local.result if local is not None and _is_form(local.result, form) else None
-        result = known if known is not None else await _stored_result(access, job, charge, form)
+        if local is not None and _has_form(local.result, form):
+            result = local.result
+        else:
+            result = await _stored_result(access, job, charge, form)
     payload = {
         "id": id,
         "kind": job.kind,
@@ -295,12 +296,12 @@ async def _job_response(access: DatasetAccess, id: str, form: Shown) -> Response
     return JSONResponse(payload, 200 if state in FINISHED else 202)
 
 
-def _is_form(result: Mapping[str, Any] | None, form: Shown) -> bool:
+def _has_form(result: Mapping[str, Any] | None, form: Shown) -> bool:
     return result is not None and ("release" in result) == (form == "release")
 
 
 async def _stored_result(access: DatasetAccess, job: Job, charge: float, form: Shown) -> translate.Payload:
-    """What another process released, from the ledger; nothing of it can cost anything."""
+    """A finished job's result, made anew from the stored release; free."""
     body: Prepare | Explain = (Prepare if job.kind == "prepare" else Explain).model_validate(job.request)
 
     def work() -> translate.Payload:

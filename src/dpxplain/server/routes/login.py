@@ -44,10 +44,10 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
         return response
     check_rate(server.rates.sign_ins, caller.id)
     try:
-        text = await run_sync(_session, server, caller)
+        text = await run_sync(_open_session, server, caller)
     except LedgerUnavailable:
         raise
-    except BadRequest:  # it has ended since it was looked at
+    except BadRequest:  # the token has ended since it was verified
         refusal = TOKEN if caller.issuer is None else Refusal("expiry")
         server.note_refusal(request.scope, refusal)
         raise refusal.problem() from None
@@ -56,9 +56,9 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
     return response
 
 
-def _session(server: Server, caller: Caller) -> str:
-    """A new browser session's secret."""
-    assert caller.expires is not None  # of every credential but a single user's key
+def _open_session(server: Server, caller: Caller) -> str:
+    """Open a browser session and return its secret."""
+    assert caller.expires is not None  # only a single user's key has no end
     identity = Identity(caller.name, caller.role, caller.expires, caller.token, issuer=caller.issuer)
     lifetime = timedelta(hours=server.config.limits.session_hours)
     return server.ledger.sessions.open(identity, lifetime=lifetime)[1]

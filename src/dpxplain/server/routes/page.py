@@ -1,4 +1,4 @@
-"""The page at /, and the API's documentation; both without anything from elsewhere."""
+"""The page at /, and the API's documentation; neither loads anything from another host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpxplain.server.refusals import Refusal
 from dpxplain.server.routes.login import set_cookie
 
 STATIC = Path(str(files("dpxplain.server"))) / "static"
-_FOR_GOOD = "public, max-age=31536000, immutable"
+_CACHED_FOR_GOOD = "public, max-age=31536000, immutable"
 _MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>DPXPlain</title>
 <p>The server runs, but its page was not built. Build it with <code>make page</code>, or use
 <a href="/api/v1/docs">the API</a>.</p></html>"""
@@ -30,12 +30,12 @@ router = APIRouter(include_in_schema=False)
 
 
 class BuiltFiles(StaticFiles):
-    """Built files; those with a hash in their name may be kept for good."""
+    """The files of the built page; browsers may cache those with a hash in their name for good."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
         if path.startswith("assets/") and response.status_code in (200, 206):
-            response.headers["Cache-Control"] = _FOR_GOOD
+            response.headers["Cache-Control"] = _CACHED_FOR_GOOD
         return response
 
 

@@ -1,4 +1,4 @@
-"""For operators and their programs: alive, ready, and figures."""
+"""For operators and their monitoring: health, readiness and metrics."""
 
 from __future__ import annotations
 

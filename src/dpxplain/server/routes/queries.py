@@ -79,8 +79,6 @@ _ANSWER: Any = answers(
 )
 _STORED_ANSWER: Any = answers(AnswerPayload | AnswerColumns, "The answer.", 409, 503)
 _QUALITY: Any = answers(QualityPayload | ClientRelease, "The shares, or their release.", 409, 500, 503)
-
-
 _DISCOVERY: Any = answers(DiscoveryPayload | ClientRelease, "The values, or their release.", 409, 500, 503)
 
 
@@ -88,12 +86,12 @@ _DISCOVERY: Any = answers(DiscoveryPayload | ClientRelease, "The values, or thei
 def datasets(caller: AnyCaller, server: ServerDep) -> Any:
     """Every data set, with your budget on it."""
     account = server.account(caller)
-    listed = [catalog.summary(d.schema, account.budget(d.name)) for d in server.datasets.all]
-    for declared in server.datasets.unavailable:
-        if declared.schema is not None:
-            budget = account.budget(declared.name)
-            listed.append(catalog.summary(declared.schema, budget, available=False))
-    return JSONResponse({"datasets": sorted(listed, key=lambda summary: summary["name"])})
+    summaries = [catalog.summary(d.schema, account.budget(d.name)) for d in server.datasets.all]
+    for file in server.datasets.unavailable:
+        if file.schema is not None:
+            budget = account.budget(file.name)
+            summaries.append(catalog.summary(file.schema, budget, available=False))
+    return JSONResponse({"datasets": sorted(summaries, key=lambda summary: summary["name"])})
 
 
 @router.get("/datasets/{dataset}", responses=answers(DatasetPayload))
@@ -117,19 +115,19 @@ def budget(access: AccessDep) -> Any:
 async def preview(access: AccessDep, body: PreviewQuery) -> Any:
     """What a query would cost and how noisy its answer would be. Spends nothing."""
 
-    def at(rho: float) -> PlannedQuery:
+    def plan_at(rho: float) -> PlannedQuery:
         return access.read_only_session().plan(body.sql, rho, confidence=body.confidence)
 
     def price() -> Response:
         planned = _plan(access, body)
         size_limits.check_groups(planned.group_count, access.server.sizes)
         form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
-        tells, doubt = precision.query_hints(at, body.rho)
+        tells, doubt = precision.query_hints(plan_at, body.rho)
         return JSONResponse(
             preview_payload(planned.preview())
             | {
                 "form": form,
-                "levels": precision.query_levels(at, body.prices),
+                "levels": precision.query_levels(plan_at, body.prices),
                 "protection": precision.protections(body.rho, access.account.budget(access.name)),
                 "tells": tells,
                 "doubt": doubt,
@@ -151,17 +149,17 @@ async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
         session = access.read_only_session()
         return JSONResponse(translate.show_answer(session, answer, access.place, body.chart_width, form=form))
 
-    def stored() -> tuple[PlannedQuery, Answer | Answers | Response | None]:
-        """In one visit to another thread, as each waits for a turn: plan, look up, show if that is quick."""
+    def find_stored() -> tuple[PlannedQuery, Answer | Answers | Response | None]:
+        """The plan and a stored answer, rendered unless it has many groups: all in one change of threads."""
         planned = _plan(access, body)
         answer = planned.find()
         if answer is None or planned.group_count > size_limits.MANY_GROUPS:
             return planned, answer
         return planned, show(answer)
 
-    # Long SQL takes long to read, so it waits for its turn; what is short is quicker than a turn.
+    # Long SQL takes long to parse, so it is planned in the pool; short SQL takes less time than a wait there.
     is_long = len(body.sql) > size_limits.LONG_SQL
-    planned, answer = await (access.plan(stored) if is_long else run_sync(stored))
+    planned, answer = await (access.plan(find_stored) if is_long else run_sync(find_stored))
     if isinstance(answer, Response):
         return answer
     if answer is not None:
@@ -191,7 +189,7 @@ async def answer(
         return JSONResponse(payload)
 
     def read() -> Response | Answer | Answers:
-        """Rendered at once, unless its many groups would keep others waiting."""
+        """The stored answer, rendered unless it has many groups, which would keep others waiting."""
         stored = translate.stored_answer(session, entry, confidence, population)
         return stored if stored.groups.size > size_limits.MANY_GROUPS else show(stored)
 
@@ -227,7 +225,7 @@ async def history(
             return access.account.history_page(access.name, before, limit)
         return search_history(partial(access.account.history_page, access.name), find, before, limit)
 
-    # In the planning pool, so that whoever reads on and on takes turns with everybody else.
+    # In the planning pool, so that a caller who reads many pages takes turns with the others.
     cancelled = access.server.ledger.failures.cancelled
     return await access.plan(lambda: JSONResponse(history_payload(page(), cancelled(access.name))))
 
@@ -322,12 +320,12 @@ async def quality(access: AccessDep, body: MeasureQuality, form: Form = "shown")
             return JSONResponse(translate.show_release(measured))
         return JSONResponse(quality_payload(measured, access.account.budget(access.name)))
 
-    def stored() -> tuple[PlannedQuality, Response | None]:
+    def find_stored() -> tuple[PlannedQuality, Response | None]:
         planned = _plan_quality(access, body)
-        earlier = planned.find()
-        return planned, None if earlier is None else show(earlier)
+        stored = planned.find()
+        return planned, None if stored is None else show(stored)
 
-    planned, response = await run_sync(stored)
+    planned, response = await run_sync(find_stored)
     if response is not None:
         return response
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
@@ -348,12 +346,12 @@ async def discover(access: AccessDep, body: Discover, form: Form = "shown") -> A
             return JSONResponse(translate.show_release(discovery))
         return JSONResponse(discovery_payload(discovery, access.account.budget(access.name)))
 
-    def stored() -> tuple[PlannedDiscovery, Response | None]:
+    def find_stored() -> tuple[PlannedDiscovery, Response | None]:
         planned = _plan_discovery(access, body)
-        earlier = planned.find()
-        return planned, None if earlier is None else show(earlier)
+        stored = planned.find()
+        return planned, None if stored is None else show(stored)
 
-    planned, response = await run_sync(stored)
+    planned, response = await run_sync(find_stored)
     if response is not None:
         return response
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
