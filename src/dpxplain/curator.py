@@ -94,10 +94,9 @@ class CuratorDataset(OpenDataset):
         quantiles: list[float | None] = []
         for group in range(groups.size):
             rows = (index == group) & (grouped.codes[BIN] > 0)
-            values = np.repeat(grouped.codes[BIN][rows] - 1 + column.grid.low, grouped.count[rows])
-            quantiles.append(
-                float(np.quantile(values, quantile.level)) * column.grid.unit if len(values) else None
-            )
+            steps = grouped.codes[BIN][rows] - 1 + column.grid.low
+            place = _quantile(steps, grouped.count[rows], quantile.level) if len(steps) else None
+            quantiles.append(None if place is None else place * column.grid.unit)
         return quantiles
 
     def _true_variances(self, query: Query) -> list[float | None]:
@@ -196,3 +195,12 @@ def _gap_truth(row: ExplanationRow, without: list[float | None] | None) -> Recor
 
 def _covers(interval: tuple[float, float], value: float | None) -> bool | None:
     return None if value is None else bool(interval[0] <= value <= interval[1])
+
+
+def _quantile(values: IntArray, counts: IntArray, level: float) -> float:
+    """The quantile of values that occur so often, with as much memory as there are different values."""
+    order = np.argsort(values)
+    last_places = np.cumsum(counts[order]) - 1
+    place = level * last_places[-1]
+    below, above = values[order][np.searchsorted(last_places, [math.floor(place), math.ceil(place)])]
+    return float(below + (above - below) * (place - math.floor(place)))

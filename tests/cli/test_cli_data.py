@@ -85,3 +85,8 @@ def test_data_can_be_accepted_before_anything_was_asked(folder, dpxplain):
     assert 'version = "2026-11"' in (folder / "dpxplain.toml").read_text()
     assert dpxplain("query", "--rho", "0.5", BY_SEX, "--yes").code == 0
     assert dpxplain("audit", "verify").code == 0
+
+
+def test_bundled_data_are_not_given_another_version(dpxplain):
+    refused = dpxplain("data", "accept", "2026-11", "-e", "adult")
+    assert (refused.code, "Bundled data have one version" in refused.err) == (2, True)

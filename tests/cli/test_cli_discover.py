@@ -52,3 +52,24 @@ def test_a_public_table_is_joined(towns: Any) -> None:
     assert "word" in towns("schema", "check").out
     why = towns("why", "Frau", "Mann")
     assert why.code == 0
+
+
+def test_a_public_table_with_a_discovered_key_is_joined_from_any_folder(
+    towns: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = folder / "declared"
+    declared.mkdir()
+    schema = (folder / "dpxplain.toml").read_text()
+    for table in ("people.csv", "countries.csv"):
+        (folder / table).rename(declared / table)
+    (declared / "lands.csv").write_text("town,land\nRome,Italy\nOslo,Norway\n")
+    lands = '[tables.lands]\nsource = "lands.csv"\nkey = "town"\npublic = true\n'
+    (declared / "towns.toml").write_text(schema + lands)
+    at = ("--schema", "declared/towns.toml")
+    found = towns("discover", "town", "--rho", "0.5", *at)
+    assert (found.code, "2 values" in found.out) == (0, True), found.err
+    assert "It also takes δ" in found.err
+    joined = "SELECT land, COUNT(*) FROM people JOIN lands USING (town) GROUP BY land"
+    asked = towns("query", joined, "--rho", "1", *at)
+    assert (asked.code, "Norway" in asked.out) == (0, True), asked.err
+    assert towns("why", "Italy", "Norway", *at).code == 0

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from dpxplain.cli.workspace import AnswerChoice
+
 BY_SEX = "SELECT sex, AVG(pay) FROM people GROUP BY sex"
 BY_BOTH = "SELECT sex, race, COUNT(*) FROM people GROUP BY sex, race"
 
@@ -290,3 +292,19 @@ def test_every_result_as_json_is_strict_json(asked: Any) -> None:
         ("explain", "Male", "Female", "--rho", "0.000001"), ("history",), ("budget",), ("schema", "check"),
     ):  # fmt: skip
         json.loads(asked(*words, "--json").out, parse_constant=refuse)
+
+
+def test_suggested_commands_name_the_answer_that_was_named() -> None:
+    assert AnswerChoice(answer=1, of="total").words == ("--answer", "1", "--of", "total")
+    assert AnswerChoice().words == ()
+
+
+def test_the_answer_shown_last_is_remembered_where_the_ledger_is_elsewhere(
+    dpxplain: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPXPLAIN_LEDGER", str(folder / "other.sqlite"))
+    assert dpxplain("ledger", "create").code == 0
+    for column in ("sex", "race", "sex"):
+        sql = f"SELECT {column}, AVG(pay) FROM people GROUP BY {column}"
+        assert dpxplain("query", "--rho", "0.5", sql, "--yes").code == 0
+    assert dpxplain("why", "Male", "Female").code == 0

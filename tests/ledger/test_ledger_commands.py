@@ -122,6 +122,14 @@ def test_allowances_are_set_raised_shared_and_listed(dpxplain):
     assert "shares with" not in dpxplain("allow", "share", "adult", "ann", "*", "--stop", *why)[1]
 
 
+@pytest.mark.parametrize(
+    "words", [("ann", "--role", "analist"), ("ann", "--expires", "2020-01-01"), ("oidc:ann",)]
+)
+def test_refused_token_leaves_no_allowance(dpxplain, words):
+    assert dpxplain("token", "create", *words, "--dataset", "adult", "--rho", "0.5")[0] != 0
+    assert json.loads(dpxplain("allow", "list", "adult", "--json")[1])["analysts"] == []
+
+
 def test_top_up_does_not_guess_what_a_server_allows_without_a_grant(dpxplain, address):
     with closing(open_ledger(address)) as ledger:
         reserve(ledger.account("ann", default_limit=1.0), 0.1)

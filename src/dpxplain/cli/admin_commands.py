@@ -72,7 +72,10 @@ def create_token(
     until, curator = future_time(expires), acting_curator(by)
     with ledger_at(place, create=create) as ledger:
         if dataset is not None and rho is not None:
-            # First, because it can be refused: then no token is made that allows nothing.
+            from dpxplain.ledger.credentials import check_new_token
+
+            # Both can be refused, and then neither shall be there.
+            check_new_token(name, role, until)
             ledger.grant(dataset, name, rho, reason="with the first token", by=curator)
         id, text = ledger.tokens.create(name, role, expires=until, by=curator)
     if as_json:

@@ -56,8 +56,8 @@ def query(
     ) as session:
         with progress.running("Answering"):
             answer = session.query(sql, rho, confidence=confidence, population=population)
+            place.remember(answer.id)
             truth = answer.truth() if curator else None
-        place.remember(answer.id)
         present(answer, lambda: answer_payload(answer, session.budget, truth), output.form, truth)
         _suggest_why(answer, place)
 
@@ -257,6 +257,7 @@ def compute(
             "kind": "combination",
             "estimate": combination.estimate,
             "interval": [low, high],
+            "confidence": combination.confidence,
             "method": method,
             "shaped_by": combination.shaped_by,
         }

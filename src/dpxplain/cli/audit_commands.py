@@ -193,8 +193,11 @@ def anchor_audit(
         anchor = ledger.anchor()
         report = ledger.verify_audit(anchor.head, earlier)
     if not report.intact:
-        _print_report(report)
-        warn("No anchor was written.")
+        if as_json:
+            show_json({"kind": "audit-report"} | json_fields(report) | {"intact": False})
+        else:
+            _print_report(report)
+            warn("No anchor was written.")
         raise typer.Exit(BROKEN)
     write_anchor(file, anchor, secret)
     if as_json:

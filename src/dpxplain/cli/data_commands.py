@@ -125,6 +125,10 @@ def accept(
     Example:
       [cyan]dpxplain data accept 2026-11 --schema people.toml[/cyan]
     """
+    if place.example is not None:
+        raise BadRequest(
+            "Bundled data have one version.", remedy="Copy the data and the schema, and pass --schema."
+        )
     with _opened(place, ledger) as opened:
         report = _report(place, opened)
         if report.digest is None:

@@ -63,13 +63,18 @@ def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if word.startswith(incomplete) and _NEEDS_NO_QUOTES.fullmatch(word)]
 
 
-def _schema(ctx: typer.Context) -> Schema:
+def _schema_file(ctx: typer.Context) -> Path:
     from dpxplain.datasets import path as bundled
+
+    example = ctx.params.get("example")
+    return Path(ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA))
+
+
+def _schema(ctx: typer.Context) -> Schema:
     from dpxplain.engines.public_tables import with_public_tables
     from dpxplain.model.schema import Schema
 
-    example = ctx.params.get("example")
-    file = Path(ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA))
+    file = _schema_file(ctx)
     return with_public_tables(Schema.load(file), file.parent)
 
 
@@ -78,7 +83,7 @@ def _answer(ctx: typer.Context) -> Iterator[Answer | Answers]:
     from dpxplain.cli.read_only_workspace import read_only_session
 
     workspace = Path(ctx.params.get("workspace") or WORKSPACE)
-    with read_only_session(_schema(ctx), workspace) as session:
+    with read_only_session(_schema(ctx), _schema_file(ctx).parent, workspace) as session:
         yield session.answer(ctx.params.get("answer"))
 
 

@@ -52,15 +52,19 @@ def open_workspace_ledger(schema: Schema, workspace: str | Path) -> WorkspaceLed
 
 
 def read_only_session(
-    schema: Schema, workspace: str | Path, source: str | Path | Sequence[str | Path] | None = None
+    schema: Schema,
+    folder: Path,
+    workspace: str | Path,
+    source: str | Path | Sequence[str | Path] | None = None,
 ) -> Session:
-    """A session on what the workspace's ledger already holds.
+    """A session on what the workspace's ledger already holds; public tables are found in `folder`.
 
     If the files of `source` are there, they must be those that were answered from; they are read only if
     their size and times cannot tell.
     """
     # Only here: the budget and the history do not wait for the parts of the library that explain.
     from dpxplain.engines.opening import source_state
+    from dpxplain.engines.public_tables import with_public_tables
     from dpxplain.phases.dataset import OpenDataset
     from dpxplain.phases.discover_values import with_discovered
     from dpxplain.phases.releaser import StoredReleaser
@@ -69,7 +73,7 @@ def read_only_session(
     from dpxplain.session import Session
 
     table, ledger = schema.table, open_workspace_ledger(schema, workspace).ledger
-    schema = with_discovered(schema, ledger)
+    schema = with_public_tables(with_discovered(schema, ledger), folder)  # some have a discovered key
     state = None if source is None else source_state(source, schema)
     version_check = None if state is None else VersionCheck(ledger.versions, table.name, table.version, state)
     return Session(

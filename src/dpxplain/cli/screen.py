@@ -194,20 +194,24 @@ def approved(preview: Any, *, dry_run: bool, yes: bool, format: Format) -> bool:
 
         present(preview, lambda: preview_payload(preview), format)
         return False
-    approve(preview.price, yes=yes, format=format)
+    approve(preview.price, getattr(preview, "delta", None), yes=yes, format=format)
     return True
 
 
-def approve(price: Price, *, yes: bool, format: Format) -> None:
-    """Prints the price and, at a terminal, asks for confirmation.
+def approve(price: Price, delta: float | None = None, *, yes: bool, format: Format) -> None:
+    """Prints the price, in ρ and for discoveries in δ too, and asks for confirmation at a terminal.
 
     A request beyond the budget is not asked about: the ledger refuses it.
     """
+    words = price_in_words(price)
+    if delta is not None and not price.free:
+        words += f" It also takes δ {delta:g}."
     if _json_streams.get():
         remaining = {"remaining": price.remaining, "remaining_after": price.remaining_after}
-        emit("price", message=price_in_words(price), rho=price.rho, free=price.free, **remaining)
+        further = {} if delta is None else {"delta": delta}
+        emit("price", message=words, rho=price.rho, free=price.free, **remaining, **further)
         return
-    ERR.print(price_in_words(price))
+    ERR.print(words)
     settled = price.free or not price.affordable or yes or format is Format.JSON
     if settled or not (sys.stdin.isatty() and ERR.is_terminal):
         return

@@ -128,7 +128,7 @@ class Place:
         with noting("dpxplain.session"), progress.running(f"Opening {self.declared.table.name}"):
             session = connect(
                 source,
-                self.declared,
+                self.schema_file,  # not what it declares: paths of public tables begin at its folder
                 workspace=self.workspace,
                 curator=curator,
                 progress=progress,
@@ -146,7 +146,8 @@ class Place:
             with connect(self.server, ca=self.ca) as session:
                 yield session
             return
-        with read_only_session(self.declared, self.workspace, self.source) as session:
+        folder = self.schema_file.parent
+        with read_only_session(self.declared, folder, self.workspace, self.source) as session:
             yield session
 
     @contextmanager
@@ -177,6 +178,7 @@ class Place:
     def remember(self, answer: EntryId) -> None:
         """Makes `answer` the default of why and explain. A file that cannot be written is ignored."""
         with suppress(OSError):
+            self._last_answers.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             numbers: dict[str, EntryId] = {}
             with suppress(OSError, ValueError, TypeError):
                 numbers = dict(json.loads(self._last_answers.read_text(encoding="utf-8")))
@@ -204,8 +206,9 @@ class AnswerChoice:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The aggregate as an option, for suggested commands."""
-        return () if self.of is None else ("--of", self.of)
+        """The answer and its aggregate as options, for suggested commands."""
+        options = (("--answer", self.answer), ("--of", self.of))
+        return tuple(word for option, value in options if value is not None for word in (option, str(value)))
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,18 @@ _WITH_STATE = (
 _BY_ID = _WITH_STATE.where(TOKENS.c.id == sa.bindparam("id"))
 
 
+def check_new_token(name: str, role: str, expires: datetime) -> None:
+    """Refuses what no token can be made for."""
+    if check_name(name).startswith(FOREIGN):
+        raise BadRequest(
+            f"Names that begin with {FOREIGN!r} are the OIDC issuer's.", remedy="Choose another name."
+        )
+    if role not in ROLES:
+        raise BadRequest(f"There is no role {role!r}.", remedy="Use 'analyst' or 'curator'.")
+    if datetime.fromisoformat(utc_text(expires)) <= datetime.now(UTC):
+        raise BadRequest("The token would expire before it is used.", remedy="Choose a later time.")
+
+
 class Tokens:
     """The tokens of one ledger."""
 
@@ -52,14 +64,7 @@ class Tokens:
         `maker` is the id of the curator's token that it is made with: revoking that token ends this one too.
         None where no token was needed, as by a command on the ledger itself.
         """
-        if check_name(name).startswith(FOREIGN):
-            raise BadRequest(
-                f"Names that begin with {FOREIGN!r} are the OIDC issuer's.", remedy="Choose another name."
-            )
-        if role not in ROLES:
-            raise BadRequest(f"There is no role {role!r}.", remedy="Use 'analyst' or 'curator'.")
-        if datetime.fromisoformat(utc_text(expires)) <= datetime.now(UTC):
-            raise BadRequest("The token would expire before it is used.", remedy="Choose a later time.")
+        check_new_token(name, role, expires)
         id, text = new_secret()
         time = audit.now()
         row = {

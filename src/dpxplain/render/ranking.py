@@ -21,12 +21,27 @@ def headline(table: Explanation) -> str:
     order = sorted(table.rows, key=lambda row: _middle(row.influence), reverse=True)
     intervals = [row.influence for row in order]
     clear = clear_count(intervals)
-    if clear == count:
+    if clear == count and _are_the_first(table):
         return "The condition that matters most" if count == 1 else f"The {count} conditions that matter most"
+    if clear == count == 1:
+        low, high = table.rows[0].rank
+        return f"May not matter most: its rank is {low:,} to {high:,} of {table.family_size:,}."
+    if clear == count:
+        return "Told apart from each other, but conditions that were left out may belong among them."
     doubt = "Too noisy to rank" if 2 * clear < count else "Ranked with some doubt"
     return (
         f"{doubt}: {clear} of {count} {'is' if clear == 1 else 'are'} clear{_remedy(table.rho, intervals)}."
     )
+
+
+def _are_the_first(table: Explanation) -> bool:
+    """Whether no condition that was left out may rank before one that is shown.
+
+    Folded conditions take ranks too: with them, only exact ranks tell.
+    """
+    ranks = [row.rank for row in table.rows]
+    are_exact = all(low == high for low, high in ranks)
+    return are_exact or (not table.distinct and max((high for _, high in ranks), default=0) <= len(ranks))
 
 
 def doubt_of(table: Explanation) -> str:
