@@ -140,7 +140,8 @@ class DuckDBEngine(DuckDBPasses):
 
     def _digest(self, table: object) -> ContentDigest:
         with closing(open_connection(self._memory)) as connection:
-            return table_digest(open_source(connection, table).relation.to_arrow_reader())
+            opened = open_source(connection, table, self.schema.table.name)
+            return table_digest(opened.relation.to_arrow_reader())
 
     def _fit(self, source: object, asked: FitQuestion) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""

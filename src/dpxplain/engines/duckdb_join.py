@@ -111,14 +111,30 @@ class DuckDBJoinEngine(DuckDBPasses):
 
 
 def check_tables(sources: Mapping[str, object], schema: Schema) -> None:
-    """Refuses tables that cannot be joined, by the names and types of their columns. Reads no rows."""
+    """Refuses tables that cannot be joined, by the names and types of their columns.
+
+    Rows of the other tables are read once, as those of the data set's own were: what is unreadable is refused
+    before any charge.
+    """
     kinds: dict[str, Mapping[str, Kind]] = {}
     for name, part in all_parts(schema).items():
         with closing(open_connection()) as connection:
             opened = open_source(connection, sources[name], name)
             check_columns(part, opened.kinds, opened.untyped)
             kinds[name] = opened.kinds
+            if name != schema.table.name:
+                with quiet(_unreadable(name)):
+                    _read_once(connection, part, opened)
     check_units(all_parts(schema), kinds)
+
+
+def _read_once(connection: duckdb.DuckDBPyConnection, part: Schema, opened: OpenedSource) -> None:
+    encoding = Encoding(part, opened.kinds, DuckDBDialect(connection), keeps_unit=True)
+    rows = encoding.rows()
+    opened.check_rows()
+    opened.relation.create_view("source")
+    counted = ", ".join(f"COUNT({name})" for name in rows.columns)
+    connection.execute(f"SELECT {counted} FROM ({rows.sql})", encoding.parameters.values).fetchall()
 
 
 def source_of(source: object) -> FileSource | TableSource:

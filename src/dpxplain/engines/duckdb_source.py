@@ -6,6 +6,7 @@ Errors of DuckDB, Arrow and pandas can quote values, so none of their text is pa
 from __future__ import annotations
 
 import contextlib
+import glob
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import duckdb
 
 from dpxplain.engines.dialect import Kind
 from dpxplain.engines.duckdb_dialect import kind_of
-from dpxplain.engines.file_formats import check_csv, open_arrow, open_csv, open_json_lines
+from dpxplain.engines.file_formats import STATISTICS, check_csv, open_arrow, open_csv, open_json_lines
 from dpxplain.engines.source_kinds import SourceFiles, is_path, source_files
 from dpxplain.errors import DPXPlainError, InternalError, SourceError
 
@@ -62,7 +63,7 @@ def open_connection(memory: str | None = None, spill: Path | None = None) -> duc
     connection.execute("SET TimeZone = 'UTC'")  # not the computer's: answers must not depend on it
     # The statistics of Parquet files leave NaN out. By them, one row of another value would decide whether
     # all rows with NaN are read as such, or as the only number that the statistics know.
-    connection.execute("SET disabled_optimizers = 'statistics_propagation'")
+    connection.execute(f"SET disabled_optimizers = '{STATISTICS}'")
     return connection
 
 
@@ -113,7 +114,8 @@ def _open_files(
     )
     with quiet(unreadable):
         if source.kind == "parquet":
-            return OpenedSource(connection.read_parquet(list(source.files)), source.files)
+            files = [glob.escape(file) for file in source.files]  # a name is no pattern
+            return OpenedSource(connection.read_parquet(files), source.files)
         if source.kind == "csv":
             relation, delimiter = open_csv(connection, source.files)
             return OpenedSource(

@@ -7,6 +7,7 @@ after them would be missing without a word.
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
 import io
 import json
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.dataset import Dataset
 
+STATISTICS = "statistics_propagation"  # an optimizer of DuckDB that no connection to a source has
 _DELIMITERS = (",", ";", "\t", "|")
 _CHUNK = 1 << 20
 
@@ -45,7 +47,7 @@ def open_csv(
             f"{files[0]} has no usable header line.", remedy="Name every column once in its first line."
         )
     relation = connection.read_csv(
-        list(files),  # type: ignore[arg-type]  # the stubs know single files only
+        [glob.escape(file) for file in files],  # type: ignore[arg-type]  # the stubs know single files only
         header=True,
         auto_detect=False,
         columns=dict.fromkeys(names, "VARCHAR"),
@@ -55,7 +57,8 @@ def open_csv(
     )
     # If the optimizer moves a TRY_CAST into the CSV reader, it fails on text that does not fit instead of
     # giving NULL (https://github.com/duckdb/duckdb/issues/23818): one row could keep the file from opening.
-    connection.execute("SET disabled_optimizers = 'type_pushdown'")
+    # What `open_connection` has switched off stays so: other tables may be read by the same connection.
+    connection.execute(f"SET disabled_optimizers = '{STATISTICS},type_pushdown'")
     return relation, delimiter
 
 
@@ -134,7 +137,7 @@ def open_json_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str])
             f"{files[0]} does not begin with a JSON object.",
             remedy="Write one object per line; the first has every key, with null where there is no value.",
         )
-    listed = ", ".join(_text(file) for file in files)
+    listed = ", ".join(_text(glob.escape(file)) for file in files)
     columns = ", ".join(f"json_extract_string(json, {_pointer(name)}) AS {_quoted(name)}" for name in names)
     return connection.sql(f"SELECT {columns} FROM read_ndjson_objects([{listed}])")
 

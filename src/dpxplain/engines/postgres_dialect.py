@@ -126,7 +126,8 @@ class PostgresDialect(Dialect):
     def remainder(self, left: str, right: str, is_whole: bool) -> str:
         if is_whole:
             return f"(({left})::bigint % ({right})::bigint)::float8"
-        quotient = f"trunc({self.factor(left)} / {self.factor(right)})"
+        # NULLIF last: `factor` makes 0 of a number too small to matter.
+        quotient = f"trunc({self.factor(left)} / NULLIF({self.factor(right)}, 0))"
         return f"({left} - {self.factor(right)} * {self.factor(quotient)})"
 
     def like(self, text: str, pattern: str, ignores_case: bool) -> str:

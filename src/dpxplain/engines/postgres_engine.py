@@ -259,8 +259,10 @@ class PostgresEngine:
     def _connection(self) -> Iterator[Connection]:
         """An idle connection or a new one; the one with the encoded rows, if they are stored."""
         if self._materialises:
-            with self._turn, self._discarded_on_failure(self._take()) as connection:
-                yield connection
+            with self._turn:
+                self.open()  # again, if a failure of the pass before has cost it the rows
+                with self._discarded_on_failure(self._take()) as connection:
+                    yield connection
         else:
             with self._discarded_on_failure(self._take()) as connection:
                 yield connection

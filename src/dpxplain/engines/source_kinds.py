@@ -6,6 +6,7 @@ The one place that knows kinds of files, and the sentences for those that are no
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,14 +72,24 @@ def is_path(source: object) -> bool:
 def local_files(source: Any) -> Any | None:
     """The paths or globs of a source that is read from files here; None for a table in memory.
 
-    An Arrow dataset of local files counts as those files.
+    An Arrow dataset of all rows of local files counts as those files.
     """
     if is_path(source):
         return source
     system = getattr(source, "filesystem", None)
     if type(source).__module__ != "pyarrow._dataset" or getattr(system, "type_name", None) != "local":
         return None
-    return list(source.files) or None
+    files = list(source.files)
+    if not files or source.count_rows() < _all_rows(source, files):  # it has a filter
+        return None
+    return files
+
+
+def _all_rows(dataset: Any, files: list[str]) -> int:
+    from pyarrow import dataset as arrow
+
+    unfiltered = arrow.dataset(files, schema=dataset.schema, format=dataset.format)
+    return int(unfiltered.count_rows())
 
 
 def is_address(source: object) -> bool:
@@ -117,13 +128,13 @@ def _is_of_spark(source: object, name: str) -> bool:
 def find_files(source: str | Path | Sequence[str | Path]) -> list[str]:
     """The files that a path, glob or file::table, or a list of such, names, without looking at their kind."""
     paths = [source] if isinstance(source, str | Path) else source
-    return [file for path in paths for file in sorted(glob.glob(_split(str(path))[0]))]
+    return [file for path in paths for file in sorted(glob.glob(file_and_table(str(path))[0]))]
 
 
 def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
     """The files of a source; refuses what is not there, not of one kind, or not read at all."""
     if isinstance(source, str | Path):
-        return _files_of(str(source))
+        return _each_once(_files_of(str(source)))
     if not all(map(find_files, source)):
         # A list of texts may well be data by mistake, so it is not repeated.
         raise SourceError("A path of the list names no file.", remedy="Check each path of the list.")
@@ -137,11 +148,21 @@ def source_files(source: str | Path | Sequence[str | Path]) -> SourceFiles:
     files = tuple(dict.fromkeys(file for part in parts for file in part.files))
     if parts[0].kind == "duckdb" and len(files) > 1:
         raise SourceError("Several DuckDB files were named.", remedy="Name one; join its tables in a view.")
-    return SourceFiles(parts[0].kind, files, parts[0].table)
+    return _each_once(SourceFiles(parts[0].kind, files, parts[0].table))
+
+
+def _each_once(source: SourceFiles) -> SourceFiles:
+    """Refuses a file that is named twice, by a link or by two spellings: each row would count twice."""
+    identities = {(status.st_dev, status.st_ino) for status in map(os.stat, source.files)}
+    if len(identities) < len(source.files):
+        raise SourceError(
+            "The source names a file twice, by a link or by two spellings.", remedy="Name each file once."
+        )
+    return source
 
 
 def _files_of(path: str) -> SourceFiles:
-    name, table = _split(path)
+    name, table = file_and_table(path)
     files = find_files(path)
     scheme = _SCHEME.search(path)
     if not files and scheme is not None:
@@ -158,7 +179,7 @@ def _files_of(path: str) -> SourceFiles:
     return SourceFiles(kind, tuple(files), table)
 
 
-def _split(path: str) -> tuple[str, str | None]:
+def file_and_table(path: str) -> tuple[str, str | None]:
     """The file and the table of file.duckdb::table."""
     name, mark, table = path.rpartition(_TABLE_MARK)
     return (name, table) if mark and _KINDS.get(_suffix(name)) == "duckdb" else (path, None)

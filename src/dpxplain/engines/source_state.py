@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpxplain.engines.engine import Recognised, Source
-from dpxplain.engines.source_kinds import find_files
+from dpxplain.engines.source_kinds import file_and_table, find_files
 from dpxplain.errors import DataChanged, SchemaError, SourceError
 from dpxplain.model.confidential import ContentDigest
 from dpxplain.model.schema import Schema
@@ -146,6 +146,7 @@ class FileSource:
 def file_states(patterns: Sequence[str]) -> FileStates:
     """Path, device, inode, size and times of every file, in the order of their paths; () if one is missing.
 
+    Behind those of a database stands the table that its path names: another table is another content.
     The time of the last change of the inode (ctime) also differs where somebody set the time of modification
     back.
     """
@@ -158,8 +159,10 @@ def file_states(patterns: Sequence[str]) -> FileStates:
             return ()
         if not names:
             return ()
+        table = file_and_table(pattern)[1]
+        of_table = () if table is None else (table,)
         states += [
-            (os.path.abspath(name), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev)
+            (os.path.abspath(name), s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev, *of_table)
             for name, s in zip(names, stats, strict=True)
         ]
     return tuple(sorted(set(states), key=str))
@@ -181,9 +184,12 @@ def _sizes(states: FileStates) -> list[int]:
 def _digest_of(states: FileStates) -> ContentDigest:
     """The digest of the files' contents, whatever their names: a moved file is the same data."""
     digests = []
-    for name, *_ in states:
+    for name, _size, _modified, _changed, _inode, _device, *table in states:
         with open(name, "rb") as file:
-            digests.append(hashlib.file_digest(file, "sha256").digest())
+            digest = hashlib.file_digest(file, "sha256")
+        for of_table in table:
+            digest.update(f"::{of_table}".encode())
+        digests.append(digest.digest())
     return ContentDigest.of_parts(digests)
 
 
