@@ -22,6 +22,7 @@ from dpxplain.engines.private_join import check_units, joined_rows
 from dpxplain.engines.source_kinds import local_files
 from dpxplain.engines.source_state import FileSource, PrivateSources
 from dpxplain.errors import InternalError, SourceError
+from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.grouped_pass import AnyGrouped
 from dpxplain.model.joined_schema import all_parts, parts
@@ -41,9 +42,12 @@ class DuckDBJoinEngine(DuckDBPasses):
         self._connection = open_connection(memory)
         self._dialect = DuckDBDialect(self._connection)
         try:
-            self._open(sources)
-        except BaseException:
+            with interruptible(self._connection.interrupt):
+                self._open(sources)
+        except BaseException as error:
             self._connection.close()
+            if isinstance(error, SourceError):
+                check_stop()  # it may be what a request to stop looks like
             raise
 
     def __repr__(self) -> str:

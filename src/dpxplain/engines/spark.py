@@ -239,7 +239,11 @@ class SparkEngine:
             with self._statement():
                 kept.fill(self._frame(rows.sql, parameters), self.schema.table.storage == "file")
 
-        quietly(keep, failed)
+        try:
+            quietly(keep, failed)
+        except BaseException:
+            kept.drop()  # what was stored until then
+            raise
         return kept
 
 
