@@ -1,91 +1,21 @@
-"""Names and meaning of the commands' options, options that several commands share, and what a Tab completes.
-
-Completed are public things only, read from the schema and the ledger. Whatever goes wrong, nothing is
-offered: a message would end up in the middle of the line that somebody types.
-"""
+"""Names and meaning of the commands' options, and options that several commands share."""
 
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from dpxplain.cli.completion import complete_aggregate, complete_columns, complete_example, complete_group
 from dpxplain.cli.screen import Format
 from dpxplain.errors import BadRequest
-from dpxplain.ledger import WORKSPACE
 
 if TYPE_CHECKING:
     from dpxplain.model.schema import Schema
-    from dpxplain.results.answer import Answer
-    from dpxplain.results.answers import Answers
-
-DEFAULT_SCHEMA = "dpxplain.toml"
-_NEEDS_NO_QUOTES = re.compile(r"[\w.+-]+")
-
-
-def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The groups of the answer that the command would be about."""
-    with suppress(Exception), _answer(ctx) as answer:
-        return _beginning(incomplete, (row.label for row in answer))
-    return []
-
-
-def complete_aggregate(ctx: typer.Context, incomplete: str) -> list[str]:
-    from dpxplain.results.answers import Answers
-
-    with suppress(Exception), _answer(ctx) as answer:
-        return _beginning(incomplete, answer.names if isinstance(answer, Answers) else [answer.value_name])
-    return []
-
-
-def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Columns to explain with; after a comma, one more."""
-    before, comma, word = incomplete.rpartition(",")
-    with suppress(Exception):
-        names = [name for name in _schema(ctx).discrete() if name not in before.split(",")]
-        return [f"{before}{comma}{name}" for name in _beginning(word, names)]
-    return []
-
-
-def complete_example(incomplete: str) -> list[str]:
-    return _beginning(incomplete, ["adult"])
-
-
-def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
-    """The words that begin so; those that the shell would split are left out."""
-    return [word for word in words if word.startswith(incomplete) and _NEEDS_NO_QUOTES.fullmatch(word)]
-
-
-def _schema_file(ctx: typer.Context) -> Path:
-    from dpxplain.datasets import path as bundled
-
-    example = ctx.params.get("example")
-    return Path(ctx.params.get("schema") or (bundled(f"{example}.toml") if example else DEFAULT_SCHEMA))
-
-
-def _schema(ctx: typer.Context) -> Schema:
-    from dpxplain.engines.public_tables import with_public_tables
-    from dpxplain.model.schema import Schema
-
-    file = _schema_file(ctx)
-    return with_public_tables(Schema.load(file), file.parent)
-
-
-@contextmanager
-def _answer(ctx: typer.Context) -> Iterator[Answer | Answers]:
-    from dpxplain.cli.read_only_workspace import read_only_session
-
-    workspace = Path(ctx.params.get("workspace") or WORKSPACE)
-    with read_only_session(_schema(ctx), _schema_file(ctx).parent, workspace) as session:
-        yield session.answer(ctx.params.get("answer"))
-
 
 _WHERE = "Data set"
 _SPENDING = "Spending"

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dpxplain.cli import options as o
+from dpxplain.cli.completion import DEFAULT_SCHEMA
 from dpxplain.cli.exits import OK, WARNED
-from dpxplain.cli.options import DEFAULT_SCHEMA
 from dpxplain.cli.screen import OUT, Progress, amount, approved, note, present, show_json, suggest, warn
 from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpxplain.cli import options as o
-from dpxplain.cli.options import DEFAULT_SCHEMA
+from dpxplain.cli.completion import DEFAULT_SCHEMA
 from dpxplain.cli.screen import Progress, noting
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
