@@ -6,7 +6,7 @@ Only a data set opened with `curator=True` carries it; an analyst's objects hold
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,33 @@ from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.question import Question
 
 
+@dataclass(frozen=True)
+class TruthColumns:
+    """Which columns of an answer's truth are ours; the names of all others are the query's."""
+
+    selected: tuple[str, ...]
+    low: str
+    high: str
+    noise_scale: str | None  # where the answer is of one aggregate
+    general: tuple[str, str] | None  # where the population was asked about
+    true: str
+    covered: str
+
+    @classmethod
+    def of(cls, record: Record) -> TruthColumns | None:
+        """The columns of a row of `answer_truth` or `answers_truth`; None for other truths.
+
+        Ours come last, in a fixed order. They are told by their place, as a query may use any name before.
+        """
+        *released, true, covered = record
+        if covered.rstrip("_") != "covered":
+            return None
+        general = (released.pop(-2), released.pop()) if released[-1].endswith("in_general_high") else None
+        noise_scale = released.pop() if released[-1].endswith("noise_scale") else None
+        *selected, low, high = released
+        return cls(tuple(selected), low, high, noise_scale, general, true, covered)
+
+
 class CuratorDataset(OpenDataset):
     """An open data set that also reveals what is true."""
 
@@ -40,7 +67,8 @@ class CuratorDataset(OpenDataset):
         rows = []
         for released, row in zip(answer.records(), answer.rows, strict=True):
             value = true[answer.groups.find(row.group)]
-            rows.append(released | {"true": value, "covered": _covers(row.interval, value)})
+            own = {"true": value, "covered": _covers(row.interval, value)}
+            rows.append(released | {unused(key, released): part for key, part in own.items()})
         return Truth("True values beside the released ones", rows, answer.shaped_by)
 
     def answers_truth(self, answers: Answers) -> Truth:

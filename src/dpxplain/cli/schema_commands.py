@@ -346,10 +346,13 @@ def _print_warnings(review: SchemaCheck) -> None:
 
 
 def _print_warning(place: int, warning: SchemaWarning) -> None:
+    from dpxplain.render.views_check import escaped
+    from dpxplain.results.formats import clean
+
     OUT.print()
-    OUT.print(Text(f"{place}. {warning.where}", "bold yellow"))
-    OUT.print(Padding(Text(warning.message), (0, 0, 0, 3), expand=False))
-    OUT.print(Padding(Text(warning.remedy, "italic"), (0, 0, 0, 3), expand=False))
+    OUT.print(Text(f"{place}. {clean(warning.where)}", "bold yellow"))
+    OUT.print(Padding(Text(clean(warning.message)), (0, 0, 0, 3), expand=False))
+    OUT.print(Padding(Text(clean(warning.remedy), "italic"), (0, 0, 0, 3), expand=False))
     if warning.toml:
-        toml = warning.toml if len(warning.toml) <= _LONGEST else f"{warning.toml[:_LONGEST]} ..."
+        toml = escaped(warning.toml if len(warning.toml) <= _LONGEST else f"{warning.toml[:_LONGEST]} ...")
         OUT.print(Padding(Text(toml, "cyan"), (0, 0, 0, 7), expand=False))

@@ -6,6 +6,8 @@ import csv
 import importlib
 import io
 import json
+import math
+import re
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +48,8 @@ class Displayed:
 
 
 Record = dict[str, Any]
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 
 class Charted(Displayed):
@@ -60,7 +64,8 @@ class Tabular(ABC):
     """Anything that is a table of records with the same keys.
 
     What leaves as a table says what its numbers are of: in the metadata of pandas and Arrow, as a key of the
-    JSON, as the last column of the CSV, which every reader understands. Polars has no place for it.
+    JSON, as the last column of the CSV, which every reader understands. Polars has no place for it. JSON and
+    CSV say too if the numbers are not private.
     """
 
     @abstractmethod
@@ -100,19 +105,48 @@ class Tabular(ABC):
         return polars.DataFrame(self.records(), infer_schema_length=None)
 
     def to_json(self) -> str:
-        content = {"shaped_by": self.shaped_by, "rows": self.records()}
-        return json.dumps(content, ensure_ascii=False, indent=2)
+        content: Record = {} if _is_private(self) else {"private": False}
+        content["shaped_by"] = self.shaped_by
+        if (confidence := getattr(self, "confidence", None)) is not None:
+            content["confidence"] = confidence
+        content["rows"] = _without_infinities(self.records())
+        return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
 
     def to_csv(self) -> str:
+        """Texts that a spreadsheet would run as a formula begin with an apostrophe."""
         rows = self.records()
+        header = list(rows[0]) if rows else renderer("views_truth").columns_without_rows(self)
+        about = {} if _is_private(self) else {"not_private": "true"}
         if self.shaped_by:
-            sentences = " ".join(self.shaped_by)
-            rows = [row | {"shaped_by": sentences} for row in rows]
+            about["shaped_by"] = " ".join(self.shaped_by)
         text = io.StringIO()
-        writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(_inert, [*header, *about] if header else []))
+        writer.writerows(map(_inert, [*map(row.get, header), *about.values()]) for row in rows)
         return text.getvalue()
+
+
+def _is_private(result: object) -> bool:
+    return bool(renderer("views_truth").is_private(result))
+
+
+def _without_infinities(value: Any) -> Any:
+    """The same with null for NaN and infinity, which JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _without_infinities(part) for name, part in value.items()}
+    return list(map(_without_infinities, value)) if isinstance(value, list | tuple) else value
+
+
+def _inert(cell: object) -> object:
+    """A cell of a CSV file: text that a spreadsheet would run as a formula, made to be read as text.
+
+    >>> _inert("=1+1"), _inert("-5"), _inert("- none"), _inert(-5.0)
+    ("'=1+1", '-5', "'- none", -5.0)
+    """
+    is_formula = isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell
 
 
 def _not_installed(package: str, missing: ModuleNotFoundError) -> BadRequest:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from dpxplain.curator import TruthColumns
 from dpxplain.errors import BadRequest, CuratorOnly, Denied
 from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import Entry, EntryId, HistoryPage, Request, Spend, whole_history
+from dpxplain.model.display import Record
 from dpxplain.model.release import R, Released
 from dpxplain.model.schema import Schema
 from dpxplain.phases.dataset import OpenDataset, Progress, ReleasePlan
@@ -202,13 +205,12 @@ class RemoteCuratorDataset(RemoteDataset):
     """A curator's: true values come from the server, which records that they were looked at."""
 
     def answer_truth(self, answer: Answer) -> Truth:
-        body = self._server.get(f"/answers/{_in_path(answer.id)}/truth")
-        has_several = "aggregate" in (body["rows"] or [{}])[0]
-        rows = [row for row in body["rows"] if not has_several or row["aggregate"] == answer.value_name]
-        return Truth(body["title"], rows, tuple(body["shaped_by"]))
+        # By its expression: the query may have been stored under other names.
+        of = quote(answer.expression, safe="")
+        return _truth(self._server.get(f"{_truth_path(answer)}&of={of}"))
 
     def answers_truth(self, answers: Answers) -> Truth:
-        return _truth(self._server.get(f"/answers/{_in_path(answers.id)}/truth"))
+        return _truth(self._server.get(_truth_path(answers)))
 
     def question_truth(self, question: Question, choice: FamilyChoice) -> Truth:
         return _truth(
@@ -224,7 +226,29 @@ def _in_path(id: EntryId) -> str:
 
 
 def _truth(body: Mapping[str, Any]) -> Truth:
-    return Truth(body["title"], body["rows"], tuple(body["shaped_by"]))
+    rows = list(map(_with_infinities, body["rows"]))
+    return Truth(body["title"], rows, tuple(body["shaped_by"]))
+
+
+def _truth_path(answer: Answer | Answers) -> str:
+    return f"/answers/{_in_path(answer.id)}/truth?confidence={float(answer.confidence)!r}"
+
+
+def _with_infinities(row: Record) -> Record:
+    """A row of true values as the server had it, before JSON, which has no infinity, made that null."""
+    columns = TruthColumns.of(row)
+    if columns is None:
+        gap = [row.get("gap_without_low"), row.get("gap_without_high"), row.get("gap_without_covered")]
+        knows_gap = any(part is not None for part in gap)  # else null says that nothing is known
+        pairs = [("influence_low", "influence_high")] if "influence_low" in row else []
+        pairs += [("gap_without_low", "gap_without_high")] if knows_gap else []
+        numbers = {}
+    else:
+        pairs = [(columns.low, columns.high), *([columns.general] if columns.general else [])]
+        numbers = {columns.noise_scale: math.nan} if columns.noise_scale else {}
+    for low, high in pairs:
+        numbers |= {low: -math.inf, high: math.inf}
+    return row | {name: number for name, number in numbers.items() if row[name] is None}
 
 
 def _entry(line: Mapping[str, Any]) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,7 +49,7 @@ class Rows:
         return layer(mark, {"calculate": repr(value), "as": "at"}, x=x("at"))
 
     def whiskers(self, x: Position) -> list[Spec]:
-        """Interval lines with end caps, and dots: filled where clear, hollow where not."""
+        """Interval lines with caps at finite ends, and dots: filled where clear, hollow where not."""
         tip = [nominal("label", title="of"), nominal("interval", title="interval")]
         cap = {"type": "tick", "size": 9, "thickness": 2, "opacity": 1}
         dot, hollow = ({"type": "circle", "size": size, "opacity": 1} for size in (70, 26))
@@ -60,7 +61,10 @@ class Rows:
                 color=COLOR,
                 tooltip=tip,
             ),
-            *(layer(cap, x=x(end), color=COLOR) for end in ("low", "high")),
+            *(
+                layer(cap, {"filter": f"datum.{end}_is_finite"}, x=x(end), color=COLOR)
+                for end in ("low", "high")
+            ),
             layer(dot, x=x("estimate"), color=COLOR, tooltip=tip),
             layer(hollow, {"filter": "datum.unclear"}, x=x("estimate"), color={"value": PAPER}),
         ]
@@ -104,14 +108,18 @@ class Rows:
 def interval_mark(
     interval: tuple[float, float],
     estimate: float,
+    domain: tuple[float, float],
     unclear: bool = False,
-    write: Callable[[float, float], str] = formats.interval,
+    write: Callable[[float, float], str] = formats.open_interval,
 ) -> dict[str, Any]:
-    low, high = _finite(interval, estimate)
+    """An interval and its estimate on an axis with this domain."""
+    low, high = _drawn(interval, domain)
     return {
         "low": low,
+        "low_is_finite": math.isfinite(interval[0]),
         "estimate": estimate,
         "high": high,
+        "high_is_finite": math.isfinite(interval[1]),
         "unclear": unclear,
         "color": ABOVE,
         "interval": write(*interval),
@@ -119,15 +127,15 @@ def interval_mark(
 
 
 def general_mark(
-    interval: tuple[float, float], estimate: float, write: Callable[[float, float], str]
+    interval: tuple[float, float], domain: tuple[float, float], write: Callable[[float, float], str]
 ) -> dict[str, Any]:
-    low, high = _finite(interval, estimate)
+    low, high = _drawn(interval, domain)
     return {"general_low": low, "general_high": high, "in_general": write(*interval)}
 
 
-def _finite(interval: tuple[float, float], estimate: float) -> list[float]:
-    """JSON has no infinity: an unbounded end is drawn at the estimate."""
-    return [end if math.isfinite(end) else estimate for end in interval]
+def _drawn(interval: tuple[float, float], domain: tuple[float, float]) -> list[float]:
+    """The ends of the interval's line: an infinite one is drawn out to the end of the axis."""
+    return [end if math.isfinite(end) else edge for end, edge in zip(interval, domain, strict=True)]
 
 
 def nominal(field: str, **options: Any) -> Spec:
@@ -170,10 +178,29 @@ def padded(low: float, high: float, share: float = 0.04) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+_LABELS = re.compile(r"format\((\d+) \* datum\.value, '([^']*)'\) \+ '([^']*)'")
+
+
+def labels_in(unit: formats.Unit) -> str:
+    """The Vega expression that writes an axis' tick labels in the unit."""
+    return f"format({unit.factor} * datum.value, ',.4~r') + '{unit.sign}'"
+
+
+def read_labels_in(expression: str) -> tuple[int, str, str]:
+    """The factor, D3 format and sign of an expression that `labels_in` wrote.
+
+    >>> read_labels_in(labels_in(formats.POINTS))
+    (100, ',.4~r', ' pp')
+    """
+    written = _LABELS.fullmatch(expression)
+    assert written is not None
+    return int(written[1]), written[2], written[3]
+
+
 def x_axis(form: str | None = None, ticks: int | list[int] = 6, unit: formats.Unit = formats.PLAIN) -> Spec:
     options: Spec = {"values": ticks} if isinstance(ticks, list) else {"tickCount": ticks}
     if unit != formats.PLAIN:
-        options["labelExpr"] = f"format({unit.factor} * datum.value, ',.4~r') + '{unit.sign}'"
+        options["labelExpr"] = labels_in(unit)
     if form is not None:
         options["format"] = form
     return {"domain": False, "ticks": False, "labelPadding": 6, "titlePadding": 10, **options}

@@ -7,7 +7,8 @@ labelled, so that nothing depends on colour alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, singledispatch
 from typing import Any
 
@@ -97,11 +98,14 @@ def _dots(
 ) -> Spec:
     visible_rows = list(rows)[:most]
     figures = words.answer_figures(answer)
-    write = figures.interval if figures else formats.interval
+    low, high = _span(
+        [(ends, row.estimate) for row in visible_rows for ends in (row.interval, row.in_general)]
+    )
+    domain, write = padded(low, high), _interval_writer(figures)
     values = [
-        interval_mark(row.interval, row.estimate, write=write)
+        interval_mark(row.interval, row.estimate, domain, write=write)
         | {"color": ABOVE if not highlight or row.group in highlight else QUIET}
-        | ({} if row.in_general is None else general_mark(row.in_general, row.estimate, write))
+        | ({} if row.in_general is None else general_mark(row.in_general, domain, write))
         for row in visible_rows
     ]
     title = f"{formats.clean(answer.value_heading)}, with {formats.level(answer.confidence)} intervals"
@@ -110,14 +114,31 @@ def _dots(
         title += ": bold in these data, thin in general"
     if left_out := len({row.group for row in answer.rows} - {row.group for row in visible_rows}):
         title += f" (… and {left_out:,} more groups)"
-    low, high = span([ends for row in visible_rows for ends in (row.interval, row.in_general) if ends])
     axis = x_axis(_PERCENT if figures and figures.percent else None)
-    x = x_position(_with_footnotes(title, answer, width), padded(low, high), axis)
+    x = x_position(_with_footnotes(title, answer, width), domain, axis)
     labels = [_group_text(answer, row) for row in visible_rows]
     rows_data = Rows(labels, values, width)
     zero = [rows_data.line(0.0, x)] if low < 0 < high else []
     general = [rows_data.thin_line(x)] if is_general else []
     return rows_data.plot([*zero, *general, *rows_data.whiskers(x), *rows_data.labels()], width)
+
+
+def _span(
+    intervals: Sequence[tuple[tuple[float, float] | None, float]], reference: float | None = None
+) -> tuple[float, float]:
+    """The ends of an axis that shows all intervals and, as these may be unbounded, their estimates."""
+    points = [(estimate, estimate) for _, estimate in intervals]
+    return span([*(ends for ends, _ in intervals if ends is not None), *points], reference)
+
+
+def _interval_writer(figures: formats.Figures | None) -> Callable[[float, float], str]:
+    """How a tooltip writes an interval; one with an infinite end is written in words."""
+    if figures is None:
+        return formats.open_interval
+    unit = formats.PERCENT if figures.percent else formats.PLAIN
+    return lambda low, high: (
+        figures.interval(low, high) if math.isfinite(high - low) else unit.open_interval(low, high)
+    )
 
 
 def _group_text(answer: Answer, row: AnswerRow) -> str:
@@ -132,13 +153,13 @@ def question_chart(question: Question, *, width: int = WIDE) -> Spec:
     constant = question.contrast.at_least
     general = question.in_general
     unit = question.unit
-    marks = [_verdict_mark(question.interval, question.estimate, question.verdict, unit)]
-    if general is not None:
-        marks.append(_verdict_mark(general.interval, question.estimate, general.verdict, unit))
-    name = f"{question.measured}, with its {formats.level(question.confidence)} interval"
     intervals = [question.interval, *([] if general is None else [general.interval])]
-    ends = padded(*span(intervals, constant), 0.09)
-    title = _with_footnotes(f"{name}; bold line at {formats.number(constant)}", question.answer, width)
+    ends = padded(*_span([(interval, question.estimate) for interval in intervals], constant), 0.09)
+    marks = [_verdict_mark(question.interval, question.estimate, ends, question.verdict, unit)]
+    if general is not None:
+        marks.append(_verdict_mark(general.interval, question.estimate, ends, general.verdict, unit))
+    name = f"{question.measured}, with its {formats.level(question.confidence)} interval"
+    title = _with_footnotes(f"{name}; bold line at {formats.as_given(constant)}", question.answer, width)
     x = x_position(title, ends, x_axis(unit=unit))
     names = [question.measured] if general is None else ["in these data", "in general"]
     rows = Rows(names, marks, width)
@@ -173,6 +194,7 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
     assert gap is not None
     estimates = {line.predicate: line.gap_without for line in table.release.lines}
     visible_rows = [row for row in table.rows if words.gap_without_text(table, row) != "unknown"]
+    ends = padded(*span([row.gap_without for row in visible_rows if row.gap_without], gap))
     values = []
     for row in visible_rows:
         estimate = estimates[row.index]
@@ -180,9 +202,9 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
         assert estimate is not None
         unclear = words.is_unclear(row)
         color = QUIET if unclear else ABOVE if row.influence[0] > 0 else BELOW
-        values.append(interval_mark(row.gap_without, estimate, unclear, unit.interval) | {"color": color})
+        mark = interval_mark(row.gap_without, estimate, ends, unclear, unit.open_interval)
+        values.append(mark | {"color": color})
     name = table.question.measured
-    ends = padded(*span([row.gap_without for row in visible_rows if row.gap_without], gap))
     title = f"{name} without them; bold line: the {name} is {words.gap_text(table)}"
     x = x_position(_with_footnotes(title, table.question.answer, width), ends, x_axis(ticks=5, unit=unit))
     rows = Rows([row.predicate.label for row in visible_rows], values, width)
@@ -193,12 +215,13 @@ def gap_chart(table: Explanation, *, width: int = WIDE) -> Spec:
 def story_chart(story: Story, *, width: int = WIDE) -> Spec:
     """The tree from top to bottom: the gap among each part of the rows, against that of all of them."""
     branches, name = tree(story), story.question.measured
+    gaps = [(branch.gap.interval, branch.gap.estimate) for branch in branches]
+    ends = padded(*_span(gaps, story.gap.estimate))
     values = [
-        interval_mark(branch.gap.interval, branch.gap.estimate, write=branch.unit.interval)
+        interval_mark(branch.gap.interval, branch.gap.estimate, ends, write=branch.unit.open_interval)
         | {"color": QUIET if branch.is_rest else ABOVE if branch.step else INK}
         for branch in branches
     ]
-    ends = padded(*span([branch.gap.interval for branch in branches], story.gap.estimate))
     title = f"{name} among these rows; bold line: among all rows"
     x = x_position(
         _with_footnotes(title, story.question.answer, width), ends, x_axis(ticks=5, unit=story.question.unit)
@@ -225,12 +248,13 @@ def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> l
 
 def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
     divisor = table.question.relative_to or 1.0
+    intervals = [(row.influence[0] / divisor, row.influence[1] / divisor) for row in table.rows]
+    ends = padded(*span(intervals, 0.0))
     values = []
-    for row in table.rows:
-        low, high = (end / divisor for end in row.influence)
+    for row, (low, high) in zip(table.rows, intervals, strict=True):
         unclear = words.is_unclear(row)
         values.append(
-            interval_mark((low, high), row.estimate / divisor, unclear)
+            interval_mark((low, high), row.estimate / divisor, ends, unclear)
             | {
                 "color": QUIET if unclear else ABOVE if low > 0 else BELOW,
                 "interval": words.influence_text(row),
@@ -238,8 +262,7 @@ def _forest(table: Explanation, width: int, whole: int = 0) -> Spec:
                 "aside": f"rank {formats.ranks(*row.rank)}",
             }
         )
-    low, high = span([(v["low"], v["high"]) for v in values], 0.0)
-    low, high = padded(low, high)
+    low, high = ends
     if any(v["unclear"] for v in values):
         high += (high - low) * 60 / width  # room for the word "unclear" at the end of an interval
     narrows, widens = words.short_effects(table.question)
@@ -283,13 +306,18 @@ def _ranks(table: Explanation, width: int, whole: int) -> Spec:
 
 
 def _verdict_mark(
-    interval: tuple[float, float], estimate: float, verdict: Verdict, unit: formats.Unit
+    interval: tuple[float, float],
+    estimate: float,
+    domain: tuple[float, float],
+    verdict: Verdict,
+    unit: formats.Unit,
 ) -> dict[str, Any]:
     """The interval of a question's number, coloured and labelled by what it says."""
     unclear = verdict is Verdict.UNCLEAR
     color = {Verdict.REAL: ABOVE, Verdict.REVERSED: BELOW, Verdict.UNCLEAR: QUIET}[verdict]
     text = unit.number(estimate, interval[1] - interval[0]) + (" · unclear" if unclear else "")
-    return interval_mark(interval, estimate, unclear, unit.interval) | {"color": color, "text": text}
+    mark = interval_mark(interval, estimate, domain, unclear, unit.open_interval)
+    return mark | {"color": color, "text": text}
 
 
 _REMEDY = "pip install 'dpxplain[charts]'. Printed tables and reports have their charts without it."

@@ -20,10 +20,10 @@ from dpxplain.render.ranking import doubt_of
 from dpxplain.render.views_results import UNCLEAR_MARK, answer_grid, explanation_grid, of_question
 from dpxplain.results import formats
 from dpxplain.results.answer import Answer, AnswerRow
-from dpxplain.results.base import QuestionLike
+from dpxplain.results.base import AnswerLike, QuestionLike
 from dpxplain.results.explanation import Explanation
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import NOT_PRIVATE
+from dpxplain.results.sentences import NOT_PRIVATE, subject
 from dpxplain.results.story import Story
 from dpxplain.results.titles import caption, question_title
 
@@ -70,12 +70,12 @@ def report(explanation: Explanation, story: Story | None = None, order: GroupOrd
         "main",
         _opening(explanation, title, name),
         _of_what(explanation),
-        _how_to_read(explanation),
+        _how_to_read(explanation, story),
         _answer(question, order),
         _question(question),
         _explanation(explanation, story),
         _cost(explanation, story),
-        _closing(explanation),
+        _closing(explanation, story),
     )
     warning = None
     if not private:
@@ -90,6 +90,7 @@ def report(explanation: Explanation, story: Story | None = None, order: GroupOrd
 
 def _opening(explanation: Explanation, title: str, name: str) -> Markup:
     question = explanation.question
+    of_explanation = caption(question.answer.schema, explanation.entry, explanation.confidence)
     return el(
         "header",
         el("p", "DPXPlain", el("span", f" · a private explanation of {name}"), class_="brand"),
@@ -97,7 +98,7 @@ def _opening(explanation: Explanation, title: str, name: str) -> Markup:
         el("p", badge(question.verdict), " ", formats.clean(words.here(question)), class_="lead"),
         el("p", formats.clean(question.note), class_="note") if question.note else None,
         _in_general(question),
-        el("p", caption(question.answer.schema, explanation.entry, explanation.confidence), class_="quiet"),
+        el("p", f"Explanation: {of_explanation}", class_="quiet"),
     )
 
 
@@ -111,7 +112,7 @@ def _in_general(question: QuestionLike) -> Markup | None:
     return el("p", "In general: ", verdict, " ", formats.clean(question.general_finding), class_="lead")
 
 
-def _how_to_read(explanation: Explanation) -> Markup:
+def _how_to_read(explanation: Explanation, story: Story | None) -> Markup:
     example = formats.clean(explanation.rows[0].predicate.label) if explanation.rows else "sex = Female"
     name = explanation.question.measured
     items = (
@@ -124,7 +125,7 @@ def _how_to_read(explanation: Explanation) -> Markup:
         (
             "Dots and lines.",
             "A dot is the noisy number that was released. The line through it is where the true number lies, "
-            f"with {formats.level(explanation.confidence)} confidence; a short line means little noise.",
+            f"with {_confidence(explanation, story)}; a short line means little noise.",
         ),
         (
             "Filled or hollow.",
@@ -149,10 +150,27 @@ def _how_to_read(explanation: Explanation) -> Markup:
     )
 
 
+def _confidence(explanation: Explanation, story: Story | None) -> str:
+    """The confidence of all intervals, or that of each section where they differ."""
+    question = explanation.question
+    sections = {"1": question.answer.confidence, "2": question.confidence, "3": explanation.confidence}
+    if story is not None and story.confidence != explanation.confidence:
+        sections["3 (step by step)"] = story.confidence
+    if len(set(sections.values())) == 1:
+        return f"{formats.level(explanation.confidence)} confidence"
+    *parts, last = (f"{formats.level(value)} in section {name}" for name, value in sections.items())
+    return f"a confidence of {', '.join(parts)} and {last}"
+
+
 def _covered(explanation: Explanation) -> str:
-    if explanation.question.in_general is None:
+    question = explanation.question
+    if question.in_general is None and not _has_general_column(question.answer):
         return "Intervals cover privacy noise only, not sampling: another sample of people may differ."
     return "Intervals cover privacy noise only, except where it says “in general”: those cover sampling too."
+
+
+def _has_general_column(answer: AnswerLike) -> bool:
+    return isinstance(answer, Answer) and answer.population and not answer.not_general
 
 
 def _of_what(explanation: Explanation) -> Markup:
@@ -190,9 +208,15 @@ def _answer(question: QuestionLike, order: GroupOrder | None) -> Markup:
         )
         if left_out
         else None,
-        *(el("p", formats.clean(note), class_="quiet") for note in answer.notes),
+        *(el("p", formats.clean(note), class_="quiet") for note in _answer_notes(answer)),
         el("p", _FREE, class_="quiet") if answer.free else None,
     )
+
+
+def _answer_notes(answer: Answer) -> tuple[str, ...]:
+    """What HAVING left out, what the intervals promise, and how to read them in general."""
+    promise = words.each_interval(answer.confidence, subject(answer.statement.query, answer.schema))
+    return (*answer.notes, promise, *words.population_notes([answer]))
 
 
 def _visible_groups(answer: Answer, rows: Sequence[AnswerRow], of_question: set[Any]) -> list[AnswerRow]:
@@ -324,7 +348,7 @@ def _protected(explanation: Explanation) -> str:
     return "any one row of the data" if unit == "row" else f"all rows of any one {formats.clean(unit)}"
 
 
-def _closing(explanation: Explanation) -> Markup:
+def _closing(explanation: Explanation, story: Story | None) -> Markup:
     answer = explanation.question.answer
     step = "preparation" if explanation.mechanism == "marginals" else "explanation"
     return el(
@@ -333,7 +357,7 @@ def _closing(explanation: Explanation) -> Markup:
         el(
             "p",
             f"Answer {answer.id} and {step} {explanation.id} in the ledger, mechanism "
-            f"{explanation.mechanism}, {formats.level(explanation.confidence)} confidence. "
+            f"{explanation.mechanism}, {_confidence(explanation, story)}. "
             f"Saved on {date.today():%d %B %Y}. This file needs no network.",
         ),
     )

@@ -12,6 +12,10 @@ from typing_extensions import TypedDict  # pydantic reads the standard one from 
 
 from dpxplain.model.groups import JOINT
 from dpxplain.model.schema import Schema
+from dpxplain.privacy.intervals import DEFAULT_METHOD
+
+_USUAL_CONFIDENCE = 0.95
+_RECIPES = ("ranges", "thresholds", "differs", "either")
 
 
 class Code(TypedDict):
@@ -62,10 +66,11 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     if request.get("lower_share") is not None:  # older history lines say nothing of it
         options["lower_share"] = request["lower_share"]
     options |= {"distinct": request["distinct"]} if "distinct" in request else {}
-    written = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    options |= _unusual_of_table(request)
+    written = ", ".join(f"{name}={_option_python(name, value)}" for name, value in options.items())
     python = query["python"].removesuffix("print(answer)\n")
     why = "why_ratio" if _is_ratio(request) else "why"
-    python += f"question = {about}.{why}({_groups_python(request)})\n"
+    python += f"question = {about}.{why}({_groups_python(request)}{_further_python(request)})\n"
     python += f"table = question.explain({written})\nprint(table)\n"
     words = ["explain", *place.words, *_groups_words(request), "--rho", repr(request["rho"])]
     words += ["--k", str(request["k"]), "--mechanism", request["mechanism"]]
@@ -78,9 +83,54 @@ def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any],
     for name, value in given_options.items():
         values = [str(value)] if isinstance(value, int) else value
         words += [word for text in values for word in (f"--{name}", text)]
+    words += _further_words(request)
     if several:
         words += ["--of", request["of"]]
     return Code(python=python, cli=f"{query['cli']}\n{_line(*words)}")
+
+
+def _option_python(name: str, value: Any) -> str:
+    return f"[{', '.join(map(_condition_python, value))}]" if name == "predicates" else repr(value)
+
+
+def _condition_python(text: str) -> str:
+    """A SQL condition as a literal, a recipe as the call that makes it.
+
+    >>> print(_condition_python("ranges:age,pay"), _condition_python("differs"), _condition_python("age > 3"))
+    dpx.ranges('age', 'pay') dpx.differs() 'age > 3'
+    """
+    name, _, listed = text.partition(":")
+    if name not in _RECIPES:
+        return repr(text)
+    columns = [column.strip() for column in listed.split(",")] if listed else []
+    return f"dpx.{name}({', '.join(map(repr, columns))})"
+
+
+def _unusual(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the question that are not the usual ones; older history lines lack some."""
+    usual = {"confidence": _USUAL_CONFIDENCE, "method": DEFAULT_METHOD, "population": False}
+    return {name: request[name] for name, value in usual.items() if request.get(name, value) != value}
+
+
+def _unusual_of_table(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of its explanation, whose confidence is by default that of the question."""
+    confidence, of_question = request.get("explain_confidence"), request.get("confidence", _USUAL_CONFIDENCE)
+    options = {} if confidence in (None, of_question) else {"confidence": confidence}
+    sensitivity = request.get("sensitivity", "tight")
+    return options if sensitivity == "tight" else options | {"sensitivity": sensitivity}
+
+
+def _further_python(request: Mapping[str, Any]) -> str:
+    return "".join(f", {name}={value!r}" for name, value in _unusual(request).items())
+
+
+def _further_words(request: Mapping[str, Any]) -> list[str]:
+    """The unusual options; the table's confidence where it is another, as a command has one for both."""
+    options = _unusual(request) | _unusual_of_table(request)
+    words: list[str] = []
+    for name, value in options.items():
+        words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    return words
 
 
 def _text(sql: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from dpxplain.render.chart_rows import Spec
+from dpxplain.render.chart_rows import Spec, read_labels_in
 
 # In thousandths of the font size; other characters are as wide as a digit.
 _WIDTHS = {
@@ -154,7 +154,7 @@ def _axis(drawing: _Drawing, x: Spec, style: Spec) -> None:
 
     size, color = style["labelFontSize"], style["labelColor"]
     baseline = height + 0.5 + axis["labelPadding"] + round(0.79 * size)
-    for place, label in _without_overlap(places, tick_labels(values, axis.get("format")), size):
+    for place, label in _without_overlap(places, _axis_labels(values, axis), size):
         anchor = "start" if place < 1 else "end" if place > width - 1 else "middle"
         drawing.text([label], place + 0.5, baseline, size, anchor, fill=color)
 
@@ -176,6 +176,14 @@ def _axis(drawing: _Drawing, x: Spec, style: Spec) -> None:
         fill=style["titleColor"],
         line_height=_TITLE_LINE,
     )
+
+
+def _axis_labels(values: Sequence[float], axis: Spec) -> list[str]:
+    """Tick labels in the axis' format, or in its unit where it has one."""
+    if "labelExpr" not in axis:
+        return tick_labels(values, axis.get("format"))
+    factor, form, sign = read_labels_in(axis["labelExpr"])
+    return [label + sign for label in tick_labels([factor * value for value in values], form)]
 
 
 def _without_overlap(places: list[float], labels: list[str], size: float) -> list[tuple[float, str]]:

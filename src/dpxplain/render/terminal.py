@@ -111,7 +111,8 @@ def _table(grid: Grid, width: int) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=True, padding=(0, 1), header_style="bold", border_style="dim")
     widths, plot = fit(grid, width)
     # Ranks read best to the right of the plot, everything else to its left.
-    position = len(widths) - 1 if grid.columns[-1].name.startswith("rank") else len(widths)
+    has_ranks = bool(grid.columns) and grid.columns[-1].name.startswith("rank of ")
+    position = len(widths) - 1 if has_ranks else len(widths)
     for column, room in zip(grid.columns, widths, strict=True):
         table.add_column(Text(column.name), justify=column.align, width=room, overflow="fold")
     if plot and grid.axis is not None:

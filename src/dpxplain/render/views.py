@@ -45,13 +45,22 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
     share = budget.spent / budget.limit if budget.limit else 1.0
     return View(
         title="Privacy budget",
-        lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({share:.0%}).",),
+        lead=(f"{formats.rho(budget.spent)} of {budget.limit:.6g} is spent ({_spent_share(share)}).",),
         grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
         notes=(
             words.EPSILON,
             *((words.discovered_delta(budget.delta),) if budget.has_discoveries else ()),
         ),
     )
+
+
+def _spent_share(share: float) -> str:
+    """In percent; 100% only where nothing is left.
+
+    >>> _spent_share(0.25), _spent_share(0.996), _spent_share(1 - 1e-16)
+    ('25%', 'more than 99%', '100%')
+    """
+    return "more than 99%" if 0.995 <= share < 1 - 1e-9 else f"{share:.0%}"
 
 
 @view.register(list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
+from dpxplain.results import formats
 from dpxplain.results.check_warnings import SchemaWarning
 from dpxplain.results.schema_check import NOT_PRIVATE, SchemaCheck
 
@@ -21,7 +22,7 @@ _SHARES = {
 def of_schema_check(check: SchemaCheck, most: int = MOST_ROWS) -> View:
     notes = [part for i, w in enumerate(check.warnings, 1) for part in warning_lines(i, w)]
     return View(
-        title=f"Schema check of {check.schema.table.name}",
+        title=f"Schema check of {formats.clean(check.schema.table.name)}",
         warning=NOT_PRIVATE,
         lead=(check_in_words(check),),
         grid=shares_grid(check),
@@ -44,7 +45,7 @@ def shares_grid(check: SchemaCheck) -> Grid:
     shares = {name: key for name, key in _SHARES.items() if any(r[key] is not None for r in records)}
     columns = (Column("column"), *(Column(name, "right") for name in shares), Column("values seen", "right"))
     rows = (
-        (record["column"], *(_share(record[key]) for key in shares.values()), _seen(record))
+        (formats.clean(record["column"]), *(_share(record[key]) for key in shares.values()), _seen(record))
         for record in records
     )
     return Grid(columns, tuple(rows))
@@ -52,8 +53,23 @@ def shares_grid(check: SchemaCheck) -> Grid:
 
 def warning_lines(place: int, warning: SchemaWarning) -> list[str]:
     """A warning as lines of text: what, remedy, TOML."""
-    lines = [f"{place}. {warning.where}: {warning.message}", f"   {warning.remedy}"]
-    return lines + [f"       {line}" for line in warning.toml.splitlines()]
+    lines = [
+        f"{place}. {formats.clean(f'{warning.where}: {warning.message}')}",
+        f"   {formats.clean(warning.remedy)}",
+    ]
+    return lines + [f"       {line}" for line in escaped(warning.toml).splitlines()]
+
+
+def escaped(toml: str) -> str:
+    """TOML that means the same, without characters that move the cursor or hide text.
+
+    >>> escaped('[columns.g]\\nvalues = ["a\\u202eb"]')
+    '[columns.g]\\nvalues = ["a\\\\u202eb"]'
+    """
+    return "".join(
+        c if c == "\n" or c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}"
+        for c in toml
+    )
 
 
 def _share(share: float | None) -> str:

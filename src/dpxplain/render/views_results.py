@@ -13,8 +13,9 @@ from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.answers import Answers
 from dpxplain.results.combination import Combination
 from dpxplain.results.explanation import CustomExplanation, Explanation
+from dpxplain.results.formula_answer import joined_subjects
 from dpxplain.results.question import Question
-from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE, subject
+from dpxplain.results.sentences import NOISE_ONLY, NOT_PRIVATE
 
 UNCLEAR_MARK = "○ unclear: the interval contains zero, so these rows may push either way."
 
@@ -31,7 +32,7 @@ def of_answer(answer: Answer, most: int = MOST_ROWS) -> View:
         shaped_by=answer.shaped_by,
         notes=(
             *map(formats.clean, answer.notes),
-            words.each_interval(answer.confidence, subject(answer.statement.query, answer.schema)),
+            words.each_interval(answer.confidence, answer.subject),
             *words.population_notes([answer]),
             words.cost(answer.rho, answer.spends, answer.free),
         ),
@@ -53,17 +54,12 @@ def of_answers(answers: Answers, most: int = MOST_ROWS) -> View:
         shaped_by=answers.shaped_by,
         notes=(
             *map(formats.clean, answers.notes),
-            words.each_interval(answers.confidence, _subjects(answers)),
+            words.each_interval(answers.confidence, joined_subjects(answers.measured)),
             *words.population_notes(answers.answers),
             words.cost(answers.rho, answers.spends, answers.free),
         ),
         alt=f"{names} of each group with intervals; the tables have the numbers.",
     )
-
-
-def _subjects(answers: Answers) -> str:
-    names = (subject(answer.statement.query, answers.schema) for answer in answers.measured)
-    return " and ".join(dict.fromkeys(name for name in names if name))
 
 
 def answer_grid(answer: Answer, visible_rows: Sequence[AnswerRow]) -> Grid:
@@ -139,7 +135,7 @@ def of_question(question: Question, most: int = MOST_ROWS) -> View:
             (
                 *((name,) if named else ()),
                 question.unit.number(question.estimate, high - low),
-                question.unit.open_interval(low, high),
+                question.unit.open_interval(low, high, constant),
             )
             for name, (low, high) in readings
         ),

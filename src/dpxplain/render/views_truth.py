@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
+from dpxplain.curator import TruthColumns
 from dpxplain.model.display import Record
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
 from dpxplain.results import formats
+from dpxplain.results.answer import Answer
+from dpxplain.results.answers import Answers, AnswersRow, unused
 from dpxplain.results.base import Truth
 
-# Said already by another column: the interval, or the influence that it divides.
-_LEFT_OUT = ("noise_scale", "relative_influence_low", "relative_influence_high", "rank_covered")
+# Of an explanation's truth: said already by another column, the interval or the influence that it divides.
+_LEFT_OUT = ("relative_influence_low", "relative_influence_high", "rank_covered")
 _NAMES = {"true_influence": "true influence", "true_rank": "true rank", "influence_covered": "covered"}
 _GAPS = ("gap_without_low", "gap_without_high", "true_gap_without", "gap_without_covered")
 
 
 @view.register
 def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
-    first, *further = truth_grids(truth.rows[:most], words.more(len(truth.rows) - most, "row"))
+    grids = truth_grids(truth.rows[:most], words.more(len(truth.rows) - most, "row"))
     return View(
         title=truth.title,
         warning=words.CURATOR_ONLY,
-        grid=first,
-        further=tuple(further),
+        lead=() if truth.rows else ("There are no rows.",),
+        grid=grids[0] if grids else None,
+        further=tuple(grids[1:]),
         shaped_by=truth.shaped_by,
         notes=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
     )
+
+
+def is_private(result: object) -> bool:
+    """Whether exports of a result may leave unmarked: not true values, nor results of seeded noise."""
+    return not isinstance(result, Truth) and bool(getattr(result, "private", True))
+
+
+def columns_without_rows(result: object) -> list[str]:
+    """The columns of an answer whose HAVING keeps no group, told by a group that is not shown.
+
+    Empty for other results: their columns are known by their rows only.
+    """
+    if isinstance(result, Answer):
+        return list(result.arranged([0], None).records()[0])
+    if not isinstance(result, Answers):
+        return []
+    values = dict(zip(result.names, (answer.row(0) for answer in result.answers), strict=True))
+    first = next(iter(values.values()))
+    with_row = copy(result)
+    object.__setattr__(with_row, "rows", (AnswersRow(first.group, first.label, values),))
+    return list(with_row.records()[0])
 
 
 @dataclass(frozen=True)
@@ -37,55 +63,79 @@ class Cell:
 
 
 def truth_grids(records: list[Record], more: str = "") -> list[Grid]:
-    """One table; what a table says about the gap has its own, so that both have room."""
-    has_gaps = any(record.get(_GAPS[0]) is not None for record in records)
-    first = [{name: part for name, part in record.items() if name not in _GAPS} for record in records]
-    if not has_gaps:
-        return [_grid([truth_cells(record) for record in first], more)]
-    gaps = [_gap_cells(record) for record in records]
-    return [_grid([truth_cells(record) for record in first], more), _grid(gaps, more)]
+    """One table; what a table says about the gap has its own, so that both have room. None without rows."""
+    if not records:
+        return []
+    grids = [_grid([truth_cells(record) for record in records], more)]
+    if any(_tells_gap(record) for record in records):
+        grids.append(_grid([_gap_cells(record) for record in records], more))
+    return grids
 
 
 def _grid(rows: list[dict[str, Cell]], more: str) -> Grid:
-    first = rows[0] if rows else {}
     return Grid(
-        tuple(Column(formats.clean(n), cell.align, wrap=cell.align == "left") for n, cell in first.items()),
+        tuple(Column(formats.clean(n), cell.align, wrap=cell.align == "left") for n, cell in rows[0].items()),
         tuple(tuple(cell.text for cell in row.values()) for row in rows),
         more=more,
     )
+
+
+def _tells_gap(record: Record) -> bool:
+    return TruthColumns.of(record) is None and record.get(_GAPS[0]) is not None
 
 
 def _gap_cells(record: Record) -> dict[str, Cell]:
     low, high, true, covered = (record[name] for name in _GAPS)
     known = low is not None
     return {
-        "predicate": _cell("predicate", record["predicate"], None),
+        "predicate": _cell(record["predicate"]),
         "without them": Cell(formats.interval(low, high) if known else "unknown", "right"),
         "truly without them": Cell(
             "no rows left" if true is None else formats.number(true, high - low if known else None), "right"
         ),
-        "covered": _cell("covered", covered, None),
+        "covered": _covered(covered),
     }
 
 
 def truth_cells(record: Record) -> dict[str, Cell]:
+    """The texts of one row without the gap, by the headings of its columns."""
+    columns = TruthColumns.of(record)
+    return _influence_cells(record) if columns is None else _answer_cells(record, columns)
+
+
+def _answer_cells(record: Record, columns: TruthColumns) -> dict[str, Cell]:
     """
-    >>> cells = truth_cells({"sex": "F", "n": 10.04, "low": 9.0, "high": 11.2, "true": 10.0, "covered": True})
+    >>> released = {"sex": "F", "n": 10.04, "low": 9.0, "high": 11.2, "noise_scale": 0.5}
+    >>> cells = truth_cells(released | {"true": 10.0, "covered": True})
     >>> {name: cell.text for name, cell in cells.items()}
     {'sex': 'F', 'n': '10.0', 'interval': '9.0 to 11.2', 'true': '10.0', 'covered': 'yes'}
     """
+    low, high, true = record[columns.low], record[columns.high], record[columns.true]
+    cells = {name: _cell(record[name], high - low) for name in columns.selected}
+    cells[unused("interval", cells)] = Cell(formats.interval(low, high), "right")
+    if columns.general is not None:
+        ends = (record[name] for name in columns.general)
+        cells[unused("in_general", cells)] = Cell(formats.interval(*ends), "right")
+    cells[columns.true] = Cell("-", "left") if true is None else _cell(true, high - low)
+    cells[columns.covered] = _covered(record[columns.covered])
+    return cells
+
+
+def _influence_cells(record: Record) -> dict[str, Cell]:
+    """Of a predicate: its true influence and rank, beside the released ones where there are such."""
     cells: dict[str, Cell] = {}
-    spread = _spread(record)
+    spread = record["influence_high"] - record["influence_low"] if "influence_low" in record else None
     for name, value in record.items():
-        stem = name.removesuffix("low")
-        if name in _LEFT_OUT or (name.endswith("high") and f"{name.removesuffix('high')}low" in record):
+        stem = name.removesuffix("_low")
+        if name in (*_LEFT_OUT, *_GAPS) or name.endswith("_high"):
             continue
-        if name.endswith("low") and f"{stem}high" in record:
-            high = record[f"{stem}high"]
-            text = formats.ranks(value, high) if stem == "rank_" else formats.interval(value, high)
-            cells[stem.rstrip("_") or "interval"] = Cell(text, "right")
+        if name.endswith("_low"):
+            ends = value, record[f"{stem}_high"]
+            cells[stem] = Cell(formats.ranks(*ends) if stem == "rank" else formats.interval(*ends), "right")
+        elif name in ("rank", "true_rank"):
+            cells[_NAMES.get(name, name)] = Cell(f"{value:,}", "right")
         else:
-            cells[_NAMES.get(name, name)] = _cell(name, value, spread)
+            cells[_NAMES.get(name, name)] = _cell(value, spread)
     if "influence_covered" in record:
         misses = [n for n in ("influence", "rank") if not record[f"{n}_covered"]]
         cells["covered"] = Cell(f"NO: {' and '.join(misses)}" if misses else "yes", "left")
@@ -94,29 +144,21 @@ def truth_cells(record: Record) -> dict[str, Cell]:
 
 def true_texts(record: Record) -> tuple[str, str]:
     """The true value or influence of a row as text, and the true gap without its rows where that is told."""
-    cells = truth_cells({name: value for name, value in record.items() if name not in _GAPS})
-    true = next(
-        name for name in reversed(cells) if name.rstrip("_") in ("true", "true influence", "influence")
-    )
-    gap = _gap_cells(record)["truly without them"].text if record.get(_GAPS[0]) is not None else ""
-    return cells[true].text, gap
+    columns = TruthColumns.of(record)
+    if columns is not None:
+        return truth_cells(record)[columns.true].text, ""
+    cells = _influence_cells(record)
+    influence = cells["true influence" if "true_influence" in record else "influence"].text
+    return influence, _gap_cells(record)["truly without them"].text if _tells_gap(record) else ""
 
 
-def _spread(record: Record) -> float | None:
-    """The width of the released interval, which says how many digits are worth showing."""
-    for stem in ("", "influence_"):
-        if f"{stem}low" in record and f"{stem}high" in record:
-            return float(record[f"{stem}high"] - record[f"{stem}low"])
-    return None
+def _covered(covered: bool | None) -> Cell:
+    return Cell("-" if covered is None else "yes" if covered else "NO", "left")
 
 
-def _cell(name: str, value: object, spread: float | None) -> Cell:
-    if name.endswith("covered"):
-        return Cell("-" if value is None else "yes" if value else "NO", "left")
+def _cell(value: object, spread: float | None = None) -> Cell:
     if value is None:
-        return Cell("-" if name == "true" else "NULL", "left")
-    if name in ("rank", "true_rank"):
-        return Cell(f"{value:,}", "right")
+        return Cell("NULL", "left")
     if isinstance(value, float):
         return Cell(formats.number(value, spread), "right")
     return Cell(formats.clean(str(value)), "left")

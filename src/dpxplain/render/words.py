@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Verdict
-from dpxplain.results.formats import Figures, clean, interval, level, number, percent, ranks, rho
+from dpxplain.results.formats import Figures, as_given, clean, interval, level, number, percent, ranks, rho
 from dpxplain.results.sentences import GENERAL_USE, NOISE_ONLY
 
 if TYPE_CHECKING:  # slow to import, and here only for annotations
@@ -62,13 +62,10 @@ def counted(count: int, noun: str) -> str:
 def answer_figures(answer: Answer) -> Figures | None:
     """How an answer's values are written: counts whole, shares in percent, decimals in line."""
     from dpxplain.results.formula_answer import FormulaAnswer
-    from dpxplain.results.titles import in_percent
 
-    aggregate, intervals = answer.statement.query.aggregate, [row.interval for row in answer.rows]
-    if isinstance(answer, FormulaAnswer):
-        return Figures.of(intervals)
-    is_whole = aggregate.kind in ("count", "persons")
-    return Figures.of(intervals, whole=is_whole, percent=in_percent(aggregate, answer.schema))
+    kind, intervals = answer.statement.query.aggregate.kind, [row.interval for row in answer.rows]
+    is_whole = kind in ("count", "persons") and not isinstance(answer, FormulaAnswer)
+    return Figures.of(intervals, whole=is_whole, percent=answer.in_percent)
 
 
 def answer_title(answer: Answer | Answers) -> str:
@@ -144,6 +141,8 @@ def expected_margin(preview: QueryPreview, name: str = "") -> str:
     sure = f"({level(preview.confidence)} interval)"
     if preview.margin is not None:
         return f"{begin} ±{number(preview.margin)} per group {sure}."
+    if not preview.margin_by_group_size:  # of a quantile
+        return f"{begin} interval unknown before asking, as its width depends on the values."
     sizes = [f"±{number(m)} in a group of {size:,}" for size, m in preview.margin_by_group_size]
     return f"{begin} {', '.join(sizes)} rows {sure}."
 
@@ -207,7 +206,8 @@ def expected_influence(preview: ExplanationPreview) -> str:
     name = preview.measured
     if preview.relative_margin:
         margin = f"±{number(preview.relative_margin * 100)}%"
-        text = f"relative influence (the effect as a share of the {name}) to about {margin}"
+        meaning = f"the {name}'s relative change, weighted by the share of rows that remain"
+        text = f"relative influence ({meaning}) to about {margin}"
     else:
         text = f"influence (the weighted effect) to about ±{number(preview.influence_margin)}"
     if preview.gap_margin:
@@ -267,10 +267,10 @@ def influence_meaning(table: Explanation) -> str:
     if not table.relative:
         return (
             f"Influence is {change}, {_weighting(question)}. {signs} Relative influence is not shown: the "
-            f"released {name} is too close to {number(constant)}, or a group too small, for the privacy "
+            f"released {name} is too close to {as_given(constant)}, or a group too small, for the privacy "
             "noise, so dividing by it would mean nothing."
         )
-    base = f"the {name}" if name == "gap" and constant == 0 else f"its distance from {number(constant)}"
+    base = f"the {name}" if name == "gap" and constant == 0 else f"its distance from {as_given(constant)}"
     return (
         f"Relative influence is {change}, as a share of {base} and weighted by the share of rows that "
         f"remain; it is not the change itself. {signs}"

@@ -30,8 +30,8 @@ from dpxplain.results.prepared import PlannedPreparation, PreparationPreview, Pr
 from dpxplain.results.quality import bought_quality
 from dpxplain.results.question import Question
 from dpxplain.results.ratio_question import RatioQuestion, ratio_of
-from dpxplain.results.sentences import shaped_by
-from dpxplain.results.titles import aggregate_words, is_share
+from dpxplain.results.sentences import shaped_by, subject
+from dpxplain.results.titles import aggregate_words, in_percent, is_share
 
 
 class RowValues(Protocol):
@@ -98,8 +98,9 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         self.population = population
         self._reading = PopulationReading(self.release, statement.query, dataset.schema, moments)
         self._every: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
-        self.having = self._having() if order is None else None
-        self.rows = self._presented(order)
+        self.having = selection(statement, [self], confidence) if order is None else None
+        shown = arrangement(statement, [self], self.having) if order is None else order
+        self.rows = tuple(self._every[group] for group in shown)
         self.freeze()
 
     @property
@@ -138,6 +139,16 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers, as sentences: what was clamped, and which rows count."""
         return shaped_by([self.statement.query], self.schema, bought_quality(self._dataset))
+
+    @property
+    def subject(self) -> str:
+        """What its values are, where their name alone would promise too much: "clamped averages"."""
+        return subject(self.statement.query, self.schema)
+
+    @property
+    def in_percent(self) -> bool:
+        """Whether its values are shares, which people read in percent."""
+        return in_percent(self.statement.query.aggregate, self.schema)
 
     @property
     def expression(self) -> str:
@@ -368,15 +379,6 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
             AnswerRow(key, text, *estimated, in_general=ends, _index=index, _values=values)
             for index, (key, text, estimated, ends) in enumerate(named)
         )
-
-    def _presented(self, order: Sequence[int] | None) -> tuple[AnswerRow, ...]:
-        """HAVING, ORDER BY and LIMIT act on the released answer."""
-        if order is None:
-            order = arrangement(self.statement, [self], self.having)
-        return tuple(self._every[group] for group in order)
-
-    def _having(self) -> Having | None:
-        return selection(self.statement, [self], self.confidence)
 
 
 def _general_record(row: AnswerRow) -> Record:

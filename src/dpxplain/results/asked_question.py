@@ -9,9 +9,8 @@ from dpxplain.phases.assess_question import Assessment
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.intervals import DEFAULT_METHOD, Interval, check_asked_confidence
 from dpxplain.results.base import AnswerLike
-from dpxplain.results.formats import PLAIN, POINTS, Unit, number
-from dpxplain.results.sentences import finding, finding_in_general, measured, question_text, subject
-from dpxplain.results.titles import in_percent
+from dpxplain.results.formats import PLAIN, POINTS, Unit, as_given
+from dpxplain.results.sentences import finding, finding_in_general, measured, question_text
 
 
 class AskedQuestion(Frozen, Charted):
@@ -61,8 +60,7 @@ class AskedQuestion(Frozen, Charted):
     def unit(self) -> Unit:
         """In which unit the question's number is written: of two shares, percentage points."""
         is_gap = self.ratio is None and self.measured == "gap" and self.contrast.at_least == 0
-        aggregate = self.answer.statement.query.aggregate
-        return POINTS if is_gap and in_percent(aggregate, self.answer.schema) else PLAIN
+        return POINTS if is_gap and self.answer.in_percent else PLAIN
 
     @property
     def ratio(self) -> Ratio | None:
@@ -82,14 +80,13 @@ class AskedQuestion(Frozen, Charted):
     @property
     def finding(self) -> str:
         """The verdict in plain words."""
-        subject_name = subject(self.answer.statement.query, self.answer.schema)
         return finding(
             self.labels,
             self.contrast,
             self.interval,
             self.verdict,
             self.confidence,
-            subject_name,
+            self.answer.subject,
             self.measured,
             self.unit,
         )
@@ -109,10 +106,12 @@ class AskedQuestion(Frozen, Charted):
     @property
     def note(self) -> str:
         """Said when the released values point the other way than the question (SPEC 2, item 8)."""
-        if self.estimate >= self.contrast.at_least:
+        constant = self.contrast.at_least
+        if self.estimate >= constant:
             return ""
-        released = self.unit.number(self.estimate, self.interval[1] - self.interval[0])
-        below = f"the released value is {released}, below {number(self.contrast.at_least)}."
+        width = self.interval[1] - self.interval[0]
+        released = self.unit.number(self.estimate, min(width, 10 * (constant - self.estimate)))
+        below = f"the released value is {released}, below {as_given(constant)}."
         return f"The question runs against the released order: {below}"
 
     @property

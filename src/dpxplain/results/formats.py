@@ -37,22 +37,40 @@ def at_most(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def interval(low: float, high: float, unit: str = "", spread: float | None = None) -> str:
+def as_given(value: float) -> str:
+    """A constant to its last digit: rounded, it could lie on the other side of what is compared with it.
+
+    >>> as_given(50.4647), as_given(31135.78), as_given(0.25), as_given(1 / 3)
+    ('50.4647', '31,135.78', '0.25', '1/3')
+    """
+    parts = round(1 / value) if 1e-6 < value < 1 else 1
+    is_even_share = value == 1 / parts and value != float(f"{value:.6g}")  # the usual constant of a share
+    return f"1/{parts:,}" if is_even_share else f"{value:,.15g}"
+
+
+def interval(
+    low: float, high: float, unit: str = "", spread: float | None = None, constant: float = 0.0
+) -> str:
     """Both ends, to two digits of the width, or of `spread` where a column has one in common.
 
-    An end that is not zero is never shown as zero.
+    An end is never shown as zero if it is not, nor on the other side of `constant`.
 
     >>> interval(0.39912, 0.40233), interval(-12_345, 45_678), interval(0.0021, 0.41)
     ('0.3991 to 0.4023', '-12,000 to 46,000', '0.002 to 0.410')
+    >>> interval(0.3062, 0.3561), interval(0.3062, 0.3561, constant=0.3061)
+    ('0.306 to 0.356', '0.3062 to 0.3561')
     """
     width = high - low
     if not math.isfinite(width) or width == 0:
         return f"{number(low)}{unit} to {number(high)}{unit}"
-    decimals = _telling(_decimals(spread or width), low, high)
+    decimals = _telling(_decimals(spread or width), low, high, constant)
     return f"{_rounded(low, decimals)}{unit} to {_rounded(high, decimals)}{unit}"
 
 
-def open_interval(low: float, high: float) -> str:
+_OR_MORE = " or more"
+
+
+def open_interval(low: float, high: float, constant: float = 0.0) -> str:
     """An interval whose ends may be infinite.
 
     >>> open_interval(-math.inf, 0.25), open_interval(2.0, math.inf), open_interval(-math.inf, math.inf)
@@ -63,8 +81,8 @@ def open_interval(low: float, high: float) -> str:
     if math.isinf(low):
         return f"below {number(high)}"
     if math.isinf(high):
-        return f"{number(low)} or more"
-    return interval(low, high)
+        return f"{number(low)}{_OR_MORE}"
+    return interval(low, high, constant=constant)
 
 
 @dataclass(frozen=True)
@@ -75,6 +93,10 @@ class Unit:
     ('40.05 pp', '39.91 to 40.23 pp', '48,800')
     >>> POINTS.between(0.39912, 0.40233), POINTS.open_interval(-math.inf, 0.25), PLAIN.open_interval(1, 3)
     ('between 39.91 and 40.23 percentage points', 'below 25 pp', '1.0 to 3.0')
+    >>> POINTS.open_interval(-0.02, math.inf)
+    '-2 pp or more'
+    >>> PLAIN.between(-49.3, math.inf), POINTS.between(-math.inf, 0.25), PLAIN.between(-math.inf, math.inf)
+    ('from -49.3 up', 'up to 25 percentage points', 'at all')
     """
 
     factor: int = 1
@@ -88,13 +110,23 @@ class Unit:
         scaled = None if spread is None else self.factor * spread
         return interval(self.factor * low, self.factor * high, spread=scaled) + self.sign
 
-    def open_interval(self, low: float, high: float) -> str:
-        text = open_interval(self.factor * low, self.factor * high)
-        return text if text == "unknown" else text + self.sign
+    def open_interval(self, low: float, high: float, constant: float = 0.0) -> str:
+        text = open_interval(self.factor * low, self.factor * high, self.factor * constant)
+        if text == "unknown":
+            return text
+        end, more = (text.removesuffix(_OR_MORE), _OR_MORE) if text.endswith(_OR_MORE) else (text, "")
+        return f"{end}{self.sign}{more}"
 
-    def between(self, low: float, high: float) -> str:
-        """For a sentence, with the unit in words."""
-        text = open_interval(self.factor * low, self.factor * high)
+    def between(self, low: float, high: float, constant: float = 0.0) -> str:
+        """For a sentence, after "could be anything", with the unit in words; ends may be infinite."""
+        low, high = self.factor * low, self.factor * high
+        if math.isinf(low) and math.isinf(high):
+            return "at all"
+        if math.isinf(low):
+            return f"up to {number(high)}{self.words}"
+        if math.isinf(high):
+            return f"from {number(low)}{self.words} up"
+        text = interval(low, high, constant=self.factor * constant)
         return f"between {text.replace(' to ', ' and ')}{self.words}"
 
 
@@ -208,16 +240,20 @@ def _decimals(size: float, digits: int = 2) -> int:
     return min(12, digits - 1 - math.floor(math.log10(abs(size))))
 
 
-def _telling(decimals: int, low: float, high: float) -> int:
-    """So many decimals, or up to four more, that an end which is not zero is not rounded to zero.
+def _telling(decimals: int, low: float, high: float, constant: float = 0.0) -> int:
+    """So many decimals, or up to four more, that no end is rounded to zero or `constant`, or across it.
 
     Rounding a small end to zero would make a real difference look like an unclear one.
     """
-    smallest = min(abs(low) or math.inf, abs(high) or math.inf)
     for more in range(4):
-        if round(smallest, decimals + more) != 0:
+        rounded_ends = ((end, round(end, decimals + more)) for end in (low, high))
+        if all(_side(end, c) == _side(text, c) for end, text in rounded_ends for c in (0.0, constant)):
             return decimals + more
     return decimals + 4
+
+
+def _side(value: float, constant: float) -> int:
+    return (value > constant) - (value < constant)
 
 
 def _rounded(value: float, decimals: int) -> str:

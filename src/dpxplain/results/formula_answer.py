@@ -6,7 +6,7 @@ Post-processing. Its intervals are those of arithmetic on released values (`resu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
@@ -61,9 +61,17 @@ class FormulaAnswer(Answer):
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
-        queries, used_numbers = self.statement.queries, sorted(aggregates_of(self.output.value))
         quality = bought_quality(self._dataset)
-        return shaped_by([queries[number] for number in used_numbers], self.schema, quality)
+        return shaped_by([part.statement.query for part in self._used_parts], self.schema, quality)
+
+    @property
+    def subject(self) -> str:
+        return joined_subjects(self._used_parts)
+
+    @property
+    def in_percent(self) -> bool:
+        """False: what is computed from shares need not be a share."""
+        return False
 
     @property
     def expression(self) -> str:
@@ -97,6 +105,9 @@ class FormulaAnswer(Answer):
         ends = total.interval_by(method if method in FORMULA_METHODS else DEFAULT_METHOD, confidence)
         return Assessment(finite(total.estimate, ends), ends, judge(ends, contrast.at_least))
 
+    def _check_explainable(self) -> None:
+        """Whatever it is computed from, released values are compared; `unexplained` refuses the rest."""
+
     def _check_ratio(self) -> None:
         raise QuestionError(
             f"{self.expression} is computed already; ratios are asked of COUNT, SUM and AVG.",
@@ -107,10 +118,13 @@ class FormulaAnswer(Answer):
         raise self.unexplained()
 
     def unexplained(self) -> ExplanationError:
-        used_parts = [self.parts[number] for number in sorted(aggregates_of(self.output.value))]
-        parts = " or ".join(part.expression for part in used_parts if not part.no_influence)
+        parts = " or ".join(part.expression for part in self._used_parts if not part.no_influence)
         instead = f"a value that it is computed from: {parts}" if parts else "COUNT, SUM or AVG"
         return ExplanationError(self.no_influence, remedy=f"Ask why about {instead}.")
+
+    @property
+    def _used_parts(self) -> list[Answer]:
+        return [self.parts[number] for number in sorted(aggregates_of(self.output.value))]
 
 
 class _ComputedRows(dict[int, AnswerRow]):
@@ -128,6 +142,11 @@ class _ComputedRows(dict[int, AnswerRow]):
         row = AnswerRow(like.group, like.label, estimate, ends, math.nan, _index=group, _values=self._values)
         self[group] = row
         return row
+
+
+def joined_subjects(answers: Iterable[Answer]) -> str:
+    """What the values of several answers are: "clamped sums and counted rows"."""
+    return " and ".join(dict.fromkeys(answer.subject for answer in answers if answer.subject))
 
 
 def computed_answer(text: str, measured: Sequence[Answer]) -> FormulaAnswer | None:

@@ -15,7 +15,7 @@ from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.joined_schema import parts
 from dpxplain.model.query import Aggregate, And, Filter, IsNull, Not, Or, Query, filter_columns
 from dpxplain.model.schema import Schema, label
-from dpxplain.results.formats import PLAIN, Unit, clean, level, number, percent
+from dpxplain.results.formats import PLAIN, Unit, as_given, clean, level, number, percent
 
 if TYPE_CHECKING:
     from dpxplain.phases.assess_question import Assessment
@@ -271,21 +271,21 @@ def unselected_note(aggregate: str) -> str:
 def question_text(aggregate: str, labels: Sequence[str], contrast: Contrast) -> str:
     """The question as a person would ask it; `labels` name the contrast's groups."""
     if contrast.weights == (1.0, -1.0):
-        more = f" by at least {number(contrast.at_least)}" if contrast.at_least else ""
+        more = f" by at least {as_given(contrast.at_least)}" if contrast.at_least else ""
         return f"Why is {aggregate} of {labels[0]} above that of {labels[1]}{more}?"
     if contrast.weights == (1.0,):
-        return f"Why is {aggregate} of {labels[0]} at least {number(contrast.at_least)}?"
+        return f"Why is {aggregate} of {labels[0]} at least {as_given(contrast.at_least)}?"
     terms = ""
     for weight, group in zip(contrast.weights, labels, strict=True):
         sign = ("-" if weight < 0 else "") if not terms else (" - " if weight < 0 else " + ")
         factor = "" if abs(weight) == 1 else f"{abs(weight):g} × "
         terms += f"{sign}{factor}{group}"
-    return f"Why is {aggregate} of {terms} at least {number(contrast.at_least)}?"
+    return f"Why is {aggregate} of {terms} at least {as_given(contrast.at_least)}?"
 
 
 def ratio_text(aggregate: str, labels: Sequence[str], ratio: Ratio) -> str:
     """The question about a ratio or a share as a person would ask it."""
-    constant = number(ratio.at_least)
+    constant = as_given(ratio.at_least)
     if ratio.is_share:
         return f"Why is the share of {labels[0]} in the total of {aggregate} at least {constant}?"
     return f"Why is the ratio of {aggregate} of {labels[0]} to that of {labels[1]} at least {constant}?"
@@ -311,12 +311,12 @@ def finding(
     `subject` says what is compared where that is not what the data hold: "clamped averages"; `name` what the
     number is called, if it is no weighted sum.
     """
-    name, between = name or measured(contrast), unit.between(*ends)
+    name, between = name or measured(contrast), unit.between(*ends, contrast.at_least)
     number_name = f"{name} of {subject}" if subject else name
     if name == "gap" and contrast.at_least == 0:
         above, below = f"{labels[0]} is higher than {labels[1]}.", f"{labels[0]} is lower than {labels[1]}."
     else:
-        constant = number(contrast.at_least)
+        constant = as_given(contrast.at_least)
         above, below = f"It is above {constant}.", f"it is below {constant}."
     sure = f"({level(confidence)} confidence)"
     if verdict is Verdict.UNCLEAR:
@@ -334,7 +334,7 @@ def finding_in_general(
     general: Assessment, contrast: Contrast, confidence: float, name: str, unit: Unit = PLAIN
 ) -> str:
     """The verdict on the population in plain words: privacy noise and sampling error together."""
-    between = unit.between(*general.interval)
+    between = unit.between(*general.interval, contrast.at_least)
     sure = f"({level(confidence)} confidence)"
     if general.verdict is Verdict.UNCLEAR:
         return (
@@ -344,5 +344,5 @@ def finding_in_general(
     side = "above" if general.verdict is Verdict.REAL else "below"
     return (
         f"In the population that the rows were drawn from, the {name} is {side} "
-        f"{number(contrast.at_least)}: {between} {sure}, privacy noise and the luck of the draw included."
+        f"{as_given(contrast.at_least)}: {between} {sure}, privacy noise and the luck of the draw included."
     )

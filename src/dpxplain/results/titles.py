@@ -109,7 +109,8 @@ def aggregate_words(aggregate: Aggregate, schema: Schema) -> str:
     if is_share(aggregate, schema):
         return f"Share with {name}"
     if isinstance(aggregate, Quantile):
-        return f"Median of {name}" if aggregate.level == 0.5 else f"{aggregate.level:.0%} quantile of {name}"
+        which = "Median" if aggregate.level == 0.5 else f"{level(aggregate.level)} quantile"
+        return f"{which} of {name}"
     words = _MEASURES[aggregate.kind]
     labelled = aggregate.kind == "avg" and schema.column(aggregate.column).label
     return f"{words.removesuffix(' of') if labelled else words} {name}"

@@ -11,6 +11,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
+from dpxplain.curator import TruthColumns
 from dpxplain.explanation.family_choice import NO_ATTRIBUTE, eligible_attributes
 from dpxplain.model.budget import Budget
 from dpxplain.model.cancellation import checking
@@ -335,9 +336,12 @@ def truth_payload(truth: Truth) -> TruthPayload:
 
 
 def _true_value(record: dict[str, Any]) -> TrueValue:
-    own = {name.rstrip("_"): value for name, value in record.items()}  # see `results.answers.unused`
-    value = next(own[name] for name in ("true", "true_influence", "influence") if name in own)
-    covered = own.get("covered" if "true" in own else "influence_covered")
+    columns = TruthColumns.of(record)
+    if columns is not None:
+        value, covered = record[columns.true], record[columns.covered]
+    else:
+        value = record["true_influence" if "true_influence" in record else "influence"]
+        covered = record.get("influence_covered")
     text, gap_without = true_texts(record)
     return TrueValue(
         value=None if value is None else number_or_null(value),

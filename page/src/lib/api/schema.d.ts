@@ -6519,7 +6519,12 @@ export interface operations {
     };
     answer_truth_api_v1_datasets__dataset__answers__entry__truth_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Of the intervals shown. */
+                confidence?: number;
+                /** @description One value of the answer, as SQL writes it; all without. */
+                of?: string | null;
+            };
             header?: never;
             path: {
                 /** @description A number of the history, as its line has it: 3, or 3@ann for one of ann's. */

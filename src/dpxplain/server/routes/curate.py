@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from dpxplain.results.base import Truth
@@ -15,6 +15,7 @@ from dpxplain.server.authenticate import AnyCaller, Curator
 from dpxplain.server.bodies import (
     LARGEST_ID,
     AskForBudget,
+    ConfidenceQuery,
     EntryId,
     Explain,
     Forgive,
@@ -38,16 +39,28 @@ NOT_PRIVATE_HEADERS = {"X-DPXPlain-Private": "false", "Cache-Control": "no-store
 _TRUTH: Responses = answers(TruthPayload, "True values: not private, never cached.", 409, 503)
 
 RequestId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="As the list of requests shows it.")]
+ValueQuery = Annotated[
+    str | None, Query(max_length=2_000, description="One value of the answer, as SQL writes it; all without.")
+]
 AnalystName = Annotated[Name, Path(description="The analyst's name.")]
 
 
 @router.get("/datasets/{dataset}/answers/{entry}/truth", responses=_TRUTH)
-async def answer_truth(access: AccessDep, _caller: Curator, entry: EntryId) -> Any:
+async def answer_truth(
+    access: AccessDep,
+    _caller: Curator,
+    entry: EntryId,
+    confidence: ConfidenceQuery = 0.95,
+    of: ValueQuery = None,
+) -> Any:
     """The true values beside the released ones. Audited."""
 
     def work(_task: Task) -> Truth:
         session = access.curator_session()
-        answer = translate.stored_answer(session, entry, 0.95)
+        if of is None:
+            answer = translate.stored_answer(session, entry, confidence)
+        else:
+            answer = translate.stored_part(session, entry, of, confidence)
         _note(access, {"answer": entry})
         return answer.truth()
 
