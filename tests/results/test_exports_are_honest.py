@@ -20,13 +20,13 @@ SCHEMA = {
     "privacy": {"rho": 1e6},
     "columns": {"g": {"values": [*FORMULAS, "-5", "a"]}, "pay": {"bounds": [0, 10], "step": 1}},
 }
+ROWS = pa.table({"g": ["a"] * 60 + ["-5"] * 40, "pay": [1, 2] * 50})
 COUNT = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
 NO_GROUP = "SELECT g, {} FROM t GROUP BY g HAVING COUNT(*) > 100000"
 
 
 def opened(workspace: Path, **options: Any) -> dpx.Session:
-    rows = pa.table({"g": ["a"] * 60 + ["-5"] * 40, "pay": [1, 2] * 50})
-    return dpx.connect(rows, SCHEMA, workspace=workspace, **options)
+    return dpx.connect(ROWS, SCHEMA, workspace=workspace, **options)
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +63,21 @@ def test_json_tells_the_confidence_of_its_intervals(session: dpx.Session) -> Non
 @pytest.mark.parametrize(
     "values", ["COUNT(*) AS n", "COUNT(*) AS n, AVG(pay)", "SUM(pay) / COUNT(*) AS mean"]
 )
-def test_a_csv_file_without_rows_has_its_header(session: dpx.Session, values: str) -> None:
+def test_a_table_without_rows_has_its_columns(session: dpx.Session, values: str) -> None:
     empty = session.query(NO_GROUP.format(values), rho=1e4)
     full = session.query(NO_GROUP.format(values).replace("> 100000", "> -100000"), rho=1e4)
     assert len(empty) == 0 < len(full)
     assert empty.to_csv().splitlines() == full.to_csv().splitlines()[:1]
+    assert list(empty.to_pandas()) == list(full.to_pandas())
+
+
+def test_columns_of_ours_never_replace_those_of_the_query(session: dpx.Session) -> None:
+    sql = "SELECT g AS interval_low, COUNT(*) AS low FROM t GROUP BY g"
+    (first, *_) = session.query(sql, rho=0.5).records()
+    assert list(first) == ["interval_low", "low", "interval_interval_low", "high", "noise_scale"]
+    sql = "SELECT g, COUNT(*) AS n, AVG(pay) AS n_in_general FROM t GROUP BY g"
+    (first, *_) = session.query(sql, rho=0.5, population=True).records()
+    assert len(first) == 1 + 2 * 5
 
 
 def test_texts_in_a_csv_file_are_no_formulas(session: dpx.Session) -> None:
@@ -84,7 +94,7 @@ def test_texts_in_a_csv_file_are_no_formulas(session: dpx.Session) -> None:
 def test_what_is_not_private_is_marked_in_every_file(tmp_path: Path) -> None:
     with opened(tmp_path / "a", curator=True) as session, opened(tmp_path / "b", insecure_seed=1) as seeded:
         answer = session.query(COUNT, rho=1.0)
-        marked = [answer.truth(), seeded.query(COUNT, rho=1.0)]
+        marked = [answer.truth(), seeded.query(COUNT, rho=1.0), dpx.check_schema(ROWS, SCHEMA)]
         for result in marked:
             assert strict(result.to_json())["private"] is False
             assert {row["not_private"] for row in table(result.to_csv())} == {"true"}

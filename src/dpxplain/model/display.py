@@ -77,6 +77,15 @@ class Tabular(ABC):
         """The declarations that shaped the numbers, as sentences."""
         return ()
 
+    @property
+    def private(self) -> bool:
+        """Whether exports may leave unmarked: not true values, nor results of seeded noise."""
+        return True
+
+    def columns(self) -> list[str]:
+        """The names of the columns; without rows only those that a result knows without them."""
+        return list(next(iter(self.records()), {}))
+
     def to_arrow(self) -> pyarrow.Table:
         import pyarrow
 
@@ -91,7 +100,7 @@ class Tabular(ABC):
         except ModuleNotFoundError as missing:
             raise _not_installed("pandas", missing) from None
 
-        frame = pandas.DataFrame.from_records(self.records())
+        frame = pandas.DataFrame.from_records(self.records(), columns=self.columns())
         if self.shaped_by:
             frame.attrs["shaped_by"] = list(self.shaped_by)
         return frame
@@ -105,7 +114,7 @@ class Tabular(ABC):
         return polars.DataFrame(self.records(), infer_schema_length=None)
 
     def to_json(self) -> str:
-        content: Record = {} if _is_private(self) else {"private": False}
+        content: Record = {} if self.private else {"private": False}
         content["shaped_by"] = self.shaped_by
         if (confidence := getattr(self, "confidence", None)) is not None:
             content["confidence"] = confidence
@@ -114,20 +123,15 @@ class Tabular(ABC):
 
     def to_csv(self) -> str:
         """Texts that a spreadsheet would run as a formula begin with an apostrophe."""
-        rows = self.records()
-        header = list(rows[0]) if rows else renderer("views_truth").columns_without_rows(self)
-        about = {} if _is_private(self) else {"not_private": "true"}
+        header = self.columns()
+        about = {} if self.private else {"not_private": "true"}
         if self.shaped_by:
             about["shaped_by"] = " ".join(self.shaped_by)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(map(_inert, [*header, *about] if header else []))
-        writer.writerows(map(_inert, [*map(row.get, header), *about.values()]) for row in rows)
+        writer.writerows(map(_inert, [*map(row.get, header), *about.values()]) for row in self.records())
         return text.getvalue()
-
-
-def _is_private(result: object) -> bool:
-    return bool(renderer("views_truth").is_private(result))
 
 
 def _without_infinities(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,8 +10,7 @@ from dpxplain.model.display import Record
 from dpxplain.render import words
 from dpxplain.render.layout import MOST_ROWS, Column, Grid, View, view
 from dpxplain.results import formats
-from dpxplain.results.answer import Answer
-from dpxplain.results.answers import Answers, AnswersRow, unused
+from dpxplain.results.answers import unused
 from dpxplain.results.base import Truth
 
 # Of an explanation's truth: said already by another column, the interval or the influence that it divides.
@@ -33,27 +31,6 @@ def of_truth(truth: Truth, most: int = MOST_ROWS) -> View:
         shaped_by=truth.shaped_by,
         notes=("All rows: to_pandas(), to_csv().",) if len(truth.rows) > most else (),
     )
-
-
-def is_private(result: object) -> bool:
-    """Whether exports of a result may leave unmarked: not true values, nor results of seeded noise."""
-    return not isinstance(result, Truth) and bool(getattr(result, "private", True))
-
-
-def columns_without_rows(result: object) -> list[str]:
-    """The columns of an answer whose HAVING keeps no group, told by a group that is not shown.
-
-    Empty for other results: their columns are known by their rows only.
-    """
-    if isinstance(result, Answer):
-        return list(result.arranged([0], None).records()[0])
-    if not isinstance(result, Answers):
-        return []
-    values = dict(zip(result.names, (answer.row(0) for answer in result.answers), strict=True))
-    first = next(iter(values.values()))
-    with_row = copy(result)
-    object.__setattr__(with_row, "rows", (AnswersRow(first.group, first.label, values),))
-    return list(with_row.records()[0])
 
 
 @dataclass(frozen=True)

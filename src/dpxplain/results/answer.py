@@ -319,28 +319,24 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         return require_curator(self._dataset).answer_truth(self)
 
     def records(self) -> list[Record]:
-        return [
-            {
-                **{
-                    output.name: (
-                        row.estimate
-                        if output.column is None
-                        else plain_value(row.group[self.groups.columns.index(output.column)])
-                    )
-                    for output in self.statement.presentation.outputs
-                },
-                **self._apart(
-                    {"low": row.interval[0], "high": row.interval[1], "noise_scale": row.scale}
-                    | _general_record(row)
-                ),
-            }
-            for row in self.rows
-        ]
+        return [self._record(row) for row in self.rows]
 
-    def _apart(self, own: Record) -> Record:
-        """Names for our own columns that no alias of the query has."""
-        aliases = {output.name for output in self.statement.presentation.outputs}
-        return {f"interval_{name}" if name in aliases else name: value for name, value in own.items()}
+    def columns(self) -> list[str]:
+        """Also where HAVING keeps no group."""
+        return list(self._record(self.row(0)))
+
+    def _record(self, row: AnswerRow) -> Record:
+        group = dict(zip(self.groups.columns, row.group, strict=True))
+        record = {
+            output.name: row.estimate if output.column is None else plain_value(group[output.column])
+            for output in self.statement.presentation.outputs
+        }
+        own = {"low": row.interval[0], "high": row.interval[1], "noise_scale": row.scale}
+        for name, value in (own | _general_record(row)).items():
+            while name in record:  # an alias of the query
+                name = f"interval_{name}"
+            record[name] = value
+        return record
 
     def _contrast(self, weights: Mapping[object, float], at_least: float) -> Contrast:
         by_group: dict[int, float] = {}

@@ -195,6 +195,12 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
         """Each aggregate has three columns: its value, and its interval as `…_low` and `…_high`."""
         return [self._record(row) for row in self.rows]
 
+    def columns(self) -> list[str]:
+        """Also where HAVING keeps no group."""
+        values = {name: answer.row(0) for name, answer in zip(self.names, self.answers, strict=True)}
+        first = values[self.names[0]]
+        return list(self._record(AnswersRow(first.group, first.label, values)))
+
     def group_record(self, row: AnswersRow | AnswerRow) -> Record:
         """The group-by columns of one row, as they are selected."""
         outputs = (o for o in self.statement.presentation.outputs if o.column is not None)
@@ -210,10 +216,10 @@ class Answers(Frozen, Charted, ReleasedRows[AnswersRelease | AnswerRelease, Answ
             value = row[output.name]
             record[output.name] = value.estimate
             for end, bound in zip(("low", "high"), value.interval, strict=True):
-                record[unused(f"{output.name}_{end}", used_names)] = bound
+                record[unused(f"{output.name}_{end}", used_names | record.keys())] = bound
             if value.in_general is not None:
                 for end, bound in zip(("low", "high"), value.in_general, strict=True):
-                    record[unused(f"{output.name}_in_general_{end}", used_names)] = bound
+                    record[unused(f"{output.name}_in_general_{end}", used_names | record.keys())] = bound
         return record
 
 

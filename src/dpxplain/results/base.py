@@ -66,6 +66,10 @@ class Truth(Displayed, Tabular):
     rows: list[Record]
     shaped_by: tuple[str, ...] = ()
 
+    @property
+    def private(self) -> bool:
+        return False
+
     def records(self) -> list[Record]:
         return self.rows
 

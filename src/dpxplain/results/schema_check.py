@@ -41,6 +41,10 @@ class SchemaCheck(Displayed, Tabular):
     def fits(self) -> bool:
         return not self.warnings
 
+    @property
+    def private(self) -> bool:
+        return False
+
     def records(self) -> list[Record]:
         return [
             _record(name, self.schema.columns[name], figures)
@@ -51,7 +55,7 @@ class SchemaCheck(Displayed, Tabular):
         """The whole check as JSON has it."""
         units = self.figures.rows_per_unit
         return {
-            "private": False,
+            "private": self.private,
             "warning": NOT_PRIVATE,
             "rows": self.rows,
             "rows_without_unit": self.figures.without_unit,

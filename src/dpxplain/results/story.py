@@ -47,7 +47,7 @@ class Story(Frozen, Charted, Tabular):
         self.entries = release.entries
         self.id = release.entries[-1].id
         self.free = release.free
-        self.private = release.private
+        self._private = release.private
         self._dataset = dataset
         self.freeze()
 
@@ -69,6 +69,11 @@ class Story(Frozen, Charted, Tabular):
     def levels(self) -> int:
         """How many steps it could have had."""
         return len(self.plan.families)
+
+    @property
+    def private(self) -> bool:
+        """False only for experiments with a seeded source of noise."""
+        return self._private
 
     @property
     def shaped_by(self) -> tuple[str, ...]:
