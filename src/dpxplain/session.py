@@ -17,8 +17,7 @@ from dpxplain.engines.opening import SchemaSource, declared_source, folder_of, r
 from dpxplain.engines.public_tables import with_public_tables
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, SchemaError
-from dpxplain.ledger import WORKSPACE
-from dpxplain.ledger.address import find_ledger
+from dpxplain.ledger.address import find_ledger, workspace_folder
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.model.budget import Budget
 from dpxplain.model.charge import EntryId, History, HistoryPage, history_pages
@@ -110,13 +109,13 @@ def connect(
     limit = memory_limit(memory)
     if source is None:
         source = declared_source(declared, schema)
-    folder = Path(workspace or WORKSPACE)
     address = find_ledger(workspace=workspace)
     ledger = open_ledger(address.place, anchor=anchor or address.anchor, create=address.is_workspace)
     if ledger.is_new:
         LOG.warning("%s is new: nothing was spent in it before.", ledger.name)
     opening = (source, declared, ledger, curator, trusted_code, insecure_seed, progress)
-    return _open(*opening, cache=folder / "cache", memory=limit, tables=tables, folder=folder_of(schema))
+    cache = workspace_folder(workspace) / "cache"
+    return _open(*opening, cache=cache, memory=limit, tables=tables, folder=folder_of(schema))
 
 
 @checked_arguments

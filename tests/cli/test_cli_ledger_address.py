@@ -395,3 +395,19 @@ def test_every_place_that_opens_a_ledger_says_whether_it_may_begin() -> None:
                 if not in_memory and "create" not in {keyword.arg for keyword in node.keywords}:
                     silent.append(f"{file.relative_to(SOURCE)}:{node.lineno}")
     assert silent == []
+
+
+def test_a_workspace_that_is_named_counts_before_the_variable_even_if_it_is_the_usual_one(
+    folder: Path, dpxplain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_ledger(folder / "other.sqlite").close()
+    monkeypatch.setenv("DPXPLAIN_LEDGER", "other.sqlite")
+    assert find_ledger().place == "other.sqlite"
+    assert find_ledger(workspace=".dpxplain").place == str(Path(".dpxplain", "ledger.sqlite"))
+    monkeypatch.setenv("DPXPLAIN_WORKSPACE", "elsewhere")
+    assert find_ledger(workspace="elsewhere").place == str(Path("elsewhere", "ledger.sqlite"))
+    sql = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
+    assert dpxplain("query", sql, "--rho", "0.1", "--yes").code == 0
+    assert dpxplain("budget", "--json").json["rho"]["spent"] > 0
+    assert dpxplain("budget", "--json", "--workspace", ".dpxplain").json["rho"]["spent"] == 0
+    assert (folder / "elsewhere" / "last.json").exists()

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dpxplain.ledger import WORKSPACE
-
 if TYPE_CHECKING:
     from dpxplain.model.schema import Schema
     from dpxplain.results.answer import Answer
@@ -75,7 +73,6 @@ def _schema(file: Path) -> Schema:
 def _answer(ctx: typer.Context) -> Iterator[Answer | Answers]:
     from dpxplain.cli.read_only_workspace import read_only_session
 
-    workspace = Path(ctx.params.get("workspace") or WORKSPACE)
     file = _schema_file(ctx)
-    with read_only_session(_schema(file), file.parent, workspace) as session:
+    with read_only_session(_schema(file), file.parent, ctx.params.get("workspace")) as session:
         yield session.answer(ctx.params.get("answer"))

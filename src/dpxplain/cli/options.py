@@ -13,6 +13,7 @@ import typer
 from dpxplain.cli.completion import complete_aggregate, complete_columns, complete_example, complete_group
 from dpxplain.cli.screen import Format
 from dpxplain.errors import BadRequest
+from dpxplain.ledger import WORKSPACE
 
 if TYPE_CHECKING:
     from dpxplain.model.schema import Schema
@@ -45,10 +46,10 @@ Example = Annotated[
     ),
 ]  # fmt: skip
 Workspace = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--workspace", metavar="DIR", help="Where budget and released answers are kept.",
-        envvar="DPXPLAIN_WORKSPACE", rich_help_panel=_WHERE,
+        "--workspace", metavar="DIR", show_default=False, rich_help_panel=_WHERE,
+        help=f"Where budget and released answers are kept; else in DPXPLAIN_WORKSPACE, else in {WORKSPACE}.",
     ),
 ]  # fmt: skip
 CertificateFile = Annotated[

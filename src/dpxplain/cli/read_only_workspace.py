@@ -36,7 +36,7 @@ class WorkspaceLedger:
         return history_pages(lambda before: self.ledger.history_page(self.name, before, limit))
 
 
-def open_workspace_ledger(schema: Schema, workspace: str | Path) -> WorkspaceLedger:
+def open_workspace_ledger(schema: Schema, workspace: str | Path | None) -> WorkspaceLedger:
     """The workspace's ledger, with the data set entered if it is new there; none is created to be read."""
     address = find_ledger(workspace=workspace)
     if address.is_unused:
@@ -54,7 +54,7 @@ def open_workspace_ledger(schema: Schema, workspace: str | Path) -> WorkspaceLed
 def read_only_session(
     schema: Schema,
     folder: Path,
-    workspace: str | Path,
+    workspace: str | Path | None,
     source: str | Path | Sequence[str | Path] | None = None,
 ) -> Session:
     """A session on what the workspace's ledger already holds; public tables are found in `folder`.

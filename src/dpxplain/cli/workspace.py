@@ -21,7 +21,7 @@ from dpxplain.cli.screen import Progress, noting
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
-from dpxplain.ledger import WORKSPACE
+from dpxplain.ledger.address import workspace_folder
 
 if TYPE_CHECKING:
     from dpxplain.cli.read_only_workspace import WorkspaceLedger
@@ -40,7 +40,7 @@ class Place:
     data: o.Data = None
     schema: o.SchemaFile = None
     example: o.Example = None
-    workspace: o.Workspace = WORKSPACE
+    workspace: o.Workspace = None
     ca: o.CertificateFile = None
 
     @cached_property
@@ -103,10 +103,8 @@ class Place:
     @property
     def words(self) -> list[str]:
         """The options that name this place again, for suggested commands."""
-        options = [("--example", self.example), ("--schema", self.schema)]
+        options = [("--example", self.example), ("--schema", self.schema), ("--workspace", self.workspace)]
         options += [("--data", path) for path in self.paths]
-        if self.workspace != WORKSPACE:
-            options.append(("--workspace", self.workspace))
         if self.server is not None:
             options.append(("--ca", self.ca))
         return [word for option, value in options if value is not None for word in (option, value)]
@@ -164,14 +162,19 @@ class Place:
             yield opened
 
     @property
+    def _data_set(self) -> str:
+        """Its name in last.json: a server's data set may be called as one of this folder."""
+        return self.server or self.declared.table.name
+
+    @property
     def _last_answers(self) -> Path:
-        return Path(self.workspace) / "last.json"
+        return workspace_folder(self.workspace) / "last.json"
 
     @property
     def last_answer(self) -> EntryId | None:
         """The number of the answer shown last; an older one after a query was repeated."""
         with suppress(OSError, ValueError, AttributeError):
-            number = json.loads(self._last_answers.read_text(encoding="utf-8")).get(self.declared.table.name)
+            number = json.loads(self._last_answers.read_text(encoding="utf-8")).get(self._data_set)
             return number if isinstance(number, int | str) else None
         return None
 
@@ -183,7 +186,7 @@ class Place:
             with suppress(OSError, ValueError, TypeError):
                 numbers = dict(json.loads(self._last_answers.read_text(encoding="utf-8")))
             draft = self._last_answers.with_suffix(f".{os.getpid()}.tmp")
-            draft.write_text(json.dumps(numbers | {self.declared.table.name: answer}), encoding="utf-8")
+            draft.write_text(json.dumps(numbers | {self._data_set: answer}), encoding="utf-8")
             draft.replace(self._last_answers)
 
 

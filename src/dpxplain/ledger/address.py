@@ -102,18 +102,22 @@ def find_ledger(
     DPXPLAIN_WORKSPACE; that of a server.toml in the current folder; .dpxplain in the current folder.
     However the ledger of that server is named, its anchor is the server's.
     """
-    variable, folder = os.environ.get(LEDGER_VARIABLE), os.environ.get(WORKSPACE_VARIABLE)
     if named:
         return _with_servers_anchor(_named(named), configured)
-    if workspace is not None and str(workspace) not in (WORKSPACE, folder):
+    if workspace is not None:
         return _with_servers_anchor(_in_workspace(workspace), configured)
-    if variable:
+    if variable := os.environ.get(LEDGER_VARIABLE):
         return _with_servers_anchor(_named(variable), configured)
     if configured is not None:
         return configured
-    if folder:
-        return _with_servers_anchor(_in_workspace(folder), configured)
+    if folder := os.environ.get(WORKSPACE_VARIABLE):
+        return _in_workspace(folder)
     return _of_configuration(Path(CONFIGURATION)) or _in_workspace(WORKSPACE)
+
+
+def workspace_folder(workspace: str | Path | None = None) -> Path:
+    """Where answers and encoded tables are kept: the folder named, or that of DPXPLAIN_WORKSPACE, or ours."""
+    return Path(workspace or os.environ.get(WORKSPACE_VARIABLE) or WORKSPACE)
 
 
 def configured_ledger(ledger: str, folder: Path, anchor: str | None = None) -> LedgerAddress:
