@@ -114,3 +114,13 @@ def test_every_command_takes_json() -> None:
         commands += group.typer_instance.registered_commands  # type: ignore[union-attr]
     without = [c.callback for c in commands if "as_json" not in inspect.signature(c.callback).parameters]  # type: ignore
     assert without == []
+
+
+def test_a_ledger_behind_its_anchor_is_told_of_as_json_too(dpxplain: Any, folder: Path) -> None:
+    ledger = folder / ".dpxplain" / "ledger.sqlite"
+    assert dpxplain("query", BY_SEX, "--rho", "0.5", "--yes").code == 0
+    earlier = ledger.read_bytes()
+    assert dpxplain("query", BY_SEX, "--rho", "0.25", "--yes").code == 0
+    ledger.write_bytes(earlier)
+    outcome = dpxplain("budget", "--json")
+    assert any("nothing will be charged" in line["message"] for line in check_streams(outcome))

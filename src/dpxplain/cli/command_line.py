@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
@@ -22,7 +22,7 @@ from typer.main import get_command, get_group
 
 from dpxplain.cli.exits import INTERNAL, INTERRUPTED, PIPE_CLOSED, report
 from dpxplain.cli.options import flat
-from dpxplain.cli.screen import PipeClosed, json_streams, show_json
+from dpxplain.cli.screen import PipeClosed, json_streams, log_as_notes, show_json
 from dpxplain.errors import BadRequest
 
 # In the order of the help: module and name of a function, or of a Typer app that is a group of commands.
@@ -152,7 +152,8 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]
     as_json = _wants_json(words)
-    with json_streams(as_json):
+    has_log = words[:1] == ["serve"]
+    with json_streams(as_json), nullcontext() if has_log else log_as_notes():
         return _run(words, as_json, debug)
 
 

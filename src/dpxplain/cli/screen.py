@@ -131,9 +131,9 @@ class _Notes(logging.Handler):
 
 
 @contextmanager
-def noting(name: str) -> Iterator[None]:
-    """Prints what the library logs under `name` as notes while the block runs."""
-    handler, logger = _Notes(), logging.getLogger(name)
+def log_as_notes() -> Iterator[None]:
+    """Prints what the library logs as notes while the block runs."""
+    handler, logger = _Notes(), logging.getLogger("dpxplain")
     logger.addHandler(handler)
     try:
         yield

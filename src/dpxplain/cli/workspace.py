@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpxplain.cli import options as o
 from dpxplain.cli.completion import DEFAULT_SCHEMA
-from dpxplain.cli.screen import Progress, noting
+from dpxplain.cli.screen import Progress
 from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
@@ -123,7 +123,7 @@ class Place:
             raise SchemaError(
                 "No data were given.", remedy="Pass --data PATH, or set table.source in the schema."
             )
-        with noting("dpxplain.session"), progress.running(f"Opening {self.declared.table.name}"):
+        with progress.running(f"Opening {self.declared.table.name}"):
             session = connect(
                 source,
                 self.schema_file,  # not what it declares: paths of public tables begin at its folder
