@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dpxplain.cli.metadata_draft import described_catalog, draft_described
+from dpxplain.cli.metadata import described_catalog
+from dpxplain.cli.metadata_draft import draft_described
 from dpxplain.engines.spark_source import open_spark, silenced
 from dpxplain.engines.table_catalogs import spark_catalog
 from spark_server import SparkCluster

@@ -98,8 +98,8 @@ def test_the_draft_fits_its_own_data(dpxplain: Any, folder: Path, flights: Path)
 def test_a_code_book_is_taken_as_its_word(dpxplain: Any, folder: Path, flights: Path, kind: str) -> None:
     (folder / "book.csv").write_text(
         "Variable;Code;Label\norigin;;Airport of departure\norigin;EWR;Newark\norigin;JFK;Kennedy\n"
-        "origin;LGA;La Guardia\norigin;SWF;Stewart\nmonth;1;January\nmonth;2;February\n"
-        "cancelled;true;it was\ncancelled;false;it was not\n"
+        "origin;LGA;La Guardia\norigin;SWF;Stewart\nmonth;01;January\nmonth;02;February\n"
+        "cancelled;True;it was\ncancelled;false;it was not\n"
     )
     (folder / "book.yaml").write_text(
         "columns:\n  origin:\n    label: Airport of departure\n    values: {EWR: Newark, JFK: Kennedy, "
@@ -111,6 +111,7 @@ def test_a_code_book_is_taken_as_its_word(dpxplain: Any, folder: Path, flights: 
     assert columns["origin"].label == "Airport of departure"
     assert columns["origin"].value_labels["SWF"] == "Stewart"
     assert columns["month"].values == (1, 2)
+    assert columns["month"].value_labels == {"1": "January", "2": "February"}
     assert columns["cancelled"].values == (True, False)
     if kind == "yaml":
         assert columns["dep_delay"].bounds == (-60, 300)
@@ -123,6 +124,7 @@ def test_a_code_book_is_taken_as_its_word(dpxplain: Any, folder: Path, flights: 
         ("book.csv", "a,b\n1,2\n"),
         ("book.csv", "column,value\n"),
         ("book.csv", "column,low,high\nx,9,1\n"),
+        ("book.csv", "column,low,high\nx,0,inf\n"),
         ("book.yaml", "- a\n- b\n"),
         ("book.yaml", "{"),
         ("book.yaml", "x: 5\n"),

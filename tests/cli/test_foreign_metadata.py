@@ -13,7 +13,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from dpxplain.cli.metadata_draft import described_catalog, draft_described
+from dpxplain.cli.metadata import described_catalog
+from dpxplain.cli.metadata_draft import draft_described
 from dpxplain.engines.table_catalogs import spark_catalog
 from dpxplain.model.schema import Schema
 
@@ -203,3 +204,21 @@ def test_a_catalog_without_any_domain_is_drafted_as_a_form() -> None:
     draft = draft_described(described_catalog(table, "the types of a Spark table"), 1.0)
     assert draft.schema is None
     assert "declare bounds = [low, high] or edges" in draft.text
+
+
+def test_a_code_book_says_what_a_catalog_does_not(dpxplain: Any, folder: Path) -> None:
+    (folder / "penguins.json").write_text(json.dumps(CSVW))
+    (folder / "book.csv").write_text(
+        "column,value,label,low,high\nregion,01,North,,\nregion,02,South,,\ntown,Graz,,,\ntown,Linz,,,\n"
+        "weight,,Body mass,,\nweight,,,1,9\nage,,,0,30\n"
+    )
+    words = ("schema", "init", "penguins.json", "-o", "p.toml", "--codebook", "book.csv")
+    assert dpxplain(*words).code == 0
+    columns = Schema.load(folder / "p.toml").columns
+    assert (columns["region"].values, columns["region"].value_labels["1"]) == ((1, 2), "North")
+    assert columns["town"].values == ("Graz", "Linz")
+    assert (columns["weight"].bounds, columns["weight"].label) == ((1, 9), "Body mass")
+    assert columns["age"].bounds == (0, 30)
+    assert columns["bill"].bounds == (30, 65)
+    (folder / "book.csv").write_text("column,value\nbeak,1\n")
+    assert "names no column" in dpxplain(*words, "--force").err

@@ -5,13 +5,13 @@ ask_commands      query, why, preview, prepare, compute
 explain_commands  explain, ratio, story
 account_commands  budget, history, quality, discover
 demo              demo, sample
-schema_commands   schema init, check, tune; schema_draft writes the drafted TOML
+schema_commands   schema init, check, tune; schema_draft and metadata_draft write the drafted TOML
 data_commands     data
 serve_command     serve
 admin_commands    token, allow; admin_options has what these, audit and data share
 ledger_commands   ledger create, status, backup, restore, declare-loss
 audit_commands    audit show, verify, anchor and privacy
-options           names, meaning and grouping of the options; what the shell offers after a Tab
+options           names, meaning and grouping of the options; completion has what the shell offers after a Tab
 workspace         from options and words to a session and a question; read_only_workspace opens one without
 the data
 screen            printed results, prices, progress

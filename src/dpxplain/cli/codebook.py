@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpxplain.errors import BadRequest
+from dpxplain.errors import BadRequest, SourceError
 
 _COLUMN = ("column", "variable", "name", "field")
 _VALUE = ("value", "code", "values")
 _LABEL = ("label", "description", "meaning", "text")
+_WHOLE = re.compile(r"-?\d{1,15}")
 _LOW, _HIGH = ("low", "min", "minimum", "lower"), ("high", "max", "maximum", "upper")
 
 
@@ -23,6 +26,25 @@ class CodedColumn:
     label: str = ""
     values: dict[str, str] = field(default_factory=dict)  # each value as text, with its label
     bounds: tuple[float, float] | None = None
+
+    @property
+    def has_domain(self) -> bool:
+        """Whether it says which values there can be."""
+        return bool(self.values or self.bounds)
+
+    def typed_values(self, kind: str) -> list[bool | int | str]:
+        """The values as a column of this kind holds them: codes such as 01 are numbers only among numbers."""
+        texts = list(self.values)
+        if kind == "true or false" and {text.lower() for text in texts} <= {"true", "false"}:
+            return [text.lower() == "true" for text in texts]
+        if kind == "numbers" and all(_WHOLE.fullmatch(text) for text in texts):
+            return [int(text) for text in texts]
+        return list(texts)
+
+    def value_labels(self, kind: str) -> dict[str, str]:
+        """The labels by their values, which are written as a schema writes them."""
+        labelled = zip(self.typed_values(kind), self.values.values(), strict=True)
+        return {_text(value): text for value, text in labelled if text}
 
 
 Codebook = Mapping[str, CodedColumn]
@@ -46,6 +68,15 @@ def read_codebook(path: Path) -> Codebook:
             f"The code book {path} names no column.", remedy="Give it lines of column, value and label."
         )
     return book
+
+
+def check_names(book: Codebook, names: Collection[str]) -> None:
+    """Refuses a code book of another table."""
+    if book and book.keys().isdisjoint(names):
+        raise SourceError(
+            "The code book names no column of the source.",
+            remedy="Its columns must be called as in the data, in the same upper and lower case.",
+        )
 
 
 def _from_csv(text: str, path: Path, kind: str) -> Codebook:
@@ -114,9 +145,10 @@ def _bounds(low: Any, high: Any, path: Path) -> tuple[float, float]:
         bounds = float(low), float(high)
     except (TypeError, ValueError):
         bounds = (1.0, 0.0)
-    if not bounds[0] < bounds[1]:
+    if not (bounds[0] < bounds[1] and math.isfinite(bounds[1] - bounds[0])):
         raise BadRequest(
-            f"{path} has bounds that are no two numbers, the lower one first.", remedy="Mend the code book."
+            f"{path} has bounds that are no two finite numbers, the lower one first.",
+            remedy="Mend the code book.",
         )
     return bounds
 

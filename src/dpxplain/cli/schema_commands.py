@@ -21,7 +21,7 @@ from dpxplain.cli.workspace import Place
 from dpxplain.errors import BadRequest
 
 if TYPE_CHECKING:
-    from dpxplain.cli.metadata_draft import Description
+    from dpxplain.cli.metadata import Description
     from dpxplain.cli.schema_draft import Draft
     from dpxplain.model.schema import Column, Privacy, Schema
     from dpxplain.results.check_warnings import SchemaWarning
@@ -97,7 +97,8 @@ def init(
     if described is not None:
         from dpxplain.cli.metadata_draft import draft_described
 
-        draft, warning = draft_described(described, rho), f"Drafted from {described.origin}; no row was read."
+        draft = draft_described(described, rho, book)
+        warning = f"Drafted from {described.origin}; no row was read."
     else:
         named = [source_for(path, target) for path in data]
         with Progress().running("Reading the data for a draft"):
@@ -116,7 +117,7 @@ def init(
 
 def _described(data: str, kind: MetadataKind | None) -> Description | None:
     """What metadata or a catalog say of a table; None for data."""
-    from dpxplain.cli.metadata_draft import described_catalog, is_metadata, read_metadata
+    from dpxplain.cli.metadata import described_catalog, is_metadata, read_metadata
     from dpxplain.engines.table_catalogs import is_catalog, read_catalog
 
     if is_catalog(data):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import tomlkit
 from tomlkit.items import Array, Table
 
-from dpxplain.cli.codebook import Codebook, CodedColumn
+from dpxplain.cli.codebook import Codebook, CodedColumn, check_names
 from dpxplain.cli.draft_edges import (
     EARLIEST,
     LATEST,
@@ -54,7 +54,7 @@ _LEAST = 1e-100  # smaller or larger numbers than this and its inverse are no me
 _MOST_AGES = 120
 _MOST_CODES = 100
 _SHORT = 30  # a longer list is marked as one to be confirmed
-_ID_NAME = re.compile(r"(^|_)(id|uuid|guid|ssn|email|phone)s?$", re.IGNORECASE)
+ID_NAME = re.compile(r"(^|_)(id|uuid|guid|ssn|email|phone)s?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ def draft_schema(
     What a code book lists is declared as it lists it, whatever the data hold.
     """
     book = codebook or {}
-    _check_codebook(book, columns)
+    check_names(book, [column.name for column in columns])
+    coded = {name for name, column in book.items() if column.has_domain}
     reasons = {
-        column.name: "" if _is_coded(book.get(column.name)) else _reason_to_leave_out(column)
-        for column in columns
+        column.name: "" if column.name in coded else _reason_to_leave_out(column) for column in columns
     }
     left_out = tuple(LeftOut(name, reason) for name, reason in reasons.items() if reason)
     if len(left_out) == len(columns):
@@ -136,12 +136,12 @@ def _toml(
     for column in columns:
         coded = book.get(column.name)
         declaration = (
-            _coded_declaration(column, coded) if coded and _is_coded(coded) else _declaration(column)
+            _coded_declaration(column, coded) if coded and coded.has_domain else _declaration(column)
         )
         if coded and coded.label:
             declaration.add("label", coded.label)
-        if coded and any(coded.values.values()) and "values" in declaration:
-            declaration.add("value_labels", {value: text for value, text in coded.values.items() if text})
+        if coded and (labels := coded.value_labels(column.kind)):
+            declaration.add("value_labels", labels)
         declarations.add(column.name, declaration)
     document.add("columns", declarations)
     for omitted in left_out:
@@ -151,31 +151,12 @@ def _toml(
     return tomlkit.dumps(document)
 
 
-def _check_codebook(book: Codebook, columns: Sequence[ColumnProfile]) -> None:
-    unknown = book.keys() - {column.name for column in columns}
-    if book and len(unknown) == len(book):
-        raise SourceError(
-            "The code book names no column of the source.",
-            remedy="Its columns must be called as in the data, in the same upper and lower case.",
-        )
-
-
-def _is_coded(coded: CodedColumn | None) -> bool:
-    return coded is not None and bool(coded.values or coded.bounds)
-
-
 def _coded_declaration(column: ColumnProfile, coded: CodedColumn) -> Table:
     """The declaration of a column that the code book lists."""
     declaration = tomlkit.table()
     declaration.add(tomlkit.comment("from the code book"))
     if coded.values:
-        texts = list(coded.values)
-        booleans = column.kind == "true or false" and {text.lower() for text in texts} <= {"true", "false"}
-        whole = column.kind == "numbers" and all(re.fullmatch(r"-?\d{1,15}", text) for text in texts)
-        values = (
-            [t.lower() == "true" for t in texts] if booleans else [int(t) for t in texts] if whole else texts
-        )
-        declaration.add("values", toml_array(values))
+        declaration.add("values", toml_array(coded.typed_values(column.kind)))
         _add_null(declaration, column)
     elif coded.bounds is not None:
         declaration.add("bounds", tomlkit.item([number_item(bound) for bound in coded.bounds]))
@@ -191,7 +172,7 @@ def _unit_candidates(columns: Sequence[ColumnProfile]) -> list[ColumnProfile]:
         and column.most_rows > 1
         and column.kind in ("text", "numbers")
         and (
-            _ID_NAME.search(column.name)
+            ID_NAME.search(column.name)
             or (column.kind == "text" and not column.values)
             or _is_coded_id(column)
         )
@@ -244,7 +225,7 @@ def _reason_to_leave_out(column: ColumnProfile) -> str:
         return f"it holds {column.kind}, which cannot be declared."
     if not column.distinct:
         return "it holds no value."
-    if _ID_NAME.search(column.name):
+    if ID_NAME.search(column.name):
         return "its name says identifier; if it tells people apart, privacy.unit may name it."
     unique = column.distinct >= 0.9 * column.filled and column.filled >= 20
     if column.kind == "numbers":

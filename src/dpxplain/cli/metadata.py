@@ -1,0 +1,276 @@
+"""What a catalog or other tools' metadata (CSVW-EO of lomas, SmartNoise SQL) say of a table; no row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from dpxplain.engines.table_catalogs import CatalogTable
+from dpxplain.errors import BadRequest
+
+_TYPES = {
+    **dict.fromkeys(("string", "str", "text", "anyuri", "token"), "text"),
+    **dict.fromkeys(("int", "integer", "long", "short", "float", "double", "decimal", "number"), "numbers"),
+    **dict.fromkeys(("nonnegativeinteger", "positiveinteger", "byte"), "numbers"),
+    **dict.fromkeys(("bool", "boolean"), "true or false"),
+    **dict.fromkeys(("date", "datetime", "datetimestamp", "timestamp"), "dates"),
+}
+_WHOLE = {"int", "integer", "long", "short", "byte", "nonnegativeinteger", "positiveinteger"}
+_KEYS = ("keyValues", "key_values", "keys", "publicKeys", "categories", "enum")
+
+
+@dataclass
+class DescribedColumn:
+    """What metadata say of one column."""
+
+    name: str
+    kind: str = ""
+    values: Sequence[Any] | None = None
+    edges: Sequence[Any] | None = None
+    bounds: tuple[Any, Any] | None = None
+    whole: bool = False
+    null: bool = False
+    label: str = ""
+    value_labels: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # what has no counterpart in a schema
+
+
+@dataclass
+class Description:
+    """What metadata say of one table."""
+
+    name: str
+    origin: str  # what it was read from, in words
+    source: str | None = None
+    unit: str | None = None
+    max_rows: int | None = None
+    columns: list[DescribedColumn] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_live: bool = False  # in a database, where rows can change at any time
+
+
+def is_metadata(path: str) -> bool:
+    """Whether a file is metadata rather than data: JSON documents and YAML hold no rows."""
+    return path.partition("::")[0].lower().endswith((".json", ".jsonld", ".yaml", ".yml"))
+
+
+def read_metadata(address: str, kind: str | None = None) -> Description:
+    """The description in a file, of the table named behind :: if it has several."""
+    file, _, table = address.partition("::")
+    path = Path(file)
+    raw = _parsed(path)
+    if not isinstance(raw, Mapping):
+        raise _unknown(path)
+    if kind is None:
+        kind = "csvw" if "tableSchema" in raw or "tables" in raw else "smartnoise"
+    if kind == "csvw":
+        return _from_csvw(raw, path, table)
+    return _from_smartnoise(raw, path, table)
+
+
+def described_catalog(catalog: CatalogTable, origin: str) -> Description:
+    """A table as its database's catalog has it: names and types only."""
+    columns = [
+        DescribedColumn(column.name, column.kind, whole=column.whole, null=column.nullable)
+        for column in catalog.columns
+    ]
+    return Description(catalog.name, origin, catalog.source or None, is_live=True, columns=columns)
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise BadRequest(f"{path} cannot be read.", remedy="Name a metadata file in UTF-8.") from None
+    if path.suffix.lower() in (".yaml", ".yml"):
+        import yaml  # type: ignore[import-untyped]
+
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise BadRequest(f"{path} is not valid YAML.", remedy="Mend the file.") from None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadRequest(f"{path} is not valid JSON.", remedy="Mend the file.") from None
+
+
+def _unknown(path: Path) -> BadRequest:
+    return BadRequest(
+        f"{path} is neither CSVW-EO nor SmartNoise metadata.",
+        remedy="CSVW has a tableSchema with columns; SmartNoise a collection, a schema, tables and columns.",
+    )
+
+
+# -- CSVW-EO ------------------------------------------------------------------------------------------------
+
+
+def _plain(node: Any) -> dict[str, Any]:
+    """Keys without their prefix: csvw-eo:bounds.maxLength and maxLength are one."""
+    items = node.items() if isinstance(node, Mapping) else ()
+    return {str(key).rpartition(":")[2].rpartition(".")[2]: value for key, value in items}
+
+
+def _from_csvw(raw: Mapping[str, Any], path: Path, table: str) -> Description:
+    tables = [_plain(part) for part in raw.get("tables", [raw])]
+    chosen = _one(path, [(_csvw_name(part, path), part) for part in tables], table)
+    columns = _plain(chosen.get("tableSchema")).get("columns")
+    if not isinstance(columns, list) or not columns:
+        raise _unknown(path)
+    plain = [_plain(column) for column in columns]
+    unit = chosen.get("privacyUnit") or next((c.get("name") for c in plain if c.get("privacyId")), None)
+    url = chosen.get("url")
+    described = Description(
+        _csvw_name(chosen, path),
+        f"the CSVW metadata {path.name}",
+        str(url) if url and "://" not in str(url) else None,
+        None if unit is None else str(unit),
+        _count(chosen.get("maxContributions")),
+        [_csvw_column(column) for column in plain if column.get("name") not in (None, unit)],
+        _notes(chosen, ("maxLength", "publicLength", "maxGroupsPerUnit", "maxNumPartitions")),
+    )
+    if chosen.get("additionalInformation"):
+        described.notes.append("Groups of columns need no declaration here, so theirs are left out.")
+    return described
+
+
+def _csvw_name(table: Mapping[str, Any], path: Path) -> str:
+    name = table.get("name") or Path(str(table.get("url") or path)).stem
+    return str(name).removesuffix("_metadata").removesuffix("_csvw")
+
+
+def _csvw_column(column: Mapping[str, Any]) -> DescribedColumn:
+    datatype = column.get("datatype", "string")
+    details = _plain(datatype) if isinstance(datatype, Mapping) else {}
+    kind = str(details.get("base", "string") if details else datatype).rpartition(":")[2].lower()
+    everything = {**details, **column}
+    described = _described(str(column["name"]), kind, everything, "minimum", "maximum")
+    title = column.get("titles") or column.get("description") or ""
+    described.label = title if isinstance(title, str) and title != column["name"] else ""
+    partitions = [_plain(_plain(part).get("predicate", part)) for part in column.get("partitions") or ()]
+    if described.values is None and partitions:
+        _partitioned(described, partitions)
+    described.null = bool(column.get("nullableProportion"))
+    unused = ("maxNumPartitions", "maxGroupsPerUnit", "maxContributions", "maxLength", "publicLength")
+    described.notes += _notes(column, (*unused, "nullableProportion", "dependsOn", "dependencyType"))
+    return described
+
+
+def _partitioned(column: DescribedColumn, partitions: Sequence[Mapping[str, Any]]) -> None:
+    """Public partitions: values, or intervals that follow one another."""
+    if all("partitionValue" in part for part in partitions):
+        column.values = [part["partitionValue"] for part in partitions]
+        return
+    ends = [
+        (part.get("lowerBound", part.get("minimum")), part.get("upperBound", part.get("maximum")))
+        for part in partitions
+    ]
+    if all(_is_number(low) and _is_number(high) and low < high for low, high in ends):
+        ends.sort()
+        if all(first[1] == second[0] for first, second in pairwise(ends)):
+            column.edges = [ends[0][0], *(high for _, high in ends)]
+            return
+    column.notes.append("Its partitions leave gaps or overlap, so they are not taken over as edges.")
+
+
+# -- SmartNoise ---------------------------------------------------------------------------------------------
+
+_TABLE_WORDS = {
+    *("rows", "row_privacy", "max_ids", "sample_max_ids", "censor_dims", "clamp_counts", "clamp_columns"),
+    *("use_dpsu", "rows_exact", "engine"),
+}
+
+
+def _from_smartnoise(raw: Mapping[str, Any], path: Path, table: str) -> Description:
+    tables = list(_smartnoise_tables(raw, path))
+    if not tables:
+        raise _unknown(path)
+    declared = _one(path, tables, table)
+    listed = declared.get("columns")
+    columns = (
+        listed
+        if isinstance(listed, Mapping)
+        else {name: value for name, value in declared.items() if name not in _TABLE_WORDS}
+    )
+    described = {str(key): column for key, column in columns.items() if isinstance(column, Mapping)}
+    ids = [key for key, column in described.items() if column.get("private_id") or column.get("is_key")]
+    is_row = bool(declared.get("row_privacy")) or not ids
+    name = next(key for key, value in tables if value is declared)
+    description = Description(
+        name.rpartition(".")[2],
+        f"the SmartNoise metadata {path.name}",
+        None,
+        None if is_row else ids[0],
+        _count(declared.get("max_ids")),
+        [_smartnoise_column(key, column) for key, column in described.items() if is_row or key not in ids],
+        _notes(declared, tuple(sorted(_TABLE_WORDS - {"row_privacy", "max_ids", "engine"}))),
+    )
+    if is_row and not declared.get("row_privacy"):
+        description.notes.append("No column is a private_id, so one row is protected.")
+    return description
+
+
+def _smartnoise_tables(raw: Mapping[str, Any], path: Path) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Tables by schema.table; a file of lomas before CSVW is one table with `columns`."""
+    if isinstance(raw.get("columns"), Mapping):
+        yield path.stem.removesuffix("_metadata"), raw
+        return
+    for schemas in raw.values():
+        for schema, tables in schemas.items() if isinstance(schemas, Mapping) else ():
+            for table, declared in tables.items() if isinstance(tables, Mapping) else ():
+                if isinstance(declared, Mapping) and any(
+                    isinstance(column, Mapping) and "type" in column for column in declared.values()
+                ):
+                    yield f"{schema}.{table}", declared
+
+
+def _smartnoise_column(name: str, column: Mapping[str, Any]) -> DescribedColumn:
+    described = _described(name, str(column.get("type", "string")).lower(), column, "lower", "upper")
+    described.null = bool(column.get("nullable")) and described.values is not None
+    unused = ("cardinality", "missing_value", "sensitivity", "nullable_proportion", "precision")
+    described.notes += _notes(column, unused)
+    return described
+
+
+# -- Both ---------------------------------------------------------------------------------------------------
+
+
+def _described(name: str, kind: str, column: Mapping[str, Any], lowest: str, highest: str) -> DescribedColumn:
+    values = next((column[key] for key in _KEYS if isinstance(column.get(key), list) and column[key]), None)
+    low, high = column.get(lowest), column.get(highest)
+    described = DescribedColumn(name, _TYPES.get(kind, kind), whole=kind in _WHOLE)
+    if values is not None:
+        described.values = list(dict.fromkeys(values))
+    if _is_number(low) and _is_number(high) and low < high:  # type: ignore[operator]
+        described.bounds = low, high
+    elif described.kind == "dates" and isinstance(low, str) and isinstance(high, str):
+        described.bounds = low[:19], high[:19]
+    return described
+
+
+def _notes(node: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """What is said there and has no counterpart in a schema."""
+    return [f"{name} = {json.dumps(node[name])}: has no counterpart." for name in names if node.get(name)]
+
+
+def _one(path: Path, tables: Sequence[tuple[str, Mapping[str, Any]]], named: str) -> Mapping[str, Any]:
+    matching = [part for name, part in tables if named in ("", name, name.rpartition(".")[2])]
+    if len(matching) == 1:
+        return matching[0]
+    names = ", ".join(name for name, _ in tables)
+    raise BadRequest(
+        f"{path} describes {len(tables)} tables.",
+        remedy=f"Name one as {path.name}::TABLE; there are: {names}.",
+    )
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
