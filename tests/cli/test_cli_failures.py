@@ -205,3 +205,24 @@ def test_the_schema_can_be_named_in_the_environment(
     (folder / "dpxplain.toml").rename(folder / "people.toml")
     monkeypatch.setenv("DPXPLAIN_SCHEMA", "people.toml")
     assert dpxplain("query", BY_SEX, "--rho", "1").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("preview", "SELECT sex, COUNT(*) FROM people GROUP BY sex", "--k", "3"),
+        ("preview", "SELECT sex, COUNT(*) FROM people GROUP BY sex", "--relative", "0.1"),
+        ("preview", "SELECT sex, COUNT(*) FROM people GROUP BY sex", "--mechanism", "vector"),
+        ("preview", "SELECT sex, COUNT(*) FROM people GROUP BY sex", "--attributes", "age"),
+        ("serve", "server.toml", "--port", "9000"),
+        ("serve", "server.toml", "--workspace", "w"),
+    ],
+    ids=lambda words: " ".join(words[-2:]),
+)
+def test_options_that_would_not_count_are_refused(
+    folder: Path, dpxplain: Any, words: tuple[str, ...]
+) -> None:
+    (folder / "server.toml").write_text("[server]\n")
+    outcome = dpxplain(*words)
+    assert outcome.code == 2
+    assert "Leave" in outcome.err

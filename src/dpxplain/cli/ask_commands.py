@@ -142,14 +142,20 @@ def preview(
     from dpxplain.wire.payloads import preview_payload
 
     words = words or []
+    goal = PrecisionGoal(relative, ranks, precision)
     with place.read_only_session() as session:
         result: Any
-        if len(words) == 1 and not weight and at_least is None and not share:
+        if len(words) == 1 and not weight and at_least is None and not (ratio or share):
+            is_plain = (k, goal, choice) == (5, PrecisionGoal(), AnswerChoice())
+            if not is_plain or (family, mechanism_options) != (o.FamilyOptions(), o.MechanismOptions()):
+                raise BadRequest(
+                    "A query takes --rho and --confidence only; the other options are of an explanation.",
+                    remedy="Leave them out, or name two groups of an answer instead of a query.",
+                )
             result = session.preview(words[0], 0.1 if rho is None else rho, confidence=confidence)
         else:
             options = QuestionOptions(weight, at_least, confidence, ratio=ratio, share=share)
             question = TypedQuestion(words, choice, options).ask(session, place)
-            goal = PrecisionGoal(relative, ranks, precision)
             if goal == PrecisionGoal():
                 arguments = family.arguments(place.declared) | mechanism_options.arguments()
                 result = preview_explanation(question, rho, **arguments, k=k)

@@ -43,11 +43,21 @@ def serve(
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="For one user: an address of this machine.")
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option(
+            "--host", show_default=False, help="For one user: an address of this machine, else 127.0.0.1."
+        ),
+    ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="For one user; 0 takes a free one.")
-    ] = 8765,
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            show_default=False,
+            help="For one user, else 8765; 0 takes a free one.",
+        ),
+    ] = None,
     create: Annotated[
         bool,
         typer.Option(
@@ -73,6 +83,12 @@ def serve(
             "Say what to serve: a CONFIG, or --example, or --schema.",
             remedy="Try: dpxplain serve --example adult",
         )
+    if config is not None and any(option is not None for option in (workspace, host, port)):
+        raise BadRequest(
+            "With a CONFIG, address and ledger are those of its [server] part.",
+            remedy="Leave out --workspace, --host and --port, or change host, port and ledger there.",
+        )
+    host, port = host or "127.0.0.1", 8765 if port is None else port
     try:
         from dpxplain.server.config import Config
         from dpxplain.server.run import example_config, log_to_stderr, run, single_user_config
