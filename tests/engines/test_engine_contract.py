@@ -6,6 +6,8 @@ import hashlib
 import itertools
 import math
 import os
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -270,6 +272,11 @@ def test_only_whole_numbers_are_whole_number_categories(opener: Opener) -> None:
     assert codes(opener, {"values": [4, 0, 3]}, source) == {0: 7, 1: 1, 2: 1}
 
 
+def test_a_decimal_at_the_end_of_its_type_is_read_like_any_other(opener: Opener) -> None:
+    values = [Decimal("4"), Decimal("4.5"), *(Decimal(f"{sign}{'9' * 28}.{'9' * 10}") for sign in ("", "-"))]
+    assert codes(opener, {"values": [4, 5]}, pa.array(values, pa.decimal128(38, 10))) == {0: 3, 1: 1}
+
+
 def test_only_zero_and_one_are_numbers_for_true_and_false(opener: Opener) -> None:
     source = pa.array([0.0, 1.0, 2.0, 0.5, -1.0, math.nan, None])
     assert codes(opener, {"values": [True, False]}, source) == {0: 5, 1: 1, 2: 1}
@@ -284,6 +291,33 @@ def test_bins_are_open_below_and_closed_above_to_the_last_digit(opener: Opener) 
     edge = 0.30000000000000004
     source = pa.array([0.1, math.nextafter(0.1, 1), edge, math.nextafter(edge, 1), math.nextafter(edge, 0)])
     assert codes(opener, {"edges": [0.1, edge, 1]}, source) == {0: 1, 1: 3, 2: 1}
+
+
+TEXTS = ["straße", "\tGraz ", "1_000", " 12", "7", "t", "yes", "ǆ", "ﬁn", "İ"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "function"),
+    [
+        ("UPPER(x)", str.upper),
+        ("LOWER(TRIM(x))", lambda text: text.strip().lower()),
+        ("LENGTH(UPPER(x))", lambda text: len(text.upper())),
+        ("x LIKE '%ß%'", lambda text: "ß" in text),
+        ("CAST(TRIM(x) AS DOUBLE)", lambda text: {" 12": 12.0, "7": 7.0}.get(text)),
+        ("CAST(x AS BOOLEAN)", {"t": True}.get),
+        ("CASE WHEN x <> 'yes' THEN UPPER(x) END", lambda text: None if text == "yes" else text.upper()),
+    ],
+)
+def test_functions_of_texts_are_those_that_groups_are_inferred_by(
+    opener: Opener, expression: str, function: Callable[[str], Any]
+) -> None:
+    schema = declare({"x": {"values": TEXTS}, "image": {"expression": expression}})
+    engine = opener(pa.table({"x": pa.array([*TEXTS, "İx", None])}), schema)
+    grouped = engine.grouped(Query("t", (), Aggregate("count")), (("image",),)).reveal()
+    engine.close()
+    images = [None, *(value for value in schema.columns["image"].values or () if value is not None)]
+    counted = zip(grouped.codes["image"].tolist(), grouped.count.tolist(), strict=True)
+    assert {images[code]: count for code, count in counted} == Counter([*map(function, TEXTS), None, None])
 
 
 def test_null_is_a_category_only_where_it_is_declared(opener: Opener) -> None:

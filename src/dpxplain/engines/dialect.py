@@ -59,8 +59,6 @@ class Dialect(ABC):
     """The type of timestamps, which have no time zone."""
     inlined = "AS"
     """Between the name and the statement of a WITH whose rows are not to be kept."""
-    tabulates_text = False
-    """Whether functions of texts are looked up, because the database computes them in another way."""
     compares_whole = False
     """Whether whole numbers of any width are compared with a literal as they are, without an error."""
     counts_clamped = False

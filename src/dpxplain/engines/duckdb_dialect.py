@@ -48,7 +48,7 @@ class DuckDBDialect(Dialect):
         if kind == "whole":
             return f"TRY_CAST({source} AS BIGINT)"
         number = source if kind in ("decimal", "long decimal") else f"TRY_CAST({source} AS DOUBLE)"
-        return f"CASE WHEN {number} = floor({number}) THEN TRY_CAST({source} AS BIGINT) END"
+        return f"CASE WHEN {number} = trunc({number}) THEN TRY_CAST({source} AS BIGINT) END"
 
     def truth(self, source: str, kind: Kind) -> str:
         # 2 is neither true nor false, though a cast would take it for true.

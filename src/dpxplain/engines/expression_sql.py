@@ -61,8 +61,8 @@ class ExpressionSQL:
         self.inference = Inference.of(self.schema.columns)
 
     def render(self, node: Expression) -> str:
-        if self.dialect.tabulates_text and (table := tabulated(node, self.inference)) is not None:
-            return self._looked_up(*table)
+        if (table := tabulated(node, self.inference)) is not None:
+            return self._image(*table)
         match node:
             case Reference(column):
                 return self._declared(column, self.schema.columns[column])
@@ -214,19 +214,25 @@ class ExpressionSQL:
                 return f"CAST({self.dialect.half_even(number)} AS {self.dialect.double})"
         return self.dialect.cast(inner, node.target, domain.kind)
 
-    def _looked_up(self, part: Expression, images: Mapping[str, Value | None]) -> str:
+    def _image(self, part: Expression, images: Mapping[str, Value | None]) -> str:
         """The image of a text, by a table of all texts that it can be."""
         defined = {text: image for text, image in images.items() if image is not None}
         values = list(dict.fromkeys(defined.values()))
         if not values:
             return f"CAST(NULL AS {self.dialect.text})"
+        if isinstance(part, Reference) and self.schema.columns[part.column].values is not None:
+            return self.looked_up(part.column, [*defined.items()])
         places = {text: values.index(image) + 1 for text, image in defined.items()}
         code = self.dialect.code(self.render(part), places, self.parameters)
         return self.dialect.element(self.dialect.array(values, self.parameters), code)
 
 
 def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[str, Value | None]] | None:
-    """A function's text argument, and its value for each possible text; None if it has no text argument."""
+    """A function's text argument, and its value for each possible text; None if it has no text argument.
+
+    Functions of texts are looked up, because each database computes them in its own way, and another one than
+    the domains were inferred by: UPPER of a German ß, TRIM of a tab, what can be read as a number.
+    """
     match node:
         case Call("lower" | "upper" | "trim" | "length", (part,)):
             function: Callable[[str], Value | None] = TEXT_FUNCTIONS[node.function]
@@ -242,6 +248,11 @@ def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[
     domain = inference.domain(part)
     if domain.kind != "text" or domain.values is None:
         return None
+    if (inner := tabulated(part, inference)) is not None:
+        argument, texts = inner
+        return argument, {
+            text: None if image is None else function(str(image)) for text, image in texts.items()
+        }
     return part, {str(text): function(str(text)) for text in domain.values}
 
 

@@ -26,7 +26,6 @@ class PostgresDialect(Dialect):
     text = "TEXT"
     inlined = "AS NOT MATERIALIZED"
     compares_whole = True
-    tabulates_text = True  # LOWER, LIKE and others depend on the locale of the database, casts of texts fail
 
     def placeholder(self, number: int) -> str:
         return f"${number}"

@@ -40,7 +40,6 @@ class SparkDialect(Dialect):
     moment = "TIMESTAMP_NTZ"
     compares_whole = True
     counts_clamped = True
-    tabulates_text = True
 
     def __init__(self, names: Mapping[str, str] | None = None, padded: frozenset[str] = frozenset()) -> None:
         self._names = names or {}
