@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 NEVER = {
     "altair",
@@ -118,7 +118,6 @@ def test_no_command_loads_a_package_that_it_does_not_need(tmp_path):
     assert not packages & NEVER
 
 
-@pytest.mark.slow
 def test_the_library_prints_and_draws_without_a_charting_package(tmp_path):
     code = (
         "import dpxplain as dpx\n"
@@ -144,10 +143,7 @@ def workspace(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "words",
-    [pytest.param(w, marks=() if w == "token list" else pytest.mark.slow) for w in NEEDED],
-)
+@pytest.mark.parametrize("words", NEEDED)
 def test_each_command_loads_only_what_it_needs(workspace, tmp_path, words):
     folder = shutil.copytree(workspace, tmp_path / "own")  # some write into it
     modules = loaded(command(*shlex.split(words)), folder)
@@ -170,7 +166,6 @@ def test_a_command_imports_no_other_commands(workspace):
     assert not modules & others
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "times"),
     [

@@ -17,6 +17,7 @@ from dpxplain.server.app import create_app
 PAGE = Path(__file__).parents[2] / "page"
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_the_generated_types_are_up_to_date(tmp_path: Path) -> None:
     program = PAGE / "node_modules/.bin/openapi-typescript"

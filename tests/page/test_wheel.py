@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_the_wheel_ships_the_built_page(tmp_path: Path) -> None:
     built = [file for file in (ROOT / "src/dpxplain/server/static").rglob("*") if file.is_file()]
