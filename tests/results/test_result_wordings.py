@@ -45,7 +45,7 @@ def test_a_computed_value_is_no_share_because_another_value_is(session: dpx.Sess
     computed, share = (answers.why("a", "b", of=name) for name in ("mean_pay", "AVG(hi)"))
     assert "percentage points" not in computed.finding
     assert "percentage points" in share.finding
-    assert "The true gap of clamped sums is" in computed.finding
+    assert "The true gap of values computed from clamped sums is" in computed.finding
     assert "of clamped averages is" in share.finding
 
 
@@ -53,16 +53,16 @@ def test_a_computed_value_is_of_what_its_own_formula_uses(session: dpx.Session) 
     sql = "SELECT g, COUNT(*) AS n, SUM(pay) / COUNT(*) AS mean_pay, AVG(pay) FROM t GROUP BY g"
     answers = session.query(sql, rho=5)
     assert isinstance(answers, dpx.Answers)
-    assert "gap of clamped sums is" in answers.why("a", "b", of="mean_pay").finding
+    assert "gap of values computed from clamped sums is" in answers.why("a", "b", of="mean_pay").finding
     notes = "\n".join(view_of(answers["mean_pay"]).notes)
-    assert "95% intervals of clamped sums, each by itself" in notes
+    assert "95% intervals of values computed from clamped sums, each by itself" in notes
 
 
 def test_a_computed_value_may_stand_beside_a_median(session: dpx.Session) -> None:
     answers = session.query("SELECT g, MEDIAN(pay), SUM(pay) / COUNT(*) AS m FROM t GROUP BY g", rho=5)
     assert isinstance(answers, dpx.Answers)
     question = answers.why("a", "c", of="m")
-    assert question.finding.startswith("a is higher than c. The true gap of clamped sums is between")
+    assert question.finding.startswith("a is higher than c. The true gap of values computed from clamped sums is between")
     with pytest.raises(dpx.ExplanationError, match="computed from released values"):
         question.explain(1, 0.1)
 

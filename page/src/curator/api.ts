@@ -68,7 +68,7 @@ export const curatorApi = {
   verify: (head: string) =>
     call<AuditVerified>('GET', `/admin/audit/verify${head && `?head=${encodeURIComponent(head)}`}`),
 
-  answerTruth: (dataset: string, answer: number | string) =>
-    call<Truth>('GET', of(dataset, `/answers/${encodeURIComponent(answer)}/truth`)),
+  answerTruth: (dataset: string, answer: number | string, confidence: number) =>
+    call<Truth>('GET', of(dataset, `/answers/${encodeURIComponent(answer)}/truth?confidence=${confidence}`)),
   explainTruth: (dataset: string, body: ExplainRequest) => call<Truth>('POST', of(dataset, '/explain/truth'), { body }),
 };

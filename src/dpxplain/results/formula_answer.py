@@ -66,7 +66,8 @@ class FormulaAnswer(Answer):
 
     @property
     def subject(self) -> str:
-        return joined_subjects(self._used_parts)
+        names = joined_subjects(self._used_parts)
+        return names and f"values computed from {names}"
 
     @property
     def in_percent(self) -> bool:

@@ -148,11 +148,11 @@ def in_unit(margin: float, aggregate: Aggregate, schema: Schema) -> str:
 
 
 def explanation_margin(preview: ExplanationPreview) -> str:
-    """How far off a table's figures may be, as a share of the gap where that says something."""
+    """How far off a table's figures may be: on the gap where that says something, or else on influences."""
     if preview.gap_margin is not None and math.isfinite(preview.gap_margin):
         return f"±{preview.unit.number(preview.gap_margin)} on the {preview.measured}"
     if preview.relative_margin:
-        return f"±{formats.number(100 * preview.relative_margin)}% of the {preview.measured}"
+        return f"±{formats.number(100 * preview.relative_margin)}% relative influence"
     return f"±{formats.number(preview.influence_margin)} influence"
 
 

@@ -20,7 +20,7 @@ from dpxplain.results.answers import Answers
 from dpxplain.results.base import Truth
 from dpxplain.results.formula_answer import FormulaAnswer
 from dpxplain.results.requests import group_request
-from dpxplain.results.sentences import rows_counted, subject
+from dpxplain.results.sentences import rows_counted
 from dpxplain.wire.account_payloads import budget_figures, spend_payloads
 from dpxplain.wire.payloads import (
     estimate_text,
@@ -172,9 +172,9 @@ def _part_words(answer: Answer, whole: Statement) -> PartWords:
         expression=answer.expression,
         aggregate="formula" if is_computed else aggregate.kind,
         column=None if is_computed else aggregate.column,
-        subject="" if is_computed else subject(answer.statement.query, answer.schema),
+        subject=answer.subject,
         rows_counted="" if is_computed else rows_counted(answer.statement.query, answer.schema),
-        percent=not is_computed and titles.in_percent(aggregate, answer.schema),
+        percent=answer.in_percent,
     )
 
 
