@@ -167,3 +167,17 @@ def test_a_report_says_how_to_read_an_answer_in_general(session, hits):
     assert general.general_basis in page
     assert GENERAL_USE in page
     assert "except where it says “in general”" in page
+
+
+def test_a_chart_names_what_its_own_values_were_clamped_to(session):
+    answers = session.query("SELECT g, AVG(pay), COUNT(*) * 2 AS twice FROM t GROUP BY g", rho=5)
+    assert "clamped" in json.dumps(charts.chart(answers["AVG(pay)"]))
+    assert "clamped" not in json.dumps(charts.chart(answers["twice"]))
+
+
+def test_a_chart_writes_no_end_of_an_interval_on_the_other_side_of_its_line(session):
+    answer = session.query("SELECT g, COUNT(*) FROM t GROUP BY g", rho=5)
+    low, high = answer.why({"a": 1}, at_least=0).interval
+    constant = low - (high - low) / 1000
+    (mark,) = charts.chart(answer.why({"a": 1}, at_least=constant))["data"]["values"]
+    assert float(mark["interval"].split(" ")[0]) > constant

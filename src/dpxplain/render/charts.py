@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from functools import cache, singledispatch
+from functools import cache, partial, singledispatch
 from typing import Any
 
 from dpxplain.errors import BadRequest
@@ -155,9 +155,9 @@ def question_chart(question: Question, *, width: int = WIDE) -> Spec:
     unit = question.unit
     intervals = [question.interval, *([] if general is None else [general.interval])]
     ends = padded(*_span([(interval, question.estimate) for interval in intervals], constant), 0.09)
-    marks = [_verdict_mark(question.interval, question.estimate, ends, question.verdict, unit)]
+    marks = [_verdict_mark(question, question.interval, question.verdict, ends)]
     if general is not None:
-        marks.append(_verdict_mark(general.interval, question.estimate, ends, general.verdict, unit))
+        marks.append(_verdict_mark(question, general.interval, general.verdict, ends))
     name = f"{question.measured}, with its {formats.level(question.confidence)} interval"
     title = _with_footnotes(f"{name}; bold line at {formats.as_given(constant)}", question.answer, width)
     x = x_position(title, ends, x_axis(unit=unit))
@@ -236,7 +236,7 @@ def _with_footnotes(title: str | list[str], answer: AnswerLike, width: int) -> l
     titles = [title] if isinstance(title, str) else title
     lines = [line for text in titles for line in text_lines(text, width // 6)]
     first = True
-    for note in dict.fromkeys(n for q in answer.statement.queries for n in footnotes(q, answer.schema)):
+    for note in dict.fromkeys(n for q in answer.queries for n in footnotes(q, answer.schema)):
         joined = f"{lines[-1]} · {note}"
         if first or len(joined) > limit:
             lines.extend(text_lines(note, limit))
@@ -306,17 +306,14 @@ def _ranks(table: Explanation, width: int, whole: int) -> Spec:
 
 
 def _verdict_mark(
-    interval: tuple[float, float],
-    estimate: float,
-    domain: tuple[float, float],
-    verdict: Verdict,
-    unit: formats.Unit,
+    question: Question, interval: tuple[float, float], verdict: Verdict, domain: tuple[float, float]
 ) -> dict[str, Any]:
-    """The interval of a question's number, coloured and labelled by what it says."""
-    unclear = verdict is Verdict.UNCLEAR
+    """An interval of the question's number, coloured and labelled by what it says."""
+    unclear, unit, estimate = verdict is Verdict.UNCLEAR, question.unit, question.estimate
     color = {Verdict.REAL: ABOVE, Verdict.REVERSED: BELOW, Verdict.UNCLEAR: QUIET}[verdict]
     text = unit.number(estimate, interval[1] - interval[0]) + (" · unclear" if unclear else "")
-    mark = interval_mark(interval, estimate, domain, unclear, unit.open_interval)
+    write = partial(unit.open_interval, constant=question.contrast.at_least)
+    mark = interval_mark(interval, estimate, domain, unclear, write)
     return mark | {"color": color, "text": text}
 
 

@@ -15,7 +15,7 @@ from dpxplain.model.display import Charted, Record
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import Frozen
 from dpxplain.model.output_formula import rounded
-from dpxplain.model.query import Statement
+from dpxplain.model.query import Query, Statement
 from dpxplain.model.release import AnswerRelease, Released
 from dpxplain.model.schema import DomainValue, Schema, label
 from dpxplain.phases.assess_population import PopulationReading
@@ -138,7 +138,12 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
     @property
     def shaped_by(self) -> tuple[str, ...]:
         """The declarations that shaped the numbers, as sentences: what was clamped, and which rows count."""
-        return shaped_by([self.statement.query], self.schema, bought_quality(self._dataset))
+        return shaped_by(self.queries, self.schema, bought_quality(self._dataset))
+
+    @property
+    def queries(self) -> list[Query]:
+        """The aggregates that its values are, or are computed from."""
+        return [self.statement.query]
 
     @property
     def subject(self) -> str:

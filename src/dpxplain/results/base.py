@@ -17,7 +17,7 @@ from dpxplain.model.charge import EntryId, Spend
 from dpxplain.model.contrast import Contrast, Ratio, Verdict
 from dpxplain.model.display import Displayed, Record, Tabular
 from dpxplain.model.groups import Groups
-from dpxplain.model.query import Statement
+from dpxplain.model.query import Query, Statement
 from dpxplain.model.release import AnswerRelease, R, Released
 from dpxplain.model.schema import Schema
 
@@ -137,6 +137,9 @@ class AnswerLike(Protocol):
 
     @property
     def shaped_by(self) -> tuple[str, ...]: ...
+
+    @property
+    def queries(self) -> list[Query]: ...
 
     @property
     def subject(self) -> str: ...

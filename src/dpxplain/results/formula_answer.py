@@ -14,7 +14,7 @@ from dpxplain.explanation.family_choice import FamilyChoice
 from dpxplain.model.charge import Spend
 from dpxplain.model.contrast import Contrast, judge
 from dpxplain.model.output_formula import aggregates_of, formula_text, renumbered, rounded
-from dpxplain.model.query import Output, Statement
+from dpxplain.model.query import Output, Query, Statement
 from dpxplain.phases.assess_question import Assessment
 from dpxplain.privacy.formula_intervals import DEFAULT_METHOD
 from dpxplain.privacy.formula_intervals import METHODS as FORMULA_METHODS
@@ -22,8 +22,6 @@ from dpxplain.privacy.intervals import METHODS
 from dpxplain.results.answer import Answer, AnswerRow
 from dpxplain.results.computed_values import FormulaValues, finite
 from dpxplain.results.prepared import PlannedPreparation
-from dpxplain.results.quality import bought_quality
-from dpxplain.results.sentences import shaped_by
 from dpxplain.sql.parse import parse, quoted_name
 
 
@@ -60,9 +58,8 @@ class FormulaAnswer(Answer):
         return self.entry.spends
 
     @property
-    def shaped_by(self) -> tuple[str, ...]:
-        quality = bought_quality(self._dataset)
-        return shaped_by([part.statement.query for part in self._used_parts], self.schema, quality)
+    def queries(self) -> list[Query]:
+        return [part.statement.query for part in self._used_parts]
 
     @property
     def subject(self) -> str:
