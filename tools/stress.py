@@ -81,7 +81,7 @@ class Failure:
 # Every run of the suite is also one of the rounds.
 PARTS = [
     Part("the suite", "not slow", SUITES, dist="loadfile"),
-    Part("noise or processes", f"{CHANCE} and not slow", ROUNDS - SUITES, at_once=12),
+    Part("noise or processes", f"{CHANCE} and not slow", ROUNDS - SUITES, at_once=23),
     Part("noise or processes, slow", f"{CHANCE} and slow", ROUNDS, required=False),
     Part("other slow tests", f"slow and not {CHANCE}", 2, required=False),
 ]
@@ -122,14 +122,15 @@ def run_pytest(
     part: Part, count: int, seed: int, deadline: float, groups: list[list[str]]
 ) -> tuple[list[Failure], bool]:
     """One run of a part, its groups of files beside each other: what failed, and whether it ended in time."""
-    options = [
-        *("-m", part.select, f"--count={count}", "-n", str(WORKERS[part.busy]), "--dist", part.dist),
-        *("--random-order-bucket=module", f"--random-order-seed={seed}"),
-    ]
     failed, ended = [], True
     with tempfile.TemporaryDirectory() as folder:
         started = []
         for number, files in enumerate(groups):
+            workers = min(WORKERS[part.busy], 2 * len(files))
+            options = [
+                *("-m", part.select, f"--count={count}", "-n", str(workers), "--dist", part.dist),
+                *("--random-order-bucket=module", f"--random-order-seed={seed}"),
+            ]
             report = Path(folder) / str(number)
             search_path = os.pathsep.join(filter(None, (str(ROOT / "tools"), os.environ.get("PYTHONPATH"))))
             process = subprocess.Popen(
@@ -139,8 +140,8 @@ def run_pytest(
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
-            started.append((process, files, report))
-        for process, files, report in started:
+            started.append((process, files, options, report))
+        for process, files, options, report in started:
             code = wait(process, deadline)
             newly_failed = failures(report, part.busy, seed, options)
             if code not in (0, 1, None) or (code == 1 and not newly_failed):
