@@ -62,7 +62,9 @@ def test_a_computed_value_may_stand_beside_a_median(session: dpx.Session) -> Non
     answers = session.query("SELECT g, MEDIAN(pay), SUM(pay) / COUNT(*) AS m FROM t GROUP BY g", rho=5)
     assert isinstance(answers, dpx.Answers)
     question = answers.why("a", "c", of="m")
-    assert question.finding.startswith("a is higher than c. The true gap of values computed from clamped sums is between")
+    assert question.finding.startswith(
+        "a is higher than c. The true gap of values computed from clamped sums is between"
+    )
     with pytest.raises(dpx.ExplanationError, match="computed from released values"):
         question.explain(1, 0.1)
 
