@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 data_app = typer.Typer(rich_markup_mode="rich")
 
-_TABLE = re.compile(r"\s*\[\s*table\s*\]\s*(#.*)?")
-_VERSION = re.compile(r"\s*version\s*=")
 _LONGEST_NAME = 100
 
 LedgerOption = Annotated[
@@ -256,23 +253,26 @@ def _check_name(name: str, report: DataReport) -> None:
 
 def _declare(file: Path, version: str) -> None:
     """Writes `version` into the schema file and leaves everything else as it is."""
+    from tomlkit.exceptions import TOMLKitError
+
     from dpxplain.model.schema import Schema
 
     by_hand = BadRequest(
         f"{file} cannot be edited.", remedy=f"Write it into [table] yourself: version = {json.dumps(version)}"
     )
+    file = file.resolve()  # a link stays one
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_bytes().decode()  # line ends are kept
         edited = with_version(text, version)
         before, after = (Schema.load(tomllib.loads(part)).model_dump() for part in (text, edited))
         before["table"]["version"] = version
         if before != after:
             raise by_hand
         draft = file.with_name(f".{file.name}.draft")
-        draft.write_text(edited, encoding="utf-8")
+        draft.write_bytes(edited.encode())
         draft.chmod(file.stat().st_mode)
         draft.replace(file)
-    except (OSError, tomllib.TOMLDecodeError):
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TOMLKitError):
         raise by_hand from None
 
 
@@ -281,21 +281,14 @@ def with_version(text: str, version: str) -> str:
 
     >>> print(with_version('[table]\\nname = "t"\\n\\n[privacy]\\nrho = 1', "2026-11"))
     [table]
-    version = "2026-11"
     name = "t"
+    version = "2026-11"
     <BLANKLINE>
     [privacy]
     rho = 1
     """
-    declaration = f"version = {json.dumps(version, ensure_ascii=False)}"
-    lines = text.split("\n")
-    header = next((i for i, line in enumerate(lines) if _TABLE.fullmatch(line)), None)
-    if header is None:
-        return text
-    for i, line in enumerate(lines[header + 1 :], header + 1):
-        if line.lstrip().startswith("["):
-            break
-        if _VERSION.match(line):
-            lines[i] = declaration
-            return "\n".join(lines)
-    return "\n".join([*lines[: header + 1], declaration, *lines[header + 1 :]])
+    import tomlkit
+
+    document: Any = tomlkit.parse(text)
+    document["table"]["version"] = version
+    return tomlkit.dumps(document)

@@ -41,15 +41,20 @@ class Place:
         return cls(f"dpx.connect({url!r})", ("--data", url))
 
 
-def query_code(place: Place, sql: str, rho: float) -> Code:
+def query_code(
+    place: Place, sql: str, rho: float, *, confidence: float = _USUAL_CONFIDENCE, population: bool = False
+) -> Code:
     """Phase 1.
 
-    >>> print(query_code(Place.of_server("https://host/t"), "SELECT COUNT(*) FROM t", 0.1)["cli"])
-    dpxplain query --data https://host/t 'SELECT COUNT(*) FROM t' --rho 0.1
+    >>> place = Place.of_server("https://host/t")
+    >>> print(query_code(place, "SELECT COUNT(*) FROM t", 0.1, confidence=0.9)["cli"])
+    dpxplain query --data https://host/t 'SELECT COUNT(*) FROM t' --rho 0.1 --confidence 0.9
     """
+    asked = {"confidence": confidence, "population": population}
     python = f"import dpxplain as dpx\n\nsession = {place.connect}\n"
-    python += f"answer = session.query({_text(sql)}, rho={rho!r})\nprint(answer)\n"
-    return Code(python=python, cli=_line("query", *place.words, sql, "--rho", repr(rho)))
+    python += f"answer = session.query({_text(sql)}, rho={rho!r}{_further_python(asked)})\nprint(answer)\n"
+    cli = _line("query", *place.words, sql, "--rho", repr(rho), *_further_words(asked))
+    return Code(python=python, cli=cli)
 
 
 def explain_code(place: Place, sql: str, rho: float, request: Mapping[str, Any], *, several: bool) -> Code:

@@ -143,7 +143,13 @@ def _answer_words(
         notes=answer.notes,
         spends=spend_payloads(answer.spends),
         budget=budget_figures(budget),
-        code=query_code(place or Place.of_schema(answer.schema), answer.sql, answer.rho),
+        code=query_code(
+            place or Place.of_schema(answer.schema),
+            answer.sql,
+            answer.rho,
+            confidence=answer.confidence,
+            population=answer.population,
+        ),
     )
     if isinstance(answer, Answer):
         payload["value"] = answer.value_name
