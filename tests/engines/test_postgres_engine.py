@@ -23,6 +23,7 @@ from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.model.schema import Schema
+from dpxplain.sql.encoded_names import ENCODED
 from postgres_server import PostgresServer
 
 CANARY = "31337.125"
@@ -237,6 +238,21 @@ def test_a_pass_is_cancelled_when_its_caller_goes(
     assert database.execute(is_running).fetchone() == (0,)
     database.execute("CREATE OR REPLACE VIEW t AS SELECT 1 AS x")
     assert codes(engine, "x") == {1: 1}
+    engine.close()
+
+
+def test_rows_that_were_stored_are_stored_again_after_a_pass_was_stopped(
+    database: Database, postgres_server: PostgresServer
+) -> None:
+    database.execute("CREATE TABLE t AS SELECT 1 AS x FROM generate_series(1, 3)")
+    engine = opened(postgres_server, versioned(declare({"x": {"values": [1]}}), storage="memory"))
+    stop = Stop()
+    stop.ask()
+    with stoppable(stop), pytest.raises(Stopped):
+        codes(engine, "x")
+    with engine._connection() as connection:  # of a request that had been waiting for its turn
+        assert connection.execute(f"SELECT count(*) FROM {ENCODED}").fetchone() == (3,)
+    assert codes(engine, "x") == {1: 3}
     engine.close()
 
 

@@ -29,7 +29,7 @@ from test_engine_contract import ODD_ROWS, SCHEMA, declare, table_of
 import dpxplain as dpx
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.engine import Engine
-from dpxplain.engines.spark import SparkEngine
+from dpxplain.engines.spark import SparkEngine, _Materialised
 from dpxplain.errors import SchemaError, SourceError
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.query import (
@@ -207,6 +207,25 @@ def test_the_same_rows_of_a_person_are_chosen_as_by_duckdb(spark_session: Any, s
             assert cells(spark, query, (("y",), ())) == cells(duckdb, query, (("y",), ()))
         assert fits(spark) == fits(duckdb)
     assert spark_session.catalog.listTables() == before, "a view or table was left behind"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("storage", ["memory", "file"])
+def test_rows_that_were_stored_until_it_failed_are_dropped(
+    spark_session: Any, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill = _Materialised.fill
+
+    def fill_and_fail(*arguments: Any) -> None:
+        fill(*arguments)
+        raise RuntimeError
+
+    monkeypatch.setattr(_Materialised, "fill", fill_and_fail)
+    before = spark_session.catalog.listTables()
+    rows = pa.table({"person": ["p"], "g": ["a"], "x": [1], "y": [1.0]})
+    with spark_engine(spark_session, rows, PEOPLE, storage=storage) as engine, pytest.raises(SourceError):
+        engine.open()
+    assert spark_session.catalog.listTables() == before
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -21,6 +22,7 @@ import dpxplain as dpx
 from dpxplain.engines.duckdb_join import DuckDBJoinEngine
 from dpxplain.errors import BadRequest, BudgetExhausted, DataChanged, QueryRefused, SchemaError
 from dpxplain.explanation.cells import totals
+from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.groups import Groups
 from dpxplain.model.joined_schema import joined_schema, parts
 from dpxplain.model.query import Aggregate, Query
@@ -193,6 +195,26 @@ def cells(left: Pairs, right: Pairs) -> tuple[int, ...]:
     with closing(DuckDBJoinEngine(tables, JOINED)) as engine:
         scanned = engine.grouped(query, ((),)).reveal()
     return tuple(int(n) for n in totals(scanned, groups.columns, groups.shape).count)
+
+
+def test_a_request_can_be_stopped_while_tables_are_joined() -> None:
+    """Joining takes seconds here, so that the wish comes in its midst; asked again until it is met."""
+    rows = pa.table({"id": pa.array(range(3_000_000)).cast(pa.string()), "a": ["x"] * 3_000_000})
+    stop, ended = Stop(), threading.Event()
+
+    def ask_until_it_ends() -> None:
+        while not ended.wait(0.01):
+            if stop._interrupts:
+                stop.ask()
+
+    asking = threading.Thread(target=ask_until_it_ends)
+    asking.start()
+    try:
+        with stoppable(stop), pytest.raises(Stopped):
+            DuckDBJoinEngine({"t": rows, "u": rows.rename_columns(["id", "b"])}, JOINED)
+    finally:
+        ended.set()
+        asking.join()
 
 
 def multisets(rows: Sequence[tuple[Any, str]], most: int) -> list[Pairs]:
