@@ -209,12 +209,12 @@ def anchor_audit(
 
 def _print_anchor(anchor: Anchor, intact: bool) -> None:
     """Prints the anchor with its age: an old one agrees with an old copy of the ledger."""
-    made = f"made {anchor.time[:16].replace('T', ' ')} UTC, {_age_text(anchor.age)}"
+    age = f"made {anchor.time[:16].replace('T', ' ')} UTC, {_age_text(anchor.age)}"
     if intact:
-        note(f"It goes on from the anchor at record {anchor.records:,}, {made}.")
+        note(f"It goes on from the anchor at record {anchor.records:,}, {age}.")
         note("If you made a later one, verify with that: an old anchor agrees with an old ledger.")
     else:
-        note(f"The anchor at record {anchor.records:,} was {made}.")
+        note(f"The anchor at record {anchor.records:,} was {age}.")
 
 
 def _age_text(age: timedelta) -> str:

@@ -107,9 +107,9 @@ def _read_columns(query: Query, grouped: frozenset[str], schema: Schema) -> froz
     names = [*grouped, *read]
     for name in names:
         if (expression := schema.column(name).expression) is not None:
-            found = columns_of(read_expression(expression, schema.columns)) - read
-            read |= found
-            names += found
+            sources = columns_of(read_expression(expression, schema.columns)) - read
+            read |= sources
+            names += sources
     return frozenset(read)
 
 

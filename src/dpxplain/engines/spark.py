@@ -229,7 +229,7 @@ class SparkEngine:
         """The encoded table, kept in Spark as the schema says; dropped when the engine is closed."""
         parameters = Parameters()
         rows = all_rows(self.schema, self._encodings(parameters))
-        kept = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
+        table = _Materialised(self._source.session, f"dpxplain_{token_hex(8)}", rows.columns)
         failed = SourceError(
             f"Spark could not keep the encoded table of {self.schema.table.name}.",
             remedy='Is there room, and for "file" the right to create a table? "stream" needs neither.',
@@ -237,14 +237,14 @@ class SparkEngine:
 
         def keep() -> None:
             with self._statement():
-                kept.fill(self._frame(rows.sql, parameters), self.schema.table.storage == "file")
+                table.fill(self._frame(rows.sql, parameters), self.schema.table.storage == "file")
 
         try:
             quietly(keep, failed)
         except BaseException:
-            kept.drop()  # what was stored until then
+            table.drop()  # what was stored until then
             raise
-        return kept
+        return table
 
 
 class _TookTooLong(Exception):

@@ -165,10 +165,10 @@ def _named_table(source: object) -> str | None:
 
 def _session_of(source: object) -> tuple[Any, Callable[[], None]]:
     """The session, and what ends it if it was started here."""
-    given = source[0] if isinstance(source, tuple) else source
-    if not isinstance(given, str):
-        return given, _nothing
-    address = given.partition("::")[0]
+    session = source[0] if isinstance(source, tuple) else source
+    if not isinstance(session, str):
+        return session, _nothing
+    address = session.partition("::")[0]
     failed = SourceError(
         "Spark cannot be reached at the address given.",
         remedy="Does it run there? sc://host:15002 is a Spark Connect server, spark://host:7077 a master.",

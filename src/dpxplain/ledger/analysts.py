@@ -77,7 +77,9 @@ class Analysts:
         check_reason(reason)
         with self._store.recording() as connection:
             known_limit(connection, dataset)
-            waiting = [one for one in _waiting_requests(connection, dataset) if one.analyst == analyst]
+            waiting = [
+                request for request in _waiting_requests(connection, dataset) if request.analyst == analyst
+            ]
             if len(waiting) >= MOST_OPEN:
                 raise BadRequest(
                     f"{MOST_OPEN} requests of yours wait already.",

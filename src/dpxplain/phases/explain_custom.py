@@ -266,8 +266,8 @@ def _check_influence(
 
 
 def _plain_thresholds(influence: CustomInfluence) -> tuple[float, ...]:
-    given = influence.thresholds
-    ends = plain_numbers(given) if issubclass(type(given), tuple) else None
+    thresholds = influence.thresholds
+    ends = plain_numbers(thresholds) if issubclass(type(thresholds), tuple) else None
     if not ends or not all(x < y for x, y in itertools.pairwise(ends)):
         raise ExplanationError(
             f"The thresholds of the influence {influence.name!r} must be a tuple of increasing numbers.",

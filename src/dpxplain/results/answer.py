@@ -99,8 +99,8 @@ class Answer(Frozen, Charted, ReleasedRows[AnswerRelease, AnswerRow]):
         self._reading = PopulationReading(self.release, statement.query, dataset.schema, moments)
         self._every: Sequence[AnswerRow] | Mapping[int, AnswerRow] = self._rows()
         self.having = selection(statement, [self], confidence) if order is None else None
-        shown = arrangement(statement, [self], self.having) if order is None else order
-        self.rows = tuple(self._every[group] for group in shown)
+        order = arrangement(statement, [self], self.having) if order is None else order
+        self.rows = tuple(self._every[group] for group in order)
         self.freeze()
 
     @property
