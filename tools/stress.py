@@ -63,7 +63,8 @@ class Part:
         """How many repetitions the next run has; 0 when the time is too short for any."""
         quiet = self.seconds.get(False, 0.0)
         each = self.seconds.get(self.busy, quiet * SLOWER_WHEN_BUSY)
-        affordable = self.at_once if each == 0 else int(seconds_left / each)
+        unmeasured = self.at_once if seconds_left > 0 else 0
+        affordable = unmeasured if each == 0 else int(0.9 * seconds_left / each)  # a run cut short is lost
         return max(0, min(self.at_once, self.times - self.done, affordable))
 
 
