@@ -411,3 +411,14 @@ def test_a_workspace_that_is_named_counts_before_the_variable_even_if_it_is_the_
     assert dpxplain("budget", "--json").json["rho"]["spent"] > 0
     assert dpxplain("budget", "--json", "--workspace", ".dpxplain").json["rho"]["spent"] == 0
     assert (folder / "elsewhere" / "last.json").exists()
+
+
+def test_a_workspace_of_the_variable_has_the_servers_anchor_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "server.toml").write_text(CONFIGURATION + 'anchor = "x.anchor"\n')
+    servers_anchor = find_ledger().anchor
+    assert servers_anchor == str(folder / "x.anchor")
+    assert find_ledger(workspace=".dpxplain").anchor == servers_anchor
+    monkeypatch.setenv("DPXPLAIN_WORKSPACE", ".dpxplain")
+    assert find_ledger().anchor == servers_anchor

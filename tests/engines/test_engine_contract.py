@@ -320,6 +320,26 @@ def test_functions_of_texts_are_those_that_groups_are_inferred_by(
     assert {images[code]: count for code, count in counted} == Counter([*map(function, TEXTS), None, None])
 
 
+@pytest.mark.parametrize(
+    ("expression", "image"),
+    [
+        ("CASE WHEN CAST(x AS DOUBLE) > 1 THEN 1 ELSE 2 END", 2),
+        ("COALESCE(CAST(x AS BIGINT), 3)", 3),
+        ("COALESCE(CAST(x AS BOOLEAN), TRUE)", True),
+        ("COALESCE(EXTRACT(year FROM CAST(x AS DATE)), 5)", 5),
+        ("COALESCE(EXTRACT(hour FROM CAST(x AS TIMESTAMP)), 6)", 6),
+    ],
+)
+def test_a_cast_that_no_text_fits_is_null_of_its_type(opener: Opener, expression: str, image: Any) -> None:
+    schema = declare({"x": {"values": ["a", "bc"]}, "image": {"expression": expression}})
+    engine = opener(pa.table({"x": ["a", "bc", "a"]}), schema)
+    grouped = engine.grouped(Query("t", (), Aggregate("count")), (("image",),)).reveal()
+    engine.close()
+    values = schema.columns["image"].values or ()
+    counts = zip(grouped.codes["image"].tolist(), grouped.count.tolist(), strict=True)
+    assert {values[code - 1]: count for code, count in counts} == {image: 3}
+
+
 def test_null_is_a_category_only_where_it_is_declared(opener: Opener) -> None:
     source = pa.array(["a", None, "NULL"])
     assert codes(opener, {"values": ["a"]}, source) == {0: 2, 1: 1}

@@ -23,6 +23,7 @@ from engine_openers import Opener, versioned
 from hypothesis import given
 from hypothesis import strategies as st
 from test_engine_contract import (
+    test_a_cast_that_no_text_fits_is_null_of_its_type,
     test_a_column_may_have_any_name,
     test_a_derived_step_keeps_sums_exact_to_the_last_unit,
     test_a_domain_may_be_larger_than_a_byte_or_two,
@@ -56,6 +57,7 @@ from spark_server import SETTINGS, SparkCluster
 pytestmark = pytest.mark.slow
 
 __all__ = [
+    "test_a_cast_that_no_text_fits_is_null_of_its_type",
     "test_a_column_may_have_any_name",
     "test_a_derived_step_keeps_sums_exact_to_the_last_unit",
     "test_a_domain_may_be_larger_than_a_byte_or_two",

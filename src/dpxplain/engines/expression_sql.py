@@ -62,7 +62,7 @@ class ExpressionSQL:
 
     def render(self, node: Expression) -> str:
         if (table := tabulated(node, self.inference)) is not None:
-            return self._image(*table)
+            return self._image(node, *table)
         match node:
             case Reference(column):
                 return self._declared(column, self.schema.columns[column])
@@ -214,17 +214,30 @@ class ExpressionSQL:
                 return f"CAST({self.dialect.half_even(number)} AS {self.dialect.double})"
         return self.dialect.cast(inner, node.target, domain.kind)
 
-    def _image(self, part: Expression, images: Mapping[str, Value | None]) -> str:
-        """The image of a text, by a table of all texts that it can be."""
+    def _image(self, node: Expression, part: Expression, images: Mapping[str, Value | None]) -> str:
+        """The value of a function of a text, by a table of all texts that it can be."""
         defined = {text: image for text, image in images.items() if image is not None}
         values = list(dict.fromkeys(defined.values()))
         if not values:
-            return f"CAST(NULL AS {self.dialect.text})"
+            return f"CAST(NULL AS {self._type(node)})"
         if isinstance(part, Reference) and self.schema.columns[part.column].values is not None:
             return self.looked_up(part.column, [*defined.items()])
         places = {text: values.index(image) + 1 for text, image in defined.items()}
         code = self.dialect.code(self.render(part), places, self.parameters)
         return self.dialect.element(self.dialect.array(values, self.parameters), code)
+
+    def _type(self, node: Expression) -> str:
+        """The type of a function of a text, as its values have it."""
+        match node:
+            case Call("length") | Cast(_, "DOUBLE" | "BIGINT"):
+                return self.dialect.double
+            case Like() | Cast(_, "BOOLEAN"):
+                return "BOOLEAN"
+            case Cast(_, "TIMESTAMP"):
+                return self.dialect.moment
+            case Cast(_, "DATE"):
+                return "DATE"
+        return self.dialect.text
 
 
 def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[str, Value | None]] | None:

@@ -111,13 +111,13 @@ def find_ledger(
     if configured is not None:
         return configured
     if folder := os.environ.get(WORKSPACE_VARIABLE):
-        return _in_workspace(folder)
+        return _with_servers_anchor(_in_workspace(folder), None)
     return _of_configuration(Path(CONFIGURATION)) or _in_workspace(WORKSPACE)
 
 
 def workspace_folder(workspace: str | Path | None = None) -> Path:
-    """Where answers and encoded tables are kept: the folder named, or that of DPXPLAIN_WORKSPACE, or ours."""
-    return Path(workspace or os.environ.get(WORKSPACE_VARIABLE) or WORKSPACE)
+    """Where last.json and encoded tables are: the folder named, else DPXPLAIN_WORKSPACE, else .dpxplain."""
+    return Path(os.environ.get(WORKSPACE_VARIABLE) or WORKSPACE if workspace is None else workspace)
 
 
 def configured_ledger(ledger: str, folder: Path, anchor: str | None = None) -> LedgerAddress:
