@@ -417,8 +417,6 @@ def test_a_workspace_of_the_variable_has_the_servers_anchor_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "server.toml").write_text(CONFIGURATION + 'anchor = "x.anchor"\n')
-    servers_anchor = find_ledger().anchor
-    assert servers_anchor == str(folder / "x.anchor")
-    assert find_ledger(workspace=".dpxplain").anchor == servers_anchor
+    assert find_ledger().anchor == find_ledger(workspace=".dpxplain").anchor == "x.anchor"
     monkeypatch.setenv("DPXPLAIN_WORKSPACE", ".dpxplain")
-    assert find_ledger().anchor == servers_anchor
+    assert find_ledger().anchor == "x.anchor"

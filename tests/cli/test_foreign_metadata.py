@@ -220,5 +220,22 @@ def test_a_code_book_says_what_a_catalog_does_not(dpxplain: Any, folder: Path) -
     assert (columns["weight"].bounds, columns["weight"].label) == ((1, 9), "Body mass")
     assert columns["age"].bounds == (0, 30)
     assert columns["bill"].bounds == (30, 65)
-    (folder / "book.csv").write_text("column,value\nbeak,1\n")
-    assert "names no column" in dpxplain(*words, "--force").err
+
+
+@pytest.mark.parametrize(
+    ("book", "problem"),
+    [
+        ("column,value\nbeak,1\n", "names no column"),
+        ("column,value\nregion,1\nregion,01\n", "'1' twice"),
+        ("column,low,high\nborn,2000,2020\n", "born, which does not hold numbers"),
+    ],
+)
+def test_a_code_book_that_does_not_fit_is_refused(
+    dpxplain: Any, folder: Path, book: str, problem: str
+) -> None:
+    (folder / "penguins.json").write_text(json.dumps(CSVW))
+    (folder / "book.csv").write_text(book)
+    outcome = dpxplain("schema", "init", "penguins.json", "-o", "p.toml", "--codebook", "book.csv")
+    assert outcome.code == 2
+    assert problem in " ".join(outcome.err.split())
+    assert not (folder / "p.toml").exists()

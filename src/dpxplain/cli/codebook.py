@@ -15,7 +15,8 @@ from dpxplain.errors import BadRequest, SourceError
 _COLUMN = ("column", "variable", "name", "field")
 _VALUE = ("value", "code", "values")
 _LABEL = ("label", "description", "meaning", "text")
-_WHOLE = re.compile(r"-?\d{1,15}")
+_WHOLE = re.compile(r"-?[0-9]{1,15}")
+_TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 _LOW, _HIGH = ("low", "min", "minimum", "lower"), ("high", "max", "maximum", "upper")
 
 
@@ -35,11 +36,18 @@ class CodedColumn:
     def typed_values(self, kind: str) -> list[bool | int | str]:
         """The values as a column of this kind holds them: codes such as 01 are numbers only among numbers."""
         texts = list(self.values)
-        if kind == "true or false" and {text.lower() for text in texts} <= {"true", "false"}:
-            return [text.lower() == "true" for text in texts]
-        if kind == "numbers" and all(_WHOLE.fullmatch(text) for text in texts):
-            return [int(text) for text in texts]
-        return list(texts)
+        typed: list[bool | int | str] = [*texts]
+        if kind == "true or false" and {text.lower() for text in texts} <= _TRUTHS.keys():
+            typed = [_TRUTHS[text.lower()] for text in texts]
+        elif kind == "numbers" and all(_WHOLE.fullmatch(text) for text in texts):
+            typed = [int(text) for text in texts]
+        if len(set(typed)) < len(typed):
+            repeated = next(text for text, value in zip(texts, typed, strict=True) if typed.count(value) > 1)
+            raise BadRequest(
+                f"The code book lists {repeated!r} twice for a column of {kind}.",
+                remedy="Write each code once: 1 and 01 are one number.",
+            )
+        return typed
 
     def value_labels(self, kind: str) -> dict[str, str]:
         """The labels by their values, which are written as a schema writes them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 data_app = typer.Typer(rich_markup_mode="rich")
 
+_TABLE = re.compile(r"\s*\[\s*table\s*\]\s*(#.*)?")
+_VERSION = re.compile(r"\s*version\s*=")
 _LONGEST_NAME = 100
 
 LedgerOption = Annotated[
@@ -253,8 +256,6 @@ def _check_name(name: str, report: DataReport) -> None:
 
 def _declare(file: Path, version: str) -> None:
     """Writes `version` into the schema file and leaves everything else as it is."""
-    from tomlkit.exceptions import TOMLKitError
-
     from dpxplain.model.schema import Schema
 
     by_hand = BadRequest(
@@ -272,7 +273,7 @@ def _declare(file: Path, version: str) -> None:
         draft.write_bytes(edited.encode())
         draft.chmod(file.stat().st_mode)
         draft.replace(file)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TOMLKitError):
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         raise by_hand from None
 
 
@@ -281,14 +282,22 @@ def with_version(text: str, version: str) -> str:
 
     >>> print(with_version('[table]\\nname = "t"\\n\\n[privacy]\\nrho = 1', "2026-11"))
     [table]
-    name = "t"
     version = "2026-11"
+    name = "t"
     <BLANKLINE>
     [privacy]
     rho = 1
     """
-    import tomlkit
-
-    document: Any = tomlkit.parse(text)
-    document["table"]["version"] = version
-    return tomlkit.dumps(document)
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    declaration = f"version = {json.dumps(version, ensure_ascii=False)}"
+    lines = text.split(line_end)
+    header = next((i for i, line in enumerate(lines) if _TABLE.fullmatch(line)), None)
+    if header is None:
+        return text
+    for i, line in enumerate(lines[header + 1 :], header + 1):
+        if line.lstrip().startswith("["):
+            break
+        if _VERSION.match(line):
+            lines[i] = declaration
+            return line_end.join(lines)
+    return line_end.join([*lines[: header + 1], declaration, *lines[header + 1 :]])

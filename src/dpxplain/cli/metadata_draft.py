@@ -13,7 +13,7 @@ from tomlkit.items import Table
 from dpxplain.cli.codebook import Codebook, CodedColumn, check_names
 from dpxplain.cli.metadata import DescribedColumn, Description
 from dpxplain.cli.schema_draft import ID_NAME, Draft, LeftOut, number_item, table_name, toml_array
-from dpxplain.errors import SchemaError, SourceError
+from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import DISCOVER
 
@@ -61,15 +61,18 @@ def _with_code(column: DescribedColumn, coded: CodedColumn | None) -> DescribedC
     if coded is None:
         return column
     labelled = replace(column, label=coded.label or column.label)
-    if not coded.has_domain:
+    if coded.values:
+        values, labels = coded.typed_values(column.kind), coded.value_labels(column.kind)
+        return replace(labelled, values=values, value_labels=labels, edges=None, bounds=None)
+    if coded.bounds is None:
         return labelled
-    return replace(
-        labelled,
-        values=coded.typed_values(column.kind) or None,
-        value_labels=coded.value_labels(column.kind),
-        edges=None,
-        bounds=coded.bounds,
-    )
+    if column.kind != "numbers":
+        raise BadRequest(
+            f"The code book has bounds for {column.name}, which does not hold numbers.",
+            remedy="Leave them out there, and declare the column by hand.",
+        )
+    is_whole = column.whole and all(bound.is_integer() for bound in coded.bounds)
+    return replace(labelled, values=None, edges=None, bounds=coded.bounds, whole=is_whole)
 
 
 def _table(described: Description) -> Table:

@@ -15,7 +15,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -124,10 +124,14 @@ def note(text: str) -> None:
 
 
 class _Notes(logging.Handler):
-    """Log records as notes of the command that runs."""
+    """Log records as notes of the command that runs, whichever thread they come from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._context = copy_context()
 
     def emit(self, record: logging.LogRecord) -> None:
-        note(record.getMessage())
+        self._context.copy().run(note, record.getMessage())
 
 
 @contextmanager
