@@ -612,7 +612,7 @@ def test_a_plan_made_under_other_declarations_is_not_measured(tmp_path: Any) -> 
     family = own._dataset.family(answer.statement.query, FamilyChoice())
     custom = plan_by(influence, question, family, own._dataset, k=1, rho=0.5, confidence=None)
     with pytest.raises(InternalError, match="other declarations"):
-        dataset.find_or_measure(custom, Request("why?"))
+        dataset.find_or_measure(custom, Request("why?"), lambda released: released)
     assert (session.budget.spent, len(session.history)) == (0.0, 0)
     session.close()
     own.close()
@@ -686,6 +686,6 @@ def test_a_releaser_that_measures_nothing_refuses_each_request_anew() -> None:
     caught = []
     for _ in range(2):
         with pytest.raises(InternalError, match="No") as error:
-            releaser.find_or_measure(None, Request("why?"), Nothing())  # type: ignore[arg-type, type-var]
+            releaser.find_or_measure(None, Request("why?"), Nothing(), str, None)  # type: ignore[arg-type, type-var]
         caught.append(error.value)
     assert caught[0] is not caught[1]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,15 @@ import pandas as pd
 import pytest
 
 import dpxplain as dpx
+from call_counts import calls
 from dpxplain.engines.duckdb import DuckDBEngine
+from dpxplain.errors import QueryRefused
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.model.budget import split_rho
+from dpxplain.model.budget import UNITS_PER_RHO, spend_units, split_rho
+from dpxplain.model.caching import cached_property
 from dpxplain.model.release import AnswersRelease
 from dpxplain.model.schema import Schema
-from dpxplain.phases.answer_query import plan_queries
+from dpxplain.phases.answer_query import QueriesPlan, plan_queries
 from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import LocalReleaser
@@ -157,9 +162,12 @@ def test_the_whole_rho_is_reserved_before_data_is_read(owner: Session) -> None:
     seen: list[tuple[float, str]] = []
 
     class Watched:
-        def grouped(self, *args: Any) -> Any:
-            seen.append((owner.budget.spent, owner.history[-1].state))
-            return engine.grouped(*args)
+        is_live = False
+
+        def grouped(self, *args: Any, **options: Any) -> Any:
+            if not options["rehearsed"]:
+                seen.append((owner.budget.spent, owner.history[-1].state))
+            return engine.grouped(*args, **options)
 
     engine, owner._dataset.engine = owner._dataset.engine, Watched()  # type: ignore[assignment]
     owner.query(SQL, rho=3.0)
@@ -317,7 +325,11 @@ def test_neighbouring_tables_have_answers_of_one_shape() -> None:
 
 
 def test_an_interrupted_measurement_stays_charged(owner: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> Any:
+    measure = QueriesPlan.measure
+
+    def fail(plan: QueriesPlan, dataset: OpenDataset) -> Any:
+        if dataset.is_rehearsal:
+            return measure(plan, dataset)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("dpxplain.phases.answer_query.QueriesPlan.measure", fail)
@@ -325,3 +337,84 @@ def test_an_interrupted_measurement_stays_charged(owner: Session, monkeypatch: p
         owner.query(SQL, rho=3.0)
     assert owner.budget.spent == 3.0
     assert [entry.state for entry in owner.history] == ["reserved"]
+
+
+# -- Many aggregates ---------------------------------------------------------------------------------------
+
+
+def many(number: int, template: str = "SUM(pay + {})", rest: str = "") -> str:
+    """A SELECT with so many aggregates of different columns."""
+    return f"SELECT {', '.join([*([rest] if rest else []), *map(template.format, range(number))])} FROM t"
+
+
+@pytest.mark.parametrize("number", [50, 51, 54, 57, 100])
+@pytest.mark.parametrize("template", ["SUM(pay + {})", "AVG(pay + {})", "COUNT(pay + {})"])
+@pytest.mark.parametrize("rho", [1.0, 0.1, 1e-7])
+def test_many_equal_aggregates_share_rho_to_the_last_unit(
+    owner: Session, number: int, template: str, rho: float
+) -> None:
+    spends = plan_queries(parse(many(number, template), owner.schema).queries, owner.schema, rho).spends
+    units = [round(spend.rho * UNITS_PER_RHO) for spend in spends]
+    assert all(
+        math.isclose(spend.rho * UNITS_PER_RHO, unit) for spend, unit in zip(spends, units, strict=True)
+    )
+    assert min(units) >= 1
+    assert sum(units) == spend_units(rho)
+    assert sum(Fraction(spend.rho) for spend in spends) <= Fraction(rho)
+    assert max(units) <= Fraction(11, 5) * min(units)  # a count and a sum in two grains, or one
+
+
+@pytest.mark.parametrize("number", [51, 54, 57, 100])
+def test_many_equal_sums_are_answered(owner: Session, number: int) -> None:
+    answers = owner.query(many(number), rho=1.0)
+    assert isinstance(answers, Answers)
+    assert len(answers.names) == number
+    assert math.isclose(owner.budget.spent, 1.0)
+
+
+def test_planning_a_hundred_aggregates_takes_twice_the_work_of_fifty(owner: Session) -> None:
+    def plan(number: int) -> None:
+        sql = many(number, "AVG(pay + {} / 7)", rest="COUNT(*)")
+        plans = plan_queries(parse(sql, owner.schema).queries, owner.schema, 1.0)
+        for query in plans.queries:
+            plans.expected(query)
+
+    plan(3)  # what is imported and built once
+    fifty, hundred = calls(lambda: plan(50)), calls(lambda: plan(99))
+    assert hundred < 2.9 * fifty  # weights of every part in every aggregate are its square
+    assert hundred < 1_500_000
+
+
+def test_more_aggregates_than_can_be_planned_are_refused_before_planning(owner: Session) -> None:
+    with pytest.raises(QueryRefused, match="at most 256") as refusal:
+        owner.preview(many(257, "SUM(pay+{})"), rho=1.0)
+    assert refusal.value.remedy
+    assert owner.budget.spent == 0
+    with pytest.raises(QueryRefused, match="at most 256"):
+        owner.preview(f"SELECT COUNT(*) FROM t HAVING {' + '.join(f'SUM(pay+{i})' for i in range(20))} > 0 "
+                      f"ORDER BY {', '.join(f'SUM(pay-{i})' for i in range(1, 250))}", rho=1.0)  # fmt: skip
+
+
+def test_one_callers_long_computation_holds_up_nobody_else() -> None:
+    class Plan:
+        def __init__(self, wait: threading.Event | None) -> None:
+            self.wait = wait
+
+        @cached_property
+        def shares(self) -> int:
+            started.set()
+            if self.wait is not None:
+                assert self.wait.wait(60)
+            return 1
+
+    started, release = threading.Event(), threading.Event()
+    long, short = Plan(release), Plan(None)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(lambda: long.shares)
+        assert started.wait(60)
+        try:
+            assert pool.submit(lambda: short.shares).result(timeout=30) == 1
+            assert not waiting.done()
+        finally:
+            release.set()
+        assert waiting.result(60) == 1

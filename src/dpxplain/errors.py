@@ -4,7 +4,8 @@
     ├── BadRequest                 the caller can mend it (CLI exit code 2)
     │   ├── SchemaError            the declared schema is wrong or contradicts the source
     │   ├── SourceError            the data cannot be opened
-    │   │   └── LedgerUnavailable  the ledger cannot be reached, read or written
+    │   │   ├── LedgerUnavailable  the ledger cannot be reached, read or written
+    │   │   └── SourceLost         the database of the data broke off while it was read
     │   ├── DataChanged            the data are not those that were answered from before
     │   ├── LedgerBehind           the ledger may not know all that was spent; only the curator can go on
     │   ├── QueryRefused           the SQL is not one we answer; carries its position
@@ -15,6 +16,7 @@
     │   └── Unavailable            a server is busy, too often asked, or gone; ask again later
     ├── BudgetExhausted            the data set's budget does not cover the request (exit code 3)
     └── InternalError              a bug in DPXPlain (exit code 1)
+        └── ChargeTakenOver        another process measures under this charge; its release is waited for
 
 A message says what is wrong, where, and how to mend it. It never carries a value of the data.
 """
@@ -27,7 +29,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-LEDGER_FAILURES = ("unreachable", "busy", "disk", "rights", "gone", "damaged")
+LEDGER_FAILURES = ("unreachable", "busy", "disk", "rights", "gone", "damaged", "clock")
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -112,6 +114,18 @@ class LedgerUnavailable(SourceError):
     def may_pass(self) -> bool:
         """Whether waiting may help."""
         return self.kind != "damaged"
+
+
+class SourceLost(SourceError):
+    """The database of the data broke off while it was read.
+
+    `is_shut_down` says that the database gave a reason of its own. Without one, its session may have been
+    ended because it ran out of memory, which the data may decide.
+    """
+
+    def __init__(self, problem: str, *, remedy: str = "", is_shut_down: bool) -> None:
+        self.is_shut_down = is_shut_down
+        super().__init__(problem, remedy=remedy)
 
 
 class DataChanged(BadRequest):
@@ -207,3 +221,7 @@ class BudgetExhausted(DPXPlainError):
 
 class InternalError(DPXPlainError):
     """A bug in DPXPlain. Carries no data, so it is safe to report."""
+
+
+class ChargeTakenOver(InternalError):
+    """Another process took over the charge of this one, which had been silent for too long."""

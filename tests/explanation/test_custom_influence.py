@@ -390,7 +390,7 @@ def test_the_ratio_question_is_explained_paid_once_and_stored(tmp_path: Any) -> 
     plan = _plan(session, dataset)
     assert math.fsum(s.rho for s in plan.spends) == pytest.approx(1.0)
     before = dataset.ledger.budget("t").spent
-    first = dataset.find_or_measure(plan, Request("why is A/B so high?"))
+    first = dataset.find_or_measure(plan, Request("why is A/B so high?"), lambda released: released)
     release, entry, free = first.value, first.entry, first.free
     assert not free
     assert dataset.ledger.budget("t").spent == pytest.approx(before + 1.0)
@@ -402,7 +402,7 @@ def test_the_ratio_question_is_explained_paid_once_and_stored(tmp_path: Any) -> 
     assert line.rank[1] <= 2
     assert line.influence[0] is not None
     assert line.influence[0] > 0.1
-    second = dataset.find_or_measure(plan, Request("why is A/B so high?"))
+    second = dataset.find_or_measure(plan, Request("why is A/B so high?"), lambda released: released)
     again, same, free = second.value, second.entry, second.free
     assert (again, same, free) == (release, entry, True)
     assert CustomRelease.from_json(release.to_json()) == release
@@ -464,7 +464,7 @@ def test_the_whole_family_in_the_table_needs_no_selection(tmp_path: Any) -> None
     session, dataset = _session(tmp_path)
     plan = _plan(session, dataset, k=11, rho=4.0)
     assert len(plan.spends) == 2
-    release = dataset.find_or_measure(plan, Request("all")).value
+    release = dataset.find_or_measure(plan, Request("all"), lambda released: released).value
     assert [line.predicate for line in release.lines] == list(range(11))
     session.close()
 
@@ -622,7 +622,7 @@ def test_a_formula_of_what_cannot_be_told_is_refused_before_anything_is_charged(
     hidden = object()
     plan = _plan(session, dataset, influence=_of(lambda counts: counts.matching(0) if hidden else 0))
     with pytest.raises(ExplanationError, match="cannot be told apart"):
-        dataset.find_or_measure(plan, Request("hidden"))
+        dataset.find_or_measure(plan, Request("hidden"), lambda released: released)
     assert dataset.ledger.budget("t").spent == 1.0
     session.close()
 

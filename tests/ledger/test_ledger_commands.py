@@ -14,6 +14,7 @@ from ledger_contract import reserve
 from dpxplain.cli import run
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.protocol import Identity
+from dpxplain.model.charge import Charge, Ending, Request
 
 
 @pytest.fixture
@@ -234,3 +235,20 @@ def test_every_command_has_help_with_an_example(dpxplain, command):
     assert "--json" in out
     assert "--ledger" in out
     assert "create" in dpxplain("token")[1]
+
+
+def test_list_says_who_is_blocked_why_and_what_helps(dpxplain, address):
+    with closing(open_ledger(address)) as ledger:
+        ann = ledger.account("ann", default_limit=1.0)
+        for number, ending in enumerate((Ending.FAILED, Ending.FAILED, Ending.DIED, Ending.STOPPED)):
+            entry = ann.reserve_once("adult", Charge("query", str(number), Request("q"), 0.1))
+            ann.abandon(entry.row, ending)
+    code, out, err = dpxplain("allow", "list", "adult")
+    assert code == 0
+    reasons = "2 requests failed; the server died once"
+    assert f"ann: blocked, where a server keeps the usual limit of 3: {reasons}." in " ".join(out.split())
+    assert "dpxplain allow forgive adult ann --reason WHY" in " ".join(err.split())
+    (line,) = json.loads(dpxplain("allow", "list", "adult", "--json")[1])["analysts"]
+    assert (line["failures"], line["why"]) == (3, reasons)
+    assert dpxplain("allow", "forgive", "adult", "ann", "--reason", "a bad day")[0] == 0
+    assert "blocked" not in dpxplain("allow", "list", "adult")[1]

@@ -99,7 +99,7 @@ def test_loss_is_charged_in_full_to_whom_it_was_and_then_the_ledger_goes_on(roll
     records = rolled_back.audit()
     assert [record.action for record in records[-3:]] == ["loss charged", "loss charged", "loss declared"]
     assert records[-1].details["reason"] == "disk failed"
-    assert rolled_back.failures.suspects("adult", "ann").unreleased == ()
+    assert rolled_back.failures.counted("adult", "ann") == {}
     spend(rolled_back, 0.1, "second", "ann")  # fresh noise, under the budget that is left
     assert rolled_back.verify_audit().problems == []
     assert opened().recovery.anchor_problem() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +15,17 @@ import pytest
 import sqlalchemy as sa
 from ledger_contract import reserve
 
+from dpxplain.cli import run
 from dpxplain.errors import BudgetExhausted, SourceError
 from dpxplain.ledger import migrations
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
 from dpxplain.ledger.migrations import VERSION
-from dpxplain.model.charge import Charge, Request, Spend
+from dpxplain.model.charge import Charge, Ending, Event, Request, Spend
 
 DUMPS = sorted((Path(__file__).parent / "old_ledgers").glob("*.sql"))
 VERSION_1 = [dump for dump in DUMPS if dump.stem == "sqlite-1"]
 WITH_ACCOUNTS = [dump for dump in DUMPS if dump not in VERSION_1]
+WITHOUT_NUMBERS = [dump for dump in WITH_ACCOUNTS if not dump.stem.endswith("-8")]
 # Their heads and the text of a token of theirs, noted down when they were written.
 HEADS = {
     "sqlite-2": "5f35cd366506efa0e6310504bda00874b0d8933cfa2f03a1e4d50d988a341708",
@@ -36,6 +39,8 @@ HEADS = {
     "postgres-5": "b8c3cf9ee8543baf3e1d35fd501684a7ef3733a0331bf4a6c4c0c726fe2bde22",
     "sqlite-7": "4ca70f141efcad3476500bce5a0c78bad611a94f428d829ec46f13282aa14f44",
     "postgres-7": "6fd4cde67b922d1fc66ef36b964d314a540a03be8dc8fa8c68c3166d608403f1",
+    "sqlite-8": "61f1a4602c6ee8547f6dbebcac055041527fd0758479268492785f45b108f6f4",
+    "postgres-8": "e4db5d94685f57be78ebbf8f939f66451fe70c4e9a587188ead91c2dfe3a5f80",
 }
 TOKENS = {
     "sqlite-2": "dpx_ce6c79164159_05nAd2xc_XQUXKaveOJTmleMw4dFX_GnayfEhx5c57A",
@@ -49,6 +54,8 @@ TOKENS = {
     "postgres-5": "dpx_f646da42e3a0_k0Zduavrw-fDZ4bi87fDOmH49POv6KEFjNpmb1oGfgk",
     "sqlite-7": "dpx_4b766afcba95_ZTH12Rn_5nvTNrSo1MphhB180NqFvQLCaaSzlyelMVU",
     "postgres-7": "dpx_1c9c9b11e589_JonoaPajYsQU3zquqBgZxZ7LSBSbZ_7Ic7q2gGkcyVY",
+    "sqlite-8": "dpx_6f9288cbe14f_EJuZ4NGgolG5pYhP2QpYt7ZBba82uj_hpZDzrlXYoD8",
+    "postgres-8": "dpx_280f96fe68b2_VC49zQIBI1LtCpLyqLIEIY70DcZETOMkWDyPNXXPxr4",
 }
 
 
@@ -285,7 +292,7 @@ def test_gaussian_spend_of_an_old_ledger_is_known_where_its_events_tell(old):
         assert ledger.account("ann").budget("census").gaussian == pytest.approx(0.18, abs=5e-12)
 
 
-@pytest.mark.parametrize("dump", WITH_ACCOUNTS, ids=lambda dump: dump.stem, indirect=True)
+@pytest.mark.parametrize("dump", WITHOUT_NUMBERS, ids=lambda dump: dump.stem, indirect=True)
 def test_old_numbers_stay_and_new_ones_meet_none_of_them(old):
     with closing(open_ledger(old)) as ledger:
         ann, ben = (ledger.account(name, default_limit=0.2) for name in ("ann", "ben"))
@@ -300,3 +307,30 @@ def test_old_numbers_stay_and_new_ones_meet_none_of_them(old):
         assert ann.get("adult", 6)[0].key == "c"
         assert ben.entry("adult", f"{highest + 1}@ann").analyst == "ann"
         assert ledger.verify_audit().problems == []
+
+
+WITH_FLIGHTS = [dump for dump in DUMPS if dump.stem.endswith("-8")]
+
+
+@pytest.mark.parametrize("dump", WITH_FLIGHTS, ids=lambda dump: dump.stem, indirect=True)
+def test_a_request_that_an_old_process_measured_is_found_and_taken_over(old):
+    with closing(open_ledger(old)) as ledger:
+        ledger.failures.find_interrupted()
+        assert ledger.failures.counted("census", "ann") == {Ending.DIED: 1}
+        charge = Charge(
+            "query", "g", Request("SELECT AVG(age) FROM census"), 0.03, (Spend(Event.SUMS, 0.03),)
+        )
+        spent = ledger.budget("census").spent
+        entry = ledger.account("ann").reserve_once("census", charge)
+        assert (entry.row, ledger.budget("census").spent) == (11, spent)
+        assert ledger.verify_audit().problems == []
+
+
+@pytest.mark.parametrize("dump", WITH_FLIGHTS, ids=lambda dump: dump.stem, indirect=True)
+def test_verifying_says_that_it_has_upgraded_the_ledger(old, capfd):
+    assert run(("audit", "verify", "--ledger", old, "--json")) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["upgraded"] is True
+    assert f"It was upgraded to version {VERSION}" in " ".join(err.split())
+    assert run(("audit", "verify", "--ledger", old)) == 0
+    assert "upgraded" not in "".join(capfd.readouterr())

@@ -8,17 +8,19 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import datetime, timedelta
 
 import psycopg
 import pytest
 from ledger_contract import reserve
 
-from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, SourceError
+from dpxplain.errors import BadRequest, BudgetExhausted, InternalError, LedgerUnavailable, SourceError
 from dpxplain.ledger import audit, store
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.postgres import PostgresStore
 from dpxplain.ledger.standing import standing
 from dpxplain.ledger.tables import ENTRIES
+from dpxplain.model.charge import Charge, Request
 from postgres_server import running_server
 
 SECRET = "s3cret/%40?word"
@@ -252,3 +254,41 @@ def test_forked_process_cannot_use_its_parents_ledger_nor_end_its_conversation(l
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     reserve(ledger, 0.1)
     assert ledger.budget("adult").spent == 0.1
+
+
+class ShiftedDatetime(datetime):
+    """Patched into a module in place of `datetime`: a clock that is ahead."""
+
+    ahead = timedelta(0)
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + cls.ahead
+
+
+def test_clock_far_from_the_databases_is_refused_and_one_not_so_far_warned_about(
+    postgres_address, monkeypatch, caplog
+):
+    ledger = open_ledger(postgres_address)
+    ledger.open_dataset("adult", 1.0, 1e-6)
+    monkeypatch.setattr(store, "datetime", ShiftedDatetime)
+    for ahead in (timedelta(hours=2), timedelta(hours=-2)):
+        monkeypatch.setattr(ShiftedDatetime, "ahead", ahead)
+        with pytest.raises(
+            LedgerUnavailable, match=r"The clock of this machine is 7,[12]\d\d seconds"
+        ) as error:
+            open_ledger(postgres_address)
+        assert (error.value.kind, "NTP" in error.value.remedy) == ("clock", True)
+        with pytest.raises(LedgerUnavailable):  # also of a process that was right when it started
+            ledger.check_clock()
+        with pytest.raises(LedgerUnavailable, match="Nothing is charged"):
+            ledger.reserve("adult", Charge("query", "k", Request("q"), 0.1))
+    monkeypatch.setattr(ShiftedDatetime, "ahead", timedelta(seconds=12))
+    assert caplog.text == ""
+    ledger.check_clock()
+    ledger.check_clock()
+    assert caplog.text.count("seconds ahead of that of the ledger") == 1
+    monkeypatch.setattr(ShiftedDatetime, "ahead", timedelta(0))
+    ledger.check_clock()
+    ledger.reserve("adult", Charge("query", "k", Request("q"), 0.1))
+    ledger.close()

@@ -17,11 +17,11 @@ import pytest
 import sqlalchemy as sa
 
 import dpxplain as dpx
-from dpxplain.errors import BudgetExhausted
+from dpxplain.errors import BudgetExhausted, ChargeTakenOver, LedgerUnavailable
 from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import FLIGHTS, PROCESSES
-from dpxplain.model.charge import Charge, Request
+from dpxplain.model.charge import Charge, Ending, Request
 
 CHARGE = Charge("query", "k", Request("SELECT COUNT(*) FROM adult"), 0.6)
 AGES_AGO = "2020-01-01T00:00:00+00:00"
@@ -111,13 +111,16 @@ def test_silent_process_is_said_to_be_gone_and_nobody_waits_for_it(pair):
     make_silent(there)
     assert not there.is_measured("adult", "k")
     again = there.reserve_once("adult", charge)
-    assert again.id == lost.id + 1
+    assert again.row == lost.row
     [record] = [record for record in there.audit() if record.action == "interrupted"]
-    assert (record.dataset, record.details) == ("adult", {"entry": lost.id})
-    here.release(lost.row, "{}")  # it was not gone after all: both have paid, and the flight is the other's
+    ending = {"analyst": "", "ending": "process died", "process": here._flights.process}
+    assert (record.dataset, record.details) == ("adult", {"entry": lost.row} | ending)
+    with pytest.raises(ChargeTakenOver):  # it was not gone after all: the charge is the other's by now
+        here.release(lost.row, "{}")
+    here.abandon(lost.row)
     assert here.is_measured("adult", "k")
     there.release(again.row, "{}")
-    assert there.budget("adult").spent == 0.8
+    assert there.budget("adult").spent == 0.4
     assert there.verify_audit().problems == []
 
 
@@ -135,7 +138,11 @@ def test_request_of_a_killed_process_is_waited_for_only_until_it_is_silent(pair,
     assert here.is_measured("adult", "k")  # nobody can know yet
     monkeypatch.setattr(single_flight, "SILENCE", timedelta(0))
     assert not here.is_measured("adult", "k")
-    assert here.reserve_once("adult", Charge("query", "k", Request("q"), 0.4)).id == entry + 1
+    other = here.reserve_once("adult", Charge("query", "k", Request("q"), 0.4))
+    assert other.row != entry  # its words differ: it is not the same charge
+    here.abandon(other.row)
+    charge = Charge("query", "k", Request("SELECT COUNT(*) FROM adult"), 0.4)
+    assert here.reserve_once("adult", charge).row == entry
     assert "interrupted" in [record.action for record in here.audit()]
 
 
@@ -162,7 +169,7 @@ def test_time_far_ahead_is_no_sign_of_life_of_a_flight_or_a_process(pair):
         connection.execute(sa.update(FLIGHTS).values(**ahead))
         connection.execute(sa.update(PROCESSES).where(PROCESSES.c.id != process).values(**ahead))
     assert not there.is_measured("adult", "k")
-    assert there.reserve_once("adult", charge).id == lost.id + 1
+    assert there.reserve_once("adult", charge).row == lost.row
     assert there.processes.count(process) == 1
 
 
@@ -272,10 +279,11 @@ def test_two_sessions_on_one_workspace_pay_once(tmp_path: Path):
         dataset = here._dataset
         entered, go, grouped = threading.Event(), threading.Event(), dataset.engine.grouped
 
-        def slowly(query, subsets):
-            entered.set()
-            assert go.wait(120)
-            return grouped(query, subsets)
+        def slowly(query, subsets, *, rehearsed=False):
+            if not rehearsed:
+                entered.set()
+                assert go.wait(120)
+            return grouped(query, subsets, rehearsed=rehearsed)
 
         dataset.engine.grouped = slowly
         answers = {}
@@ -292,3 +300,127 @@ def test_two_sessions_on_one_workspace_pay_once(tmp_path: Path):
         assert answers["here"].id == answers["there"].id
         assert answers["there"].free
         assert here.budget.spent == 0.6
+
+
+CHARGE_THREE_AND_HANG = """
+import sys, time
+from dpxplain.ledger.ledger import open_ledger
+from dpxplain.model.charge import Charge, Request
+account = open_ledger(sys.argv[1]).account("ann", default_limit=1.0)
+for key in "abc":
+    account.reserve_once("adult", Charge("query", key, Request(key), 0.1))
+print("charged", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.process
+def test_requests_of_one_killed_process_count_once_and_are_taken_over(pair, address, monkeypatch):
+    here, _ = pair
+    command = [sys.executable, "-c", CHARGE_THREE_AND_HANG, address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "charged\n"
+        finally:
+            process.send_signal(signal.SIGKILL)
+    monkeypatch.setattr(single_flight, "SILENCE", timedelta(0))
+    assert here.failures.counted("adult", "ann") == {Ending.DIED: 1}  # before anybody has recorded it
+    here.failures.find_interrupted()
+    assert [record.action for record in here.audit()].count("interrupted") == 3
+    assert here.failures.counted("adult", "ann") == {Ending.DIED: 1}
+    ann = here.account("ann", default_limit=1.0)
+    for key in "abc":
+        entry = ann.reserve_once("adult", Charge("query", key, Request(key), 0.1))
+        ann.release(entry.row, "{}")
+    assert here.budget("adult").spent == pytest.approx(0.3)
+    assert here.failures.counted("adult", "ann") == {Ending.DIED: 1}  # a release does not undo it
+    here.failures.forgive("adult", "ann", reason="a kill", by="carol")
+    assert here.failures.counted("adult", "ann") == {}
+    assert here.verify_audit().problems == []
+
+
+@pytest.mark.parametrize("ending", list(Ending), ids=str)
+def test_identical_request_pays_again_only_if_the_data_may_have_decided_the_ending(pair, ending):
+    here, there = pair
+    ann = here.account("ann", default_limit=1.0)
+    charge = Charge("query", "k", Request("q"), 0.1)
+    first = ann.reserve_once("adult", charge)
+    ann.abandon(first.row, ending)
+    again = there.account("ann", default_limit=1.0).reserve_once("adult", charge)
+    assert (again.row == first.row) == (ending not in (Ending.FAILED, Ending.CANCELLED))
+    counts = ending not in (Ending.STOPPED, Ending.DATABASE_LOST, Ending.LEDGER_LOST)
+    assert there.failures.counted("adult", "ann") == ({ending: 1} if counts else {})
+    other = Charge("query", "k", Request("q"), 0.2)
+    there.account("ann").abandon(again.row, Ending.STOPPED)
+    assert ann.reserve_once("adult", other).row not in (first.row, again.row)  # not the same charge
+
+
+def test_one_release_is_stored_for_a_charge_however_two_processes_race(pair):
+    here, there = pair
+    barrier = threading.Barrier(2)
+    for number in range(20):
+        charge = Charge("query", f"race {number}", Request("q"), 0.01)
+        entry = here.reserve_once("adult", charge)
+        make_silent(there)
+        outcomes: dict[str, object] = {}
+
+        def first(row: int = entry.row, seen: dict[str, object] = outcomes) -> None:
+            barrier.wait(60)
+            try:
+                here.release(row, '"first"')
+                seen["first"] = True
+            except ChargeTakenOver:
+                here.abandon(row)
+
+        def second(asked: Charge = charge, seen: dict[str, object] = outcomes) -> None:
+            barrier.wait(60)
+            taken = there.reserve_once("adult", asked)
+            if taken is not None:
+                seen["row"] = taken.row
+                there.release(taken.row, '"second"')
+                seen["second"] = True
+
+        threads = [threading.Thread(target=first), threading.Thread(target=second)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert ("first" in outcomes) != ("second" in outcomes)
+        assert outcomes.get("row", entry.row) == entry.row
+        winner = '"first"' if "first" in outcomes else '"second"'
+        assert here.find("adult", charge.key)[1] == there.find("adult", charge.key)[1] == winner
+    assert here.budget("adult").spent == pytest.approx(0.2)
+    assert here.verify_audit().problems == []
+
+
+def test_process_that_was_silent_during_an_outage_corrects_that_it_died(pair, monkeypatch):
+    here, there = pair
+    ann = here.account("ann", default_limit=1.0)
+    entry = ann.reserve_once("adult", Charge("query", "k", Request("q"), 0.1))
+    writing = here._store.writing
+
+    def away():
+        raise LedgerUnavailable("away")
+
+    monkeypatch.setattr(single_flight, "SECONDS_BETWEEN_HEARTBEATS", 0.01)
+    monkeypatch.setattr(here._store, "writing", away)
+    ann.abandon(entry.row, Ending.LEDGER_LOST)
+    make_silent(there)
+    there.failures.find_interrupted()
+    assert there.failures.counted("adult", "ann") == {Ending.DIED: 1}
+    monkeypatch.setattr(here._store, "writing", writing)
+    wait_until_heart_ends(here)
+    assert there.failures.counted("adult", "ann") == {}
+    assert there.verify_audit().problems == []
+
+
+def test_charge_from_before_a_declared_loss_is_not_taken_over(pair):
+    here, there = pair
+    ann = here.account("ann", default_limit=1.0)
+    charge = Charge("query", "k", Request("q"), 0.1)
+    first = ann.reserve_once("adult", charge)
+    ann.abandon(first.row, Ending.STOPPED)
+    there.recovery.declare_loss(reason="an old copy", by="carol", everything=True)
+    there.top_up("adult", 1.0, reason="more", by="carol")
+    assert ann.reserve_once("adult", charge).row != first.row

@@ -221,7 +221,7 @@ def test_a_stop_is_warned_of_counted_and_forgiven(tmp_path: Path, servers: ExitS
     desk = visit(server, "#/curator/analysts/people")
     sign_in(desk, server.token("carol", "curator"))
     row = desk.get_by_test_id("allowances").get_by_role("row", name="alice")
-    expect(row).to_contain_text("Blocked: 3 charged requests stopped or failed")
+    expect(row).to_contain_text("Blocked: 3 requests were cancelled")
     row.get_by_role("button", name="Forgive").click()
     dialog = desk.get_by_role("dialog", name="Forgive alice")
     dialog.get_by_label("Reason").fill("She tried the button.")

@@ -324,7 +324,8 @@ def test_answers_carry_the_noise_of_bounded_neighbours_and_opendp_agrees(
     if release.sum_scale is not None:
         scales.append(release.sum_scale)
         added.append((6.5 if "AVG" in sql else 10) * rows)
-    assert len(costed) == len(scales)
+    assert len(costed) == 2 * len(scales)  # once in the rehearsal
+    costed = costed[len(scales) :]
     for scale, distance, (ratio, rho, cost) in zip(scales, added, costed, strict=True):
         assert scale == pytest.approx(gaussian_scale(distance, rho), rel=1e-12)
         assert ratio * scale == pytest.approx(distance, rel=1e-12)

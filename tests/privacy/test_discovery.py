@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import math
@@ -257,9 +258,11 @@ def test_discoveries_at_the_same_time_keep_to_delta_together(tmp_path: Path) -> 
         # Both are planned and found to fit before either is charged.
         plans = [session.plan_discovery(column, 0.1, delta=6e-7) for column in ("city", "town")]
         dataset = session._dataset
-        assert dataset.find_or_measure(plans[0].plan, plans[0].request).value.values
+        assert dataset.find_or_measure(
+            plans[0].plan, plans[0].request, lambda released: released
+        ).value.values
         with pytest.raises(BadRequest, match="no room"):
-            dataset.find_or_measure(plans[1].plan, plans[1].request)
+            dataset.find_or_measure(plans[1].plan, plans[1].request, lambda released: released)
         assert dataset.find(plans[1].plan) is None
 
 
@@ -377,3 +380,122 @@ def test_a_public_column_does_not_take_the_name_of_an_unknown_one(tmp_path: Path
     rows = pd.DataFrame({"size": [1, 2], "city": ["small", "large"]})
     with connect(tmp_path, schema, tables={"sizes": rows}) as session:
         assert "city" not in session.schema.columns
+
+
+PER_SEX = "SELECT sex, COUNT(*) FROM people GROUP BY sex"
+
+
+def test_quality_bought_before_a_discovery_stays_true_of_the_columns_it_counted(tmp_path: Path) -> None:
+    with connect(tmp_path) as first, connect(tmp_path) as second:
+        bought = first.quality(rho=1)
+        second.discover("city", rho=0.1)
+        with connect(tmp_path) as third:
+            shares = [record["share"] for record in bought.records()]
+            answer = third.query(PER_SEX, rho=1)
+            assert "of all rows" in " ".join(answer.shaped_by)
+            assert "of all rows" not in " ".join(third.query(GROUPED, rho=1).shaped_by)
+            spent = third.budget.spent
+            wider = third.quality(rho=1)  # another request: it counts the rows of city too
+            assert third.budget.spent == pytest.approx(spent + 1)
+            assert {row.column for row in wider} == {"city", "sex", "size"}
+            assert third.quality(rho=1).free
+            assert "of all rows" in " ".join(third.query(GROUPED, rho=1).shaped_by)
+        assert [record["share"] for record in first.quality(rho=1).records()] == shares
+        assert first.quality(rho=1).free
+        assert first.query(PER_SEX, rho=1).free
+        assert first.query(PER_SEX, rho=0.5).shaped_by
+
+
+def test_quality_that_an_earlier_program_bought_after_a_discovery_is_read_of_declared_columns(
+    tmp_path: Path,
+) -> None:
+    with connect(tmp_path) as session:
+        session.discover("city", rho=0.1)
+        planned = session.plan_quality(0.5)
+        # What that program stored: counts of city behind the others, and neither key nor release names it.
+        unnamed = dataclasses.replace(planned.plan, discovered=())
+        counted = dataclasses.replace(planned.plan.measure(session._dataset), discovered=())
+        entry = session._dataset.releaser.ledger.reserve(  # type: ignore[attr-defined]
+            "people", unnamed.charge(session._dataset, planned.request)
+        )
+        session._dataset.releaser.ledger.release(entry.row, counted.to_json())  # type: ignore[attr-defined]
+        assert "of all rows" in " ".join(session.query(PER_SEX, rho=1).shaped_by)
+        assert "of all rows" not in " ".join(session.query(GROUPED, rho=1).shaped_by)
+
+
+def test_what_was_prepared_before_a_discovery_stays_free(tmp_path: Path) -> None:
+    schema = declared(town={"values": "discover"}, part={"expression": "size + 1"})
+    frame = CITIES.assign(town=CITIES.city)
+    with dpx.connect(frame, schema, workspace=tmp_path) as session:
+        session.query(PER_SEX, rho=1).prepare(rho=1)  # by all attributes there are
+    with dpx.connect(frame, schema, workspace=tmp_path) as session:
+        session.discover("town", rho=0.1)
+        session.query(PER_SEX, rho=1).prepare(rho=0.5)
+        session.discover("city", rho=0.1)
+        spent = session.budget.spent
+        question = session.query(PER_SEX, rho=1).why("F", "M")
+        for attributes in (["size"], ["town"], ["size", "town"]):
+            assert question.explain(k=1, rho=0.05, attributes=attributes).free
+        assert session.budget.spent == spent
+        assert not question.preview(k=1, rho=0.05, attributes=["city"]).price.free
+
+
+HOSTILE = [
+    *(
+        "2024-01-01",
+        "2024-01-01 00:00",
+        "true",
+        "1e400",
+        "NaN",
+        "",
+        " ",
+        "NULL",
+        "discover",
+        "it's",
+        '"q"',
+        "a;--",
+    ),
+    *("new\nline", "x" * 100, "é", "e\u0301", "caf ", "caf", "$1", "%", "\u202e", "\U0001f600"),
+]
+
+
+@pytest.mark.parametrize("texts", [HOSTILE, ["2024-01-01", "2024-01-01 00:00"], ["2024-01-01", "2024-02-01"]])
+def test_discovered_values_are_texts_whatever_they_look_like(texts: list[str], tmp_path: Path) -> None:
+    frame = pd.DataFrame({"city": texts * 300, "sex": "F", "size": 1})
+    frame.to_parquet(tmp_path / "people.parquet")
+    for number in range(2):  # discovered in one session, known in the next
+        with dpx.connect(
+            tmp_path / "people.parquet", declared(), workspace=tmp_path / "w", curator=True
+        ) as session:
+            if number == 0:
+                assert session.discover("city", rho=1).values == tuple(sorted(texts))
+            assert session.schema.domain("city") == tuple(sorted(texts))
+            assert Schema.load(session.schema).domain("city") == tuple(sorted(texts))
+            answer = session.query(GROUPED, rho=1)
+            assert [record["true"] for record in answer.truth().records()] == [300] * len(texts)
+            for sql in ("city = '2024-01-01'", "LOWER(city) = '2024-01-01'"):
+                counted = session.query(f"SELECT COUNT(*) FROM people WHERE {sql}", rho=1)
+                assert [record["true"] for record in counted.truth().records()] == [300]
+
+
+def test_a_value_that_no_engine_can_compare_with_is_never_discovered(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"city": ["a\0b"] * 500 + ["a"] * 500, "sex": "F", "size": 1})
+    with dpx.connect(frame, declared(), workspace=tmp_path) as session:
+        assert session.discover("city", rho=1).values == ("a",)
+        assert session.query(GROUPED, rho=1)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"city": ["Bonn"], "country": ["D"]},  # no discovered value is a key
+        {"city": ["Rome", "Oslo"], "country": [1e300, 1.0]},  # no numbers to declare
+    ],
+)
+def test_no_public_table_closes_a_data_set_after_a_discovery(rows: dict[str, Any], tmp_path: Path) -> None:
+    schema = declared() | {"tables": {"towns": {"key": "city", "public": True}}}
+    for _ in range(2):
+        with connect(tmp_path, schema, tables={"towns": pd.DataFrame(rows)}) as session:
+            assert session.discover("city", rho=0.1).values == ("Oslo", "Rome")
+            assert session.query(GROUPED, rho=1)
+            assert "country" not in session.schema.columns

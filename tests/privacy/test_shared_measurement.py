@@ -24,7 +24,7 @@ from dpxplain.phases.assess_question import group_estimates
 from dpxplain.phases.shared_measurement import SharedMeasurement
 from dpxplain.privacy.formula_intervals import interval
 from dpxplain.privacy.formulas import Leaf, NoisyPart, Operation
-from dpxplain.privacy.measured_parts import AskedColumn, allocate
+from dpxplain.privacy.measured_parts import AskedColumn, CountPrecision, allocate
 from dpxplain.privacy.mechanisms import gaussian as gaussian_module
 from dpxplain.privacy.mechanisms.noise import authorise
 from dpxplain.results.combination import Combination
@@ -143,7 +143,8 @@ def test_opendp_asserts_every_part_and_the_parts_compose_to_rho(
         session.query(f"SELECT g, {', '.join(aggregates)} FROM t GROUP BY g", rho=0.3)
         (entry,) = session.history
     measurement = SharedMeasurement(queries(aggregates, schema), 0.3, schema).measurement
-    assert [rho for rho, _ in seen] == [measurement.rhos[part.name] for part in measurement.parts]
+    asserted = [measurement.rhos[part.name] for part in measurement.parts]
+    assert [rho for rho, _ in seen] == 2 * asserted  # once in the rehearsal
     assert all(rho * (1 - 1e-9) <= cost <= rho for rho, cost in seen)
     assert measurement._cost(measurement.rhos) <= Fraction(0.3)
     assert math.fsum(spend.rho for spend in entry.spends) == pytest.approx(0.3, rel=1e-15)
@@ -239,6 +240,27 @@ def product_of_variances(columns: tuple[AskedColumn, ...], shares: np.ndarray, c
         for offset in column.offsets:
             product *= 1 / sums[i] + offset * variance[i + 1, i + 1]
     return float(product)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 7, 40])
+def test_the_closed_form_of_the_counts_is_that_of_the_inverse_matrix(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    values, nulls = rng.uniform(0.001, 5.0, (2, columns))
+    precision = CountPrecision(0.3, values, nulls)
+    # One measured count per row: the rows, the columns' values, and their NULLs (rows minus values).
+    unit = np.eye(1 + columns)
+    measured = np.concatenate([unit, unit[0] - unit[1:]])
+    precisions = np.concatenate([[0.3], values, nulls])
+    covariance = np.linalg.inv(measured.T @ (precisions[:, None] * measured))
+    np.testing.assert_allclose(precision.rows_variance, covariance[0, 0], rtol=1e-9)
+    np.testing.assert_allclose(precision.variances, np.diag(covariance)[1:], rtol=1e-9)
+    for column in (None, *range(columns)):
+        place = 0 if column is None else 1 + column
+        best = precisions * (measured @ covariance[:, place])
+        np.testing.assert_allclose(np.hstack(precision.weights(column)), best, rtol=1e-9, atol=1e-12)
+    weights = rng.uniform(0.0, 3.0, 1 + columns)
+    slopes = np.sum(weights * (measured @ covariance) ** 2, axis=1)
+    np.testing.assert_allclose(np.hstack(precision.slopes(weights[0], weights[1:])), slopes, rtol=1e-9)
 
 
 def test_sharing_leaves_a_fraction_of_the_variance_of_measuring_apart() -> None:

@@ -114,7 +114,7 @@ class Opened:
 
     def progress(self, stage: str) -> None: ...
 
-    def fit(self, _: FitQuestion) -> Confidential[Any]:
+    def fit(self, _: FitQuestion, **_options: object) -> Confidential[Any]:
         return self.counts
 
 
@@ -365,7 +365,13 @@ def test_beyond_the_budget_it_is_refused_and_reads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = connect(tmp_path)
-    monkeypatch.setattr(DuckDBEngine, "fit", lambda *_: pytest.fail("The data were read."))
+    fit = DuckDBEngine.fit
+
+    def without_rows(*asked: Any, rehearsed: bool) -> Any:
+        assert rehearsed, "The data were read."
+        return fit(*asked, rehearsed=True)
+
+    monkeypatch.setattr(DuckDBEngine, "fit", without_rows)
     with pytest.raises(BudgetExhausted):
         session.tune(rho=11.0)
     assert session.budget.spent == 0

@@ -18,12 +18,15 @@ class SlowEngine:
         self._real = real
         self._server = server
         self.schema = real.schema
+        self.is_live = real.is_live
         self.entered = threading.Semaphore(0)
         self.go = threading.Event()
         self.fail = False
         self.out_of_time = False  # the time limit is over as soon as a pass has begun
 
-    def grouped(self, query: Any, subsets: Any) -> Any:
+    def grouped(self, query: Any, subsets: Any, **options: Any) -> Any:
+        if options.get("rehearsed"):
+            return self._real.grouped(query, subsets, **options)
         interrupted = threading.Event()
         with interruptible(interrupted.set):
             self.entered.release()

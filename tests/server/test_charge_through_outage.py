@@ -131,7 +131,7 @@ def test_only_the_same_charge_is_taken_over_and_only_once(
         assert bob.row != entry
         assert alice.reserve_once("people", CHARGE).row == entry
         assert alice.reserve_once("people", CHARGE) is None  # it is being measured
-        alice.abandon(entry)
+        alice.abandon(entry)  # failed, perhaps by the data
         again = alice.reserve_once("people", CHARGE)
         assert again is not None
         assert again.row not in (entry, bob.row)  # data may have been read under the first

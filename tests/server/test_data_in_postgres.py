@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 import pytest
 
-from dpxplain.errors import SchemaError, SourceError
+import dpxplain as dpx
+from dpxplain.errors import SchemaError, SourceError, SourceLost
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.query import Aggregate, Query
 from dpxplain.server.catalog import details, summary
@@ -110,3 +113,48 @@ def test_a_password_in_the_configuration_is_refused_unrepeated() -> None:
     with pytest.raises(SchemaError, match="password") as refused:
         Config.load({"server": {"datasets": "schemas", "databases": ["postgresql://ann:hunter2@host/db"]}})
     assert "hunter2" not in str(refused.value)
+
+
+HELD = """
+CREATE TABLE pause (seconds double precision);
+INSERT INTO pause VALUES (0);
+CREATE FUNCTION waited() RETURNS boolean LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN PERFORM pg_sleep((SELECT seconds FROM pause)); RETURN true; END $$;
+CREATE VIEW held AS SELECT sex FROM people_7 WHERE waited();
+"""
+RELEASED = "DROP VIEW held; DROP FUNCTION waited(); DROP TABLE pause"
+HELD_SCHEMA = {
+    "table": {"name": "held", "version": "1"},
+    "privacy": {"rho": 1.0},
+    "columns": {"sex": {"values": ["F", "M"]}},
+}
+SLEEPING = "FROM pg_stat_activity WHERE application_name = 'dpxplain' AND wait_event = 'PgSleep'"
+COUNT = "SELECT sex, COUNT(*) FROM held GROUP BY sex"
+
+
+@pytest.mark.parametrize("how", ["terminated", "time limit"])
+def test_a_scan_that_the_database_cut_off_pays_once_and_one_that_took_too_long_pays_again(
+    source: str, tmp_path: Path, postgres_server: PostgresServer, how: str
+) -> None:
+    with (
+        psycopg.connect(postgres_server.address(), autocommit=True) as operator,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        operator.execute(HELD)
+        try:
+            with dpx.connect(f"{source}::held", HELD_SCHEMA, workspace=tmp_path) as session:
+                operator.execute("UPDATE pause SET seconds = 60")
+                asked = thread.submit(session.query, COUNT, rho=0.1)
+                while operator.execute(f"SELECT count(*) {SLEEPING}").fetchone() == (0,):
+                    time.sleep(0.02)
+                function = "pg_terminate_backend" if how == "terminated" else "pg_cancel_backend"
+                operator.execute(f"SELECT {function}(pid) {SLEEPING}")
+                with pytest.raises(SourceError, match="stays spent") as error:
+                    asked.result(120)
+                operator.execute("UPDATE pause SET seconds = 0")
+                assert session.budget.spent == pytest.approx(0.1)
+                assert len(session.query(COUNT, rho=0.1).rows) == 2
+                assert session.budget.spent == pytest.approx(0.1 if how == "terminated" else 0.2)
+                assert isinstance(error.value, SourceLost) == (how == "terminated")
+        finally:
+            operator.execute(RELEASED)

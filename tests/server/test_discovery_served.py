@@ -109,3 +109,22 @@ def test_no_analyst_can_use_up_the_delta_of_other_columns(server: RunningServer)
     bob = server.client("bob")
     assert bob.post(path, json={"column": "street", "rho": 1}).json()["values"]
     assert bob.post(path, json={"column": "city", "rho": 1, "delta": 0.5e-7}).json()["values"]
+
+
+def test_quality_bought_before_a_discovery_charges_no_later_query_in_vain(server: RunningServer) -> None:
+    address, per_sex = f"{server.url}towns", "SELECT sex, COUNT(*) FROM towns GROUP BY sex"
+    alice, bob = server.client("alice"), server.client("bob")
+    assert alice.post("/datasets/towns/quality", json={"rho": 0.5}).status_code == 200
+    assert bob.post("/datasets/towns/discover", json={"column": "city", "rho": 1}).json()["values"]
+    for place, sql in enumerate((per_sex, SQL, "SELECT COUNT(*) FROM towns WHERE city = 'Rome'")):
+        answered = alice.post("/datasets/towns/query", json={"sql": sql, "rho": 0.1 + place / 100})
+        assert answered.status_code == 200, answered.json()
+    assert "undeclared" in str(alice.post("/datasets/towns/query", json={"sql": per_sex, "rho": 0.1}).json())
+    with dpx.connect(address, token=server.token("alice")) as session:
+        shares = " ".join(session.query(per_sex, rho=0.1).shaped_by)
+        assert "of all rows" in shares
+        assert "of all rows" not in " ".join(session.query(SQL, rho=0.11).shaped_by)
+        again = session.quality(rho=0.5)  # of one column more, so it is another request
+        assert {row.column for row in again} == {"sex", "city"}
+        assert session.quality(rho=0.5).free
+        assert "of all rows" in " ".join(session.query(SQL, rho=0.11).shaped_by)

@@ -9,17 +9,19 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from slow_engine import slow_down
 
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.ledger.ledger import open_ledger
-from dpxplain.server import health
+from dpxplain.server import caller_session, health
 from dpxplain.server.app import ledger_of
 from postgres_server import PostgresServer
 from postgres_server import running_server as running_postgres
@@ -134,7 +136,7 @@ def test_a_stopped_postgres_is_503_with_one_error_line_and_one_when_it_is_back(
     assert curator.get("/metrics").status_code == 200
     assert analyst.get("/ready").json() == {
         "status": "ready",
-        "checks": {"ledger": "ok", "datasets": "ok"},
+        "checks": {"ledger": "ok", "datasets": "ok", "requests": "ok"},
     }
     with stopped(database):
         for _ in range(3):
@@ -250,7 +252,8 @@ def test_a_data_set_that_cannot_be_asked_leaves_the_server_ready_for_the_others(
     probe = on_sqlite.anonymous()
     (tmp_path / "schemas" / "broken.toml").write_text("[table]\nname = 'broken'\n", encoding="utf-8")
     response = probe.get("/ready")
-    assert (response.status_code, response.json()["checks"]) == (200, {"ledger": "ok", "datasets": "partly"})
+    checks = {"ledger": "ok", "datasets": "partly", "requests": "ok"}
+    assert (response.status_code, response.json()["checks"]) == (200, checks)
     assert "broken" not in response.text
     assert "people" not in response.text
 
@@ -335,3 +338,44 @@ def test_no_route_names_the_ledger_to_anybody_during_an_outage(
                 statuses[route.rpartition(" ")[2]] = statuses.get(route.rpartition(" ")[2], 0) + 1
     assert set(statuses) <= {"200", "400", "401", "403", "503"}, statuses
     assert statuses["503"] > 50, statuses
+
+
+def test_a_full_disk_is_told_once_as_what_it_is_and_is_not_the_analysts(
+    on_sqlite: RunningServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, logger="dpxplain.server")
+    monkeypatch.setattr(caller_session, "STORING_SECONDS", 0.0)
+    client, curator = on_sqlite.client(), on_sqlite.curator()
+    assert client.post("/datasets/people/query", json=ASK).status_code == 200
+    engine = slow_down(on_sqlite)
+    ask = {"sql": "SELECT age, region, sex, AVG(pay) FROM people GROUP BY age, region, sex", "rho": 0.1}
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(client.post, "/datasets/people/query", json=ask)
+        assert engine.entered.acquire(timeout=60)
+        with full_disk(on_sqlite):
+            engine.go.set()
+            failed = asked.result(120)
+            for _ in range(5):  # small writes still succeed
+                on_sqlite.state._processes.refresh()
+                refused = client.post(
+                    "/datasets/people/query", json={"sql": SQL + " -- " + "x" * 15_000, "rho": 0.1}
+                )
+                assert refused.status_code == 503
+            assert (failed.status_code, failed.json()["code"]) == (503, "interrupted")
+            assert "0.1 was charged" in failed.json()["message"]
+            assert "costs nothing more" in failed.json()["remedy"]
+            outages = [line for line in lines(caplog, logging.ERROR) if "outage" in line]
+            assert len(outages) == 1
+            assert "is full. Make free space" in outages[0]
+            assert lines(caplog, logging.WARNING) == []
+    until(lambda: not on_sqlite.ledger._flights._has_reports)
+    assert client.get("/datasets/people").json()["failures"]["counted"] == 0
+    assert client.get("/datasets/people/history").json()["entries"][-1]["kept"]
+    spent = on_sqlite.ledger.budget("people").spent
+    assert client.post("/datasets/people/query", json=ask).status_code == 200
+    assert on_sqlite.ledger.budget("people").spent == spent
+    monkeypatch.setattr(health, "QUIET_SECONDS", 0.0)
+    on_sqlite.state._processes.refresh()
+    assert len([line for line in lines(caplog, logging.WARNING) if "is back" in line]) == 1
+    text = curator.get("/metrics").text
+    assert 'dpxplain_charges_without_release_total{dataset="people",ending="ledger lost"} 1.0' in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,11 @@ import httpx
 import pytest
 from slow_engine import slow_down
 
-from server_fixture import SQL, WEIGHTS, RunningServer, config_of, running_server
+from dpxplain.ledger import single_flight
+from dpxplain.ledger.ledger import open_ledger
+from dpxplain.model.charge import Charge, Ending, Request
+from dpxplain.server import pool
+from server_fixture import COUNT, SQL, WEIGHTS, RunningServer, config_of, running_server
 
 AT = "/datasets/people"
 
@@ -122,3 +128,53 @@ def test_a_job_stopped_before_its_turn_ends_at_once_and_costs_nothing(server: Ru
     assert server.state.pool.admitted == 1
     assert client.get(f"{AT}/budget").json()["rho"]["spent"] == before
     engine.go.set()
+
+
+def test_requests_that_a_stop_of_the_server_ends_are_nobodys_failure_and_are_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CLOSING_SECONDS", 0.3)
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    asks = [{"sql": sql, "rho": 0.1} for sql in (SQL, COUNT, SQL.replace("AVG", "SUM"))]
+    with running_server(config_of(tmp_path / "data", limits={"running": 6, "waiting": 6}), ledger) as server:
+        engine, client = slow_down(server), server.client()
+        jobs = ThreadPoolExecutor(3)
+        asked = [jobs.submit(client.post, f"{AT}/query", json=ask) for ask in asks]
+        for _ in asks:
+            assert engine.entered.acquire(timeout=60)
+        server.state.pool.close()
+        responses = [each.result(60) for each in asked]
+        jobs.shutdown()
+    assert [each.json()["code"] for each in responses] == ["interrupted"] * 3
+    assert ledger.budget("people").spent == pytest.approx(0.3)
+    assert ledger.failures.counted("people", "alice") == {}
+    assert ledger.failures.endings("people") == {Ending.STOPPED: 3}
+    with running_server(config_of(tmp_path / "data"), ledger) as server:
+        client = server.client()
+        assert [client.post(f"{AT}/query", json=ask).status_code for ask in asks] == [200] * 3
+        assert ledger.budget("people").spent == pytest.approx(0.3)
+    assert ledger.verify_audit().problems == []
+    ledger.close()
+
+
+def test_one_death_of_a_server_blocks_nobody_and_is_found_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    ledger.open_dataset("people", 10.0, 1e-6)
+    account = ledger.account("alice", default_limit=5.0)
+    for number in range(3):
+        account.reserve_once("people", Charge("query", f"key-{number}", Request("a query"), 0.1))
+    ledger.close()  # without an ending, as when it is killed
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+    monkeypatch.setattr(single_flight, "SILENCE", timedelta(0))
+    with running_server(config_of(tmp_path / "data"), ledger) as server:
+        assert [record.action for record in ledger.audit()].count("interrupted") == 3
+        client, curator = server.client(), server.curator()
+        monkeypatch.setattr(single_flight, "SILENCE", timedelta(seconds=30))
+        assert client.post(f"{AT}/query", json={"sql": SQL, "rho": 0.1}).status_code == 200
+        [line] = curator.get(f"{AT}/analysts").json()["analysts"]
+        assert (line["failures"], line["blocked"], line["why"]) == (1, False, "the server died once")
+        text = curator.get("/metrics").text
+        assert 'dpxplain_charges_without_release_total{dataset="people",ending="process died"} 3.0' in text
+    ledger.close()

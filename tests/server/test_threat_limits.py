@@ -273,7 +273,7 @@ def test_t28_metrics_are_for_curators_and_count_requests_and_rho_only(tmp_path: 
             "dpxplain_rho_spent": {"dataset"},
             "dpxplain_ledger_up": set(),
             "dpxplain_ledger_errors": {"kind"},
-            "dpxplain_charges_without_release": {"dataset"},
+            "dpxplain_charges_without_release": {"dataset", "ending"},
             "dpxplain_authentication_failures": {"reason"},
         }
         told = text_string_to_metric_families(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +27,7 @@ from dpxplain.cli.admin_options import (
 )
 from dpxplain.cli.screen import OUT, amount, note, show_json
 from dpxplain.errors import BadRequest
+from dpxplain.model.charge import Ending, failure_words
 
 if TYPE_CHECKING:
     from dpxplain.ledger.protocol import Allowance
@@ -257,10 +260,19 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
     with ledger_at(place) as ledger:
         budget = ledger.budget(dataset)
         allowances, shares = ledger.allowances(dataset), ledger.shares(dataset)
+        failures = {each.analyst: ledger.failures.counted(dataset, each.analyst) for each in allowances}
     if as_json:
         total = {"limit": budget.limit, "spent": budget.spent, "remaining": budget.remaining}
         lists = {
-            "analysts": [json_fields(allowance) | _unknown(allowance) for allowance in allowances],
+            "analysts": [
+                json_fields(allowance)
+                | _unknown(allowance)
+                | {
+                    "failures": failures[allowance.analyst].total(),
+                    "why": failure_words(failures[allowance.analyst]),
+                }
+                for allowance in allowances
+            ],
             "shares": [json_fields(share) for share in shares],
         }
         show_json({"kind": "allowances", "dataset": dataset, "rho": total} | lists)
@@ -280,9 +292,24 @@ def _show_allowances(place: str | None, dataset: str, as_json: bool) -> None:
         ],
         empty="Nobody was granted anything.",
     )
+    for analyst, counted in failures.items():
+        if counted:
+            _print_failures(dataset, analyst, counted)
     for share in shares:
         owner = share.owner or "the local owner"
         OUT.print(f"{owner} shares with {share.reader}: {share.reason} ({share.by})")
+
+
+def _print_failures(dataset: str, analyst: str, failures: Counter[Ending]) -> None:
+    """Says why an analyst is or will be blocked, and what lets them measure again."""
+    from dpxplain.server.config import Limits
+
+    most = Limits().failures
+    standing = "blocked" if failures.total() >= most else f"{failures.total()} of {most} failures"
+    OUT.print(
+        f"{analyst}: {standing}, where a server keeps the usual limit of {most}: {failure_words(failures)}."
+    )
+    note(f"To forgive: dpxplain allow forgive {shlex.quote(dataset)} {shlex.quote(analyst)} --reason WHY")
 
 
 def _unknown(allowance: Allowance) -> dict[str, None]:

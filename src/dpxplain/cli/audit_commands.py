@@ -104,6 +104,7 @@ def verify_audit(
     """Recompute the log's chain of hashes and hold the ledger against it. Exit code 2 if broken or empty.
 
     Where a long log was found intact is remembered beside the key, signed: the next time it begins there.
+    A ledger of an older format is upgraded first, like by any other command, and the command says so.
 
     \b
     Example:
@@ -120,9 +121,10 @@ def verify_audit(
         since = None if full else _last_verified(ledger, place_of_key)
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)
+        upgrade = ledger.upgrade_note
     intact = report.intact and report.records > 0
     if as_json:
-        fields = json_fields(report) | {"intact": intact}
+        fields = json_fields(report) | {"intact": intact, "upgraded": bool(upgrade)}
         if anchored is not None:
             age = round(anchored.age.total_seconds())
             fields["anchor"] = {"records": anchored.records, "time": anchored.time, "age_seconds": age}

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from dpxplain.datasets import path as bundled
 from dpxplain.engines.source_kinds import is_address
 from dpxplain.errors import BadRequest, QuestionError, SchemaError
 from dpxplain.ledger.address import workspace_folder
+from dpxplain.model.caching import cached_property
 
 if TYPE_CHECKING:
     from dpxplain.cli.read_only_workspace import WorkspaceLedger

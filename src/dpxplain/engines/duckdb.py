@@ -96,9 +96,14 @@ class DuckDBEngine(DuckDBPasses):
         return f"<DuckDBEngine {self.schema.table.name}>"
 
     def close(self) -> None:
+        self._close_rehearsal()
         self._closing.close()
 
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+    def grouped(
+        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
+    ) -> Confidential[AnyGrouped]:
+        if rehearsed:
+            return Confidential(self._rehearse(query, subsets))
         if self._streamed is None or not isinstance(self.source, FileSource):
             return Confidential(self._scan(query, subsets))
         # The files may be changed between two passes and during one. States before and after tell, because
@@ -117,14 +122,20 @@ class DuckDBEngine(DuckDBPasses):
             raise failure
         return cells
 
-    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
-        return self._read_again(lambda source: self._fit(source, asked))
+    def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
+        return self._read_again(lambda source: self._fit(source, asked, rehearsed), rehearsed)
 
-    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
-        return self._read_again(lambda source: self._value_counts(source, column, longest))
+    def value_counts(
+        self, column: str, longest: int, *, rehearsed: bool = False
+    ) -> Confidential[ValueCounts]:
+        return self._read_again(
+            lambda source: self._value_counts(source, column, longest, rehearsed), rehearsed
+        )
 
-    def _read_again(self, count: Callable[[object], T]) -> Confidential[T]:
+    def _read_again(self, count: Callable[[object], T], rehearsed: bool) -> Confidential[T]:
         """What is counted in the source itself, if it still holds what was encoded."""
+        if rehearsed:
+            return self._source.map(count)
         is_same = False
 
         def count_and_compare(source: object) -> T:
@@ -143,27 +154,31 @@ class DuckDBEngine(DuckDBPasses):
             opened = open_source(connection, table, self.schema.table.name)
             return table_digest(opened.relation.to_arrow_reader())
 
-    def _fit(self, source: object, asked: FitQuestion) -> FitCounts:
+    def _fit(self, source: object, asked: FitQuestion, rehearsed: bool) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
         with self._connect() as connection, interruptible(connection.interrupt):
-            opened = open_source(connection, source, self.schema.table.name)
-            opened.check_rows()
-            opened.relation.create_view("source")
-            encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
+            encoding = self._source_encoding(connection, source, rehearsed)
             return fit_counts(
                 encoding, asked, lambda sql, values: connection.execute(sql, values).fetchall()[0]
             )
 
     @sealed
-    def _value_counts(self, source: object, column: str, longest: int) -> ValueCounts:
+    def _value_counts(self, source: object, column: str, longest: int, rehearsed: bool) -> ValueCounts:
         with self._connect() as connection, interruptible(connection.interrupt):
-            opened = open_source(connection, source, self.schema.table.name)
-            opened.check_rows()
-            opened.relation.create_view("source")
-            encoding = Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
+            encoding = self._source_encoding(connection, source, rehearsed)
             return value_counts(
                 encoding, column, longest, lambda sql, values: connection.execute(sql, values).fetchall()
             )
+
+    def _source_encoding(
+        self, connection: duckdb.DuckDBPyConnection, source: object, rehearsed: bool
+    ) -> Encoding:
+        """The encoding of the source, which the connection knows by its name; without rows, if rehearsed."""
+        opened = open_source(connection, source, self.schema.table.name)
+        if not rehearsed:
+            opened.check_rows()
+        (opened.relation.limit(0) if rehearsed else opened.relation).create_view("source")
+        return Encoding(self.schema, opened.kinds, DuckDBDialect(connection))
 
     @contextmanager
     def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -6,7 +6,7 @@ Each table is encoded and cut to its own max_rows in memory, one after the other
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
 import duckdb
@@ -35,10 +35,21 @@ from dpxplain.model.unknown_column import ValueCounts
 class DuckDBJoinEngine(DuckDBPasses):
     """The joined rows of several tables, encoded in memory."""
 
-    def __init__(self, sources: Mapping[str, object], schema: Schema, *, memory: str | None = None) -> None:
-        """`sources` has those of all tables, by name, the data set's own included."""
+    def __init__(
+        self,
+        sources: Mapping[str, object],
+        schema: Schema,
+        *,
+        memory: str | None = None,
+        rehearsed: bool = False,
+    ) -> None:
+        """`sources` has those of all tables, by name, the data set's own included.
+
+        A rehearsed engine joins the tables without their rows.
+        """
         super().__init__()
         self.schema = schema
+        self._has_rows = not rehearsed
         self._connection = open_connection(memory)
         self._dialect = DuckDBDialect(self._connection)
         try:
@@ -54,15 +65,21 @@ class DuckDBJoinEngine(DuckDBPasses):
         return f"<DuckDBJoinEngine {self.schema.table.name}, {', '.join(self.schema.joined)}>"
 
     def close(self) -> None:
+        self._close_rehearsal()
         self._connection.close()
 
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
-        return Confidential(self._scan(query, subsets))
+    def grouped(
+        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
+    ) -> Confidential[AnyGrouped]:
+        scan = self._rehearse if rehearsed and self._has_rows else self._scan
+        return Confidential(scan(query, subsets))
 
-    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
+    def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
         raise InternalError("The quality of joined tables is not measured.")
 
-    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+    def value_counts(
+        self, column: str, longest: int, *, rehearsed: bool = False
+    ) -> Confidential[ValueCounts]:
         raise InternalError("Values are not discovered in joined tables.")
 
     def _open(self, sources: Mapping[str, object]) -> None:
@@ -74,7 +91,8 @@ class DuckDBJoinEngine(DuckDBPasses):
             opened = open_source(self._connection, sources[name], name)
             check_columns(part, opened.kinds, opened.untyped)
             kinds[name] = opened.kinds
-            with quiet(_unreadable(name)), self._within_memory(), reading(source, opened):
+            digesting = reading(source, opened) if self._has_rows else nullcontext()
+            with quiet(_unreadable(name)), self._within_memory(), digesting:
                 tables.append(self._encode(part, opened, f"part_{number}"))
             opened.release()
             if opened.given is not None:
@@ -90,8 +108,9 @@ class DuckDBJoinEngine(DuckDBPasses):
         """Encodes one table, cut to its max_rows."""
         encoding = Encoding(part, opened.kinds, self._dialect, keeps_unit=True)
         rows = encoding.rows()
-        opened.check_rows()
-        opened.relation.create_view("source", replace=True)
+        if self._has_rows:
+            opened.check_rows()
+        (opened.relation if self._has_rows else opened.relation.limit(0)).create_view("source", replace=True)
         self._connection.execute(f"CREATE TABLE {table} AS {rows.sql}", encoding.parameters.values)
         self._connection.execute("DROP VIEW source")
         return Rows(f"SELECT * FROM {table}", rows.columns)

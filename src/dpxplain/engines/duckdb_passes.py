@@ -8,6 +8,7 @@ values the rows have. All sums are of 64-bit integers.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
@@ -19,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpxplain.engines.duckdb_dialect import DuckDBDialect
+from dpxplain.engines.duckdb_source import open_connection, trust_statistics
 from dpxplain.engines.encoding import Encoding, Rows
 from dpxplain.engines.grouped_rows import grouped_of
 from dpxplain.model.cancellation import checking, interruptible
@@ -26,7 +28,7 @@ from dpxplain.model.confidential import sealed
 from dpxplain.model.grouped_pass import MOST_CELLS, AnyGrouped, Block, DenseGrouped, Grouped, cell_number
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
-from dpxplain.sql.encoded_names import DERIVED, ENCODED, Parameters, code_column
+from dpxplain.sql.encoded_names import CONDENSED, DERIVED, ENCODED, Parameters, code_column
 from dpxplain.sql.render import Rendered, expressions, fits_condensed, grouped_select, row_select
 
 FEW_SUBSETS = 4  # up to here reading the rows out of the database takes longer than grouping them there
@@ -97,6 +99,7 @@ class DenseCounts:
 class DuckDBPasses:
     """Encoded rows, and how they are counted."""
 
+    is_live = False
     schema: Schema
     _connection: duckdb.DuckDBPyConnection
     _columns: tuple[str, ...] = ()
@@ -106,6 +109,19 @@ class DuckDBPasses:
 
     def __init__(self) -> None:
         self._values: list[Any] = []  # the parameters of that SQL
+        self._empty: DuckDBPasses | None = None  # of the same shape without rows, once it is needed
+        self._emptying = threading.Lock()
+
+    def _close_rehearsal(self) -> None:
+        with self._emptying:
+            if self._empty is not None:
+                self._empty._connection.close()
+
+    def _rehearse(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+        """What `_scan` gives of encoded tables of the same shape without rows."""
+        with self._emptying:
+            self._empty = self._empty or _without_rows(self)
+        return self._empty._scan(query, subsets)
 
     @sealed
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
@@ -162,6 +178,23 @@ class DuckDBPasses:
             if self._given is not None:
                 cursor.register("given", self._given)
             yield cursor
+
+
+def _without_rows(passes: DuckDBPasses) -> DuckDBPasses:
+    """Passes over empty tables that have the columns of the encoded ones, in a database of their own."""
+    empty = DuckDBPasses()
+    empty.schema, empty._columns, empty._condensed = passes.schema, passes._columns, passes._condensed
+    empty._connection = open_connection()
+    with passes._cursor() as cursor:
+        rows = {ENCODED: passes._streamed or f"FROM {ENCODED}"}
+        if passes._condensed:
+            rows[CONDENSED] = f"FROM {CONDENSED}"
+        for table, sql in rows.items():
+            described = cursor.execute(f"DESCRIBE {sql}", passes._values).fetchall()
+            columns = ", ".join(f"{name} {kind}" for name, kind, *_ in described)
+            empty._connection.execute(f"CREATE TABLE {table} ({columns})")
+    trust_statistics(empty._connection)
+    return empty
 
 
 def _numbers(column: pa.Array[Any]) -> NDArray[Any]:

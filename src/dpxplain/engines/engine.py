@@ -50,8 +50,11 @@ class Source(Protocol):
 class JoinedEngines(Protocol):
     """The engines of private tables that are joined to a data set's own."""
 
-    def joined(self, schema: Schema) -> Engine:
-        """The engine of the joined rows that the schema declares. May read them: called after the charge."""
+    def joined(self, schema: Schema, *, rehearsed: bool = False) -> Engine:
+        """The engine of the joined rows that the schema declares. May read them: called after the charge.
+
+        A rehearsed one is for rehearsals only, and reads no row.
+        """
         ...
 
     def close(self) -> None: ...
@@ -60,26 +63,35 @@ class JoinedEngines(Protocol):
 class Engine(Protocol):
     """One open data set.
 
+    A `rehearsed` pass is the same statement over no rows: the engine prepares it with the rights that it has,
+    and what would fail whatever the rows are fails there, before anything is charged.
+
     If the privacy unit has several rows, the engine keeps at most `privacy.max_rows` of each unit when it
     opens, and leaves out rows without a unit, because several of them may belong to one person.
     """
 
     schema: Schema
+    is_live: bool
+    """Whether others may change its table, or the rights to it, between two passes."""
 
     @property
     def source(self) -> Source:
         """What was read, to tell whether it has changed."""
         ...
 
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+    def grouped(
+        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
+    ) -> Confidential[AnyGrouped]:
         """Counts and sums by group and by each attribute subset, in one pass; `()` gives the totals."""
         ...
 
-    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
+    def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
         """Counts the kept rows in each category, and privacy units by their number of rows."""
         ...
 
-    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+    def value_counts(
+        self, column: str, longest: int, *, rehearsed: bool = False
+    ) -> Confidential[ValueCounts]:
         """How many units have each value of a text column, by at most max_rows values of each unit.
 
         Which of a unit's values count depends on that unit's values alone. NULL and values of more than

@@ -7,7 +7,6 @@ NULL. Values travel as parameters.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -41,7 +40,7 @@ from dpxplain.model.expression import (
 )
 from dpxplain.model.schema import Schema
 from dpxplain.model.temporal_domain import SPANS, SUBDAY_UNITS, shifted_kind
-from dpxplain.model.value_domain import TEXT_FUNCTIONS, ValueDomain, cast_domain
+from dpxplain.model.value_domain import TEXT_FUNCTIONS, WHOLE_LIMIT, ValueDomain, cast_domain, like_matcher
 from dpxplain.sql.encoded_names import Parameters, code_column, units_column, value_column
 
 LARGEST_WHOLE = 2.0**53  # every whole number up to here is a double
@@ -211,7 +210,11 @@ class ExpressionSQL:
                 return f"CAST({whole} AS {self.dialect.text})"
             case "BIGINT":
                 number = inner if domain.kind == "number" else self.dialect.cast(inner, "DOUBLE", domain.kind)
-                return f"CAST({self.dialect.half_even(number)} AS {self.dialect.double})"
+                whole = f"CAST({self.dialect.half_even(number)} AS {self.dialect.double})"
+                if domain.kind != "number" or max(map(abs, domain.ends)) < WHOLE_LIMIT:
+                    return whole
+                limit = self.dialect.number_literal(WHOLE_LIMIT)
+                return f"CASE WHEN abs({number}) < {limit} THEN {whole} END"
         return self.dialect.cast(inner, node.target, domain.kind)
 
     def _image(self, node: Expression, part: Expression, images: Mapping[str, Value | None]) -> str:
@@ -250,7 +253,7 @@ def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[
         case Call("lower" | "upper" | "trim" | "length", (part,)):
             function: Callable[[str], Value | None] = TEXT_FUNCTIONS[node.function]
         case Like(part, pattern, ignores_case):
-            function = _like(pattern, ignores_case)
+            function = like_matcher(pattern, ignores_case)
         case Cast(part, target) if target != "VARCHAR":
 
             def function(text: str) -> Value | None:
@@ -267,10 +270,3 @@ def tabulated(node: Expression, inference: Inference) -> tuple[Expression, dict[
             text: None if image is None else function(str(image)) for text, image in texts.items()
         }
     return part, {str(text): function(str(text)) for text in domain.values}
-
-
-def _like(pattern: str, ignores_case: bool) -> Callable[[str], bool]:
-    parts = {"%": ".*", "_": "."}
-    expression = "".join(parts.get(letter, re.escape(letter)) for letter in pattern)
-    matching = re.compile(expression, re.DOTALL | (re.IGNORECASE if ignores_case else 0))
-    return lambda text: matching.fullmatch(text) is not None

@@ -10,7 +10,7 @@ import numpy as np
 from dpxplain.engines.encoding import Encoding
 from dpxplain.model.dates import position
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, Partition
-from dpxplain.model.unknown_column import ValueCounts
+from dpxplain.model.unknown_column import ValueCounts, is_declarable
 from dpxplain.sql.encoded_names import code_column
 
 _MOST_COUNTS = 1_000  # of one statement; PostgreSQL returns 1,664 columns at most
@@ -61,8 +61,9 @@ def value_counts(encoding: Encoding, column: str, longest: int, fetch: Fetch) ->
         placed = f"SELECT value, {place} FROM ({pairs}) AS pairs"
         rows = f"SELECT value FROM ({placed}) AS placed WHERE place <= {privacy.max_rows}"
     counted = fetch(f"SELECT value, count(*) AS units FROM ({rows}) AS kept GROUP BY value", [])
-    values = tuple(str(value) for value, _ in counted)
-    return ValueCounts(values, np.array([units for _, units in counted], dtype=np.int64))
+    declarable = [(str(value), units) for value, units in counted if is_declarable(str(value))]
+    values = tuple(value for value, _ in declarable)
+    return ValueCounts(values, np.array([units for _, units in declarable], dtype=np.int64))
 
 
 def _category(encoding: Encoding, part: Partition, encoded: dict[str, str]) -> str:

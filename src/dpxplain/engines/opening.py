@@ -44,12 +44,18 @@ def open_engine(
     schema: Schema,
     options: EngineOptions,
     others: Mapping[str, object] = MappingProxyType({}),
+    *,
+    rehearsed: bool = False,
 ) -> Engine:
-    """The engine of a source, joined with `others`, the sources of private tables."""
+    """The engine of a source, joined with `others`, the sources of private tables.
+
+    A rehearsed one of joined tables reads no row.
+    """
     if not _is_elsewhere(source) and schema.joined:
         from dpxplain.engines.duckdb_join import DuckDBJoinEngine
 
-        return DuckDBJoinEngine({schema.table.name: source, **others}, schema, memory=options.memory)
+        tables = {schema.table.name: source, **others}
+        return DuckDBJoinEngine(tables, schema, memory=options.memory, rehearsed=rehearsed)
     if not _is_elsewhere(source):
         from dpxplain.engines.duckdb import DuckDBEngine
 
@@ -264,13 +270,14 @@ class OpenedTables:
         others = private_sources(source, schema, tables)
         own = lasting(source) if others else source  # it will be read again
 
-        def open_joined(joined: Schema) -> Engine:
+        def open_joined(joined: Schema, rehearsed: bool = False) -> Engine:
             # Opened when it is asked about, so not lazily; joined rows are not cached.
             shared = EngineOptions(memory=options.memory, time_limit=options.time_limit)
-            return open_engine(own, joined, shared, others)
+            return open_engine(own, joined, shared, others, rehearsed=rehearsed)
 
         # A function, as rows may have been given as data frames: no attribute of a result leads to them.
         self._open_joined = open_joined if others else None
+        self._is_elsewhere = _is_elsewhere(source)
         self._joined: Engine | None = None
         self._lock = threading.Lock()
         self.engine = open_engine(own, schema, options, others)
@@ -281,12 +288,15 @@ class OpenedTables:
             self.engine.close()
             raise
 
-    def joined(self, schema: Schema) -> Engine:
+    def joined(self, schema: Schema, *, rehearsed: bool = False) -> Engine:
         """The engine of the joined rows that the schema declares, kept until other tables are joined.
 
         The previous engine is dropped, not closed: passes may still run on it, and the last of them closes
-        it.
+        it. Where the rows are joined here, a rehearsal has an engine of its own.
         """
+        if rehearsed and not self._is_elsewhere:
+            assert self._open_joined is not None
+            return self._open_joined(schema, True)
         with self._lock:
             if self._joined is None or self._joined.schema.joined != schema.joined:
                 self._joined = None  # before the next one needs its memory

@@ -26,13 +26,14 @@ from dpxplain.engines.postgres_source import (
     PostgresAddress,
     PostgresTable,
     check_kinds,
+    column_types,
     disconnect,
     execute,
     quietly,
 )
 from dpxplain.engines.private_join import all_rows, check_units
 from dpxplain.engines.source_state import LiveTable
-from dpxplain.errors import SourceError
+from dpxplain.errors import SourceError, SourceLost
 from dpxplain.model.cancellation import check_stop, interruptible
 from dpxplain.model.confidential import Confidential, sealed
 from dpxplain.model.grouped_pass import AnyGrouped, Grouped
@@ -52,6 +53,8 @@ Run = Callable[[str, list[Any]], Fetched]
 T = TypeVar("T")
 
 _SPENT = "What was reserved stays spent."
+_SHUT_DOWN = ("57P01", "57P02", "57P03")
+"""SQLSTATEs of a database that an operator stopped, or of which another session crashed, or that starts."""
 _IDLE = 2  # connections kept open between passes
 _MOST_SETS = 1000  # of GROUPING SETS in one statement; PostgreSQL takes 4096
 _SETTINGS = {
@@ -59,6 +62,7 @@ _SETTINGS = {
     "DateStyle": "ISO, YMD",
     "extra_float_digits": "1",
     "client_min_messages": "error",
+    "jit": "off",  # compiling the many expressions of wide tables takes a hundred times the scan
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "60s",
 }
@@ -66,6 +70,8 @@ _SETTINGS = {
 
 class PostgresEngine:
     """One data set in a PostgreSQL database. Connects when data are first needed, or at `open`."""
+
+    is_live = True
 
     def __init__(self, source: str, schema: Schema, *, time_limit: float = TIME_LIMIT) -> None:
         self._tables: tuple[PostgresTable, ...] = ()  # the data set's own, and those joined to it
@@ -110,25 +116,37 @@ class PostgresEngine:
     def __del__(self) -> None:
         self.close()  # a server drops the engine of an edited schema while passes may still run on it
 
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+    def grouped(
+        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
+    ) -> Confidential[AnyGrouped]:
         self.open()
-        return Confidential(self._measured(lambda run: self._scan(run, query, subsets)))
+        return Confidential(self._measured(lambda run: self._scan(run, query, subsets), rehearsed))
 
-    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
+    def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
+        def only_row(fetched: Fetched) -> Sequence[int]:
+            names, rows = fetched
+            return [0] * len(names) if rehearsed else rows[0]
+
         self.open()
         return Confidential(
             self._measured(
-                lambda run: fit_counts(self._encoding(), asked, lambda sql, values: run(sql, values)[1][0])
+                lambda run: fit_counts(
+                    self._encoding(), asked, lambda sql, values: only_row(run(sql, values))
+                ),
+                rehearsed,
             )
         )
 
-    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+    def value_counts(
+        self, column: str, longest: int, *, rehearsed: bool = False
+    ) -> Confidential[ValueCounts]:
         self.open()
         return Confidential(
             self._measured(
                 lambda run: value_counts(
                     self._encoding(), column, longest, lambda sql, values: run(sql, values)[1]
-                )
+                ),
+                rehearsed,
             )
         )
 
@@ -213,29 +231,37 @@ class PostgresEngine:
                 connection.execute("COMMIT")
             connection.execute(f"ANALYZE {ENCODED}")
 
-    def _measured(self, work: Callable[[Run], T]) -> T:
+    def _measured(self, work: Callable[[Run], T], rehearsed: bool = False) -> T:
         """The result of a pass. Its error, if it has one, carries nothing of the data or of the server."""
         results: list[T] = []
-        problem = self._attempt(work, results)
+        problem = self._attempt(work, results, rehearsed)
         if problem is not None:
             raise problem
         return results[0]
 
     @sealed
-    def _attempt(self, work: Callable[[Run], T], results: list[T]) -> SourceError | None:
+    def _attempt(self, work: Callable[[Run], T], results: list[T], rehearsed: bool) -> SourceError | None:
+        run = _run_without_rows if rehearsed else _run
         try:
             with (
                 self._connection() as connection,
                 interruptible(partial(_cancel, connection)),
                 self._transaction(connection),
             ):
-                results.append(work(partial(_run, connection)))
+                if rehearsed and self._is_altered(connection):
+                    return SourceError("The columns of the table are not those that were opened.")
+                results.append(work(partial(run, connection)))
             return None
-        except psycopg.errors.QueryCanceled:
-            took_too_long = True
-        except psycopg.Error:
-            took_too_long = False
+        except psycopg.Error as error:
+            state, took_too_long = error.sqlstate, isinstance(error, psycopg.errors.QueryCanceled)
+            broke_off = state in _SHUT_DOWN or (state is None and isinstance(error, psycopg.OperationalError))
         check_stop()
+        if broke_off:
+            return SourceLost(
+                f"The database broke off. {_SPENT}",
+                remedy="Ask the same again once the database is back: it costs nothing more.",
+                is_shut_down=state in _SHUT_DOWN,
+            )
         if took_too_long:
             problem = f"The database took longer than {self._time_limit:g} s, or was told to stop."
             return SourceError(
@@ -243,6 +269,13 @@ class PostgresEngine:
             )
         return SourceError(
             f"The database could not answer. {_SPENT}", remedy="Ask the curator; the database's log may tell."
+        )
+
+    def _is_altered(self, connection: Connection) -> bool:
+        """Whether a column that is read has another type than when the table was opened."""
+        return any(
+            column_types(connection, table.name, [name for name, *_ in table.types]) != table.types
+            for table in self._tables
         )
 
     @contextmanager
@@ -271,7 +304,10 @@ class PostgresEngine:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return self._address.connect()
+        try:
+            return self._address.connect()
+        except SourceError as error:  # no row was read, so the data did not decide it
+            raise SourceLost(error.problem, remedy=error.remedy, is_shut_down=True) from None
 
     @contextmanager
     def _discarded_on_failure(self, connection: Connection) -> Iterator[Connection]:
@@ -294,6 +330,11 @@ class PostgresEngine:
 def _run(connection: Connection, sql: str, values: list[Any]) -> Fetched:
     cursor = execute(connection, sql, values)
     return [column.name for column in cursor.description or ()], cursor.fetchall()
+
+
+def _run_without_rows(connection: Connection, sql: str, values: list[Any]) -> Fetched:
+    """Plans the statement and checks the rights to what it reads; PostgreSQL reads nothing for no rows."""
+    return _run(connection, f"SELECT * FROM ({sql}) AS rehearsed LIMIT 0", values)
 
 
 def _cancel(connection: Connection) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +84,11 @@ class PostgresTable:
     kinds: dict[str, Kind]
     few_texts: frozenset[str]
     """Columns that have hardly more values than are declared, as the planner's statistics say."""
+    types: ColumnTypes
+
+
+ColumnTypes = tuple[tuple[str, int, int | None, int | None], ...]
+"""Name, type, precision and scale of the columns that are read, as PostgreSQL describes them."""
 
 
 @dataclass(frozen=True)
@@ -181,18 +186,32 @@ class PostgresAddress:
             name: kind_of(kind, category, modifier) for _, _, name, kind, category, modifier, _ in columns
         }
         few = _few_texts(schema, _distinct(connection, *relations[0]))
-        return PostgresTable(".".join(map(quote, relations[0])), kinds, few)
+        table = ".".join(map(quote, relations[0]))
+        read = [name for name in _read_columns(schema) if name in kinds]
+        return PostgresTable(table, kinds, few, column_types(connection, table, read))
 
     def _check_rights(self, schema: Schema, readable: dict[str, bool]) -> None:
-        column_names = [name for name, column in schema.columns.items() if column.expression is None]
-        column_names += schema.unknown
-        column_names += [] if schema.privacy.unit == "row" else [schema.privacy.unit]
-        denied = [name for name in dict.fromkeys(column_names) if not readable.get(name, True)]
+        denied = [name for name in _read_columns(schema) if not readable.get(name, True)]
         if denied:
             raise SourceError(
                 f"The role may not read {', '.join(denied)} of {self.table}.",
                 remedy="GRANT SELECT on the table, or on its declared columns, to the role.",
             )
+
+
+def _read_columns(schema: Schema) -> list[str]:
+    """The columns of the source that some pass may read."""
+    names = [name for name, column in schema.columns.items() if column.expression is None]
+    unit = [] if schema.privacy.unit == "row" else [schema.privacy.unit]
+    return list(dict.fromkeys([*names, *schema.unknown, *unit]))
+
+
+def column_types(connection: Connection, table: str, names: Sequence[str]) -> ColumnTypes:
+    """The types of some columns as they are now. Reads no rows."""
+    quote = PostgresDialect().quote
+    described = execute(connection, f"SELECT {', '.join(map(quote, names))} FROM {table} LIMIT 0", [])
+    columns = described.description or ()
+    return tuple((column.name, column.type_code, column.precision, column.scale) for column in columns)
 
 
 def _distinct(connection: Connection, space: str, relation: str) -> dict[str, float]:

@@ -44,6 +44,8 @@ _MOST_COLUMNS = 64  # of GROUPING SETS in one statement
 class SparkEngine:
     """One data set in Spark. Connects when data are first needed, or at `open`."""
 
+    is_live = True
+
     def __init__(
         self,
         source: object,
@@ -101,24 +103,26 @@ class SparkEngine:
         for source in reversed(opened):
             source.close()
 
-    def grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+    def grouped(
+        self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
+    ) -> Confidential[AnyGrouped]:
         self.open()
-        return Confidential(self._measured(lambda: self._scan(query, subsets)))
+        return Confidential(self._measured(lambda: self._scan(query, subsets, rehearsed)))
 
-    def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
+    def fit(self, asked: FitQuestion, *, rehearsed: bool = False) -> Confidential[FitCounts]:
         self.open()
-        return Confidential(self._measured(lambda: self._fit(asked)))
+        return Confidential(self._measured(lambda: self._fit(asked, rehearsed)))
 
-    def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
+    def value_counts(
+        self, column: str, longest: int, *, rehearsed: bool = False
+    ) -> Confidential[ValueCounts]:
         self.open()
         encoding = self._encodings(Parameters())[0]
-        return Confidential(
-            self._measured(
-                lambda: value_counts(
-                    encoding, column, longest, lambda sql, values: self._fetch(sql, Parameters(values))
-                )
-            )
-        )
+
+        def fetch(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+            return self._fetch(sql, Parameters(values), rehearsed)
+
+        return Confidential(self._measured(lambda: value_counts(encoding, column, longest, fetch)))
 
     def figures(self) -> SourceFigures:
         """How the rows fit the declarations, exactly: for the curator, NOT private."""
@@ -132,27 +136,28 @@ class SparkEngine:
 
     # -- One pass ------------------------------------------------------------------------------------------
 
-    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
+    def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...], rehearsed: bool) -> AnyGrouped:
         parts = _groupable(query, subsets)
-        cells = [self._cells(query, part) for part in parts]
+        cells = [self._cells(query, part, rehearsed) for part in parts]
         return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
 
-    def _cells(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Grouped:
+    def _cells(self, query: Query, subsets: tuple[tuple[str, ...], ...], rehearsed: bool) -> Grouped:
         parameters = Parameters()
         encodings = self._encodings(parameters)
         stored = None
         if self._materialised is not None:
             stored = Rows(f"SELECT * FROM {self._materialised.table}", self._materialised.columns)
         sql = grouped_statement(query, subsets, self.schema, encodings, stored=stored)
-        cells = self._run(sql, parameters)
+        cells = self._run(sql, parameters, rehearsed)
         columns = {name: cells[name].fill_null(0).to_numpy() for name in cells.column_names}
         return grouped_of(columns, query, self.schema, subsets)
 
-    def _fit(self, asked: FitQuestion) -> FitCounts:
+    def _fit(self, asked: FitQuestion, rehearsed: bool) -> FitCounts:
         """Reads the source again: encoded rows do not tell a clamped value from one at its bound."""
 
         def execute(sql: str, values: list[Any]) -> list[int]:
-            return [int(column[0].as_py()) for column in self._run(sql, Parameters(values)).columns]
+            counts = self._run(sql, Parameters(values), rehearsed).columns
+            return [0 if rehearsed else int(column[0].as_py()) for column in counts]
 
         return fit_counts(self._encodings(Parameters())[0], asked, execute)
 
@@ -164,13 +169,14 @@ class SparkEngine:
     def _source(self) -> SparkSource:
         return self._opened[0]
 
-    def _run(self, sql: str, parameters: Parameters) -> Any:
-        """The result as an Arrow table: cells, never rows."""
+    def _run(self, sql: str, parameters: Parameters, rehearsed: bool = False) -> Any:
+        """The result as an Arrow table: cells, never rows. Rehearsed, Spark analyses the statement only."""
         with self._statement():
-            return self._frame(sql, parameters).toArrow()
+            frame = self._frame(sql, parameters)
+            return (frame.limit(0) if rehearsed else frame).toArrow()
 
-    def _fetch(self, sql: str, parameters: Parameters) -> list[tuple[Any, ...]]:
-        columns = [column.to_pylist() for column in self._run(sql, parameters).columns]
+    def _fetch(self, sql: str, parameters: Parameters, rehearsed: bool = False) -> list[tuple[Any, ...]]:
+        columns = [column.to_pylist() for column in self._run(sql, parameters, rehearsed).columns]
         return list(zip(*columns, strict=True))
 
     def _frame(self, sql: str, parameters: Parameters) -> Any:

@@ -10,13 +10,14 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.family import Conjunctions, Family, Listed
-from dpxplain.model.cancellation import check_stop
+from dpxplain.model.caching import cached_property
+from dpxplain.model.cancellation import check_stop, checking
 from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.predicate import FilterPredicate, Predicate
 from dpxplain.model.query import And, Filter, Not, Or
@@ -31,6 +32,9 @@ NEARLY_SAME = 0.9
 LEAST_SURE = 0.7
 """and if the interval of that share does not reach below this."""
 _CANDIDATES = 10  # looked at per line of the table
+MOST_NESTING_WORK = 2 * 10**10
+"""Bytes that are compared to find the conditions that imply others: about ten seconds."""
+_MOST_FOLDED = 1_000  # lines of a table without cells
 _MOST_COMPARED = 300  # all pairs of them are, so time grows with the cube
 
 Node = frozenset[tuple[str, int]] | tuple[int, int]
@@ -79,8 +83,12 @@ class ReleasedCells:
 
     def rows(self, part: int, cells: BoolArray) -> tuple[float, float]:
         """The rows of some cells of a part, and how far they may be off."""
-        reach = self._quantile * self.scale * math.sqrt(np.count_nonzero(cells))
+        reach = float(self.reach(np.array(np.count_nonzero(cells))))
         return float(self.counts[part][cells].sum()), reach
+
+    def reach(self, cells: NDArray[Any]) -> FloatArray:
+        """How far the sums of so many cells may be off."""
+        return np.asarray(self._quantile * self.scale * np.sqrt(cells))
 
     @cached_property
     def _quantile(self) -> float:
@@ -124,10 +132,11 @@ class _Likeness:
     def groups(self) -> Iterator[tuple[int, tuple[FoldedLine, ...]]]:
         """Distinct predicates in the given order, each with what is folded under it."""
 
-        def is_same(first: int, second: int) -> bool:
-            return self._overlap(self._own[first][0], self._own[second][0]).is_same
+        def same_as(first: int) -> BoolArray:
+            own = self._own[first][0]
+            return np.array([self._overlap(own, nodes[0]).is_same for nodes in self._own], dtype=bool)
 
-        for first, others in _folds(self._family, self._candidates, is_same):
+        for first, others in _folds(self._family, self._candidates, same_as):
             yield self._candidates[first], self._folded(first, others)
 
     def _folded(self, first: int, others: list[int]) -> tuple[FoldedLine, ...]:
@@ -171,18 +180,32 @@ class _Likeness:
             rows, reach = self._cells.rows(number, mask)
             if (reach := reach + is_open * undeclared) < self._reach[position]:
                 self._rows[position], self._reach[position] = rows, reach
-        for (i, first, open_1), (j, second, open_2) in itertools.combinations(there, 2):
-            rows, reach = self._cells.rows(number, first ^ second)
-            most = rows + reach + (open_1 or open_2) * undeclared
-            for pair in ((i, j), (j, i)):
-                self._least[pair] = max(self._least[pair], rows - reach)
-                self._likely[pair] = min(self._likely[pair], max(0.0, rows))
-                self._most[pair] = min(self._most[pair], max(0.0, most))
+        if there:
+            self._compare(number, there, undeclared)
+
+    def _compare(self, number: int, there: list[tuple[int, BoolArray, bool]], undeclared: float) -> None:
+        """Bounds the rows in one of two conditions only, for all pairs at once.
+
+        The cells of one only are those of both conditions, less twice the common ones.
+        """
+        masks = np.array([mask for _, mask, _ in there], dtype=float)
+        counts, sizes = self._cells.counts[number], masks.sum(axis=1)
+        totals = masks @ counts
+        rows = totals[:, None] + totals - 2.0 * (masks * counts) @ masks.T
+        cells = sizes[:, None] + sizes - 2.0 * masks @ masks.T
+        reach = self._cells.reach(cells)
+        opened = np.array([is_open for _, _, is_open in there])
+        most = rows + reach + (opened[:, None] | opened) * undeclared
+        apart = ~np.eye(len(there), dtype=bool)
+        pairs = np.ix_(*2 * ([position for position, _, _ in there],))
+        self._least[pairs] = np.where(apart, np.maximum(self._least[pairs], rows - reach), 0.0)
+        self._likely[pairs] = np.where(apart, np.minimum(self._likely[pairs], np.maximum(rows, 0.0)), 0.0)
+        self._most[pairs] = np.where(apart, np.minimum(self._most[pairs], np.maximum(most, 0.0)), 0.0)
 
     def _close(self) -> None:
         """Shortest paths (Floyd and Warshall)."""
         for distances in (self._likely, self._most):
-            for middle in range(len(distances)):
+            for middle in checking(range(len(distances))):
                 np.minimum(distances, distances[:, middle, None] + distances[None, middle], out=distances)
 
     def _add_common_conditions(self) -> None:
@@ -236,23 +259,28 @@ def _masks(family: Family, number: int, node: Node) -> Iterator[tuple[BoolArray,
 
 
 def _folds(
-    family: Family, predicates: Sequence[int], is_same: Callable[[int, int], bool]
+    family: Family, predicates: Sequence[int], same_as: Callable[[int], BoolArray]
 ) -> Iterator[tuple[int, list[int]]]:
     """Positions of distinct predicates, each with those folded under it: the simplest of what says the same.
 
     In the given order, except that a simpler predicate takes the place of the first that says the same. What
     says the same as that first one, but not as the simpler one, stays a line of its own.
     """
-    lengths = [_comparisons(family.predicate(predicate)) for predicate in predicates]
-    left = list(range(len(predicates)))
-    while left:
+    lengths = np.array([_comparisons(family.predicate(predicate)) for predicate in predicates])
+    left = np.ones(len(predicates), dtype=bool)
+    while left.any():
         check_stop()
-        first = left[0]
-        same = [position for position in left if position == first or is_same(first, position)]
-        simplest = min(same, key=lengths.__getitem__)
-        others = [p for p in left if p != simplest and (p == first or is_same(simplest, p))]
-        yield simplest, others
-        left = [position for position in left if position != simplest and position not in others]
+        first = int(np.argmax(left))
+        same = left & same_as(first)
+        same[first] = True
+        positions = np.flatnonzero(same)
+        simplest = int(positions[np.argmin(lengths[positions])])
+        others = left & same_as(simplest)
+        others[first] = True
+        others[simplest] = False
+        yield simplest, np.flatnonzero(others).tolist()
+        left &= ~others
+        left[simplest] = False
 
 
 def _comparisons(node: Predicate | FilterPredicate | Filter) -> int:
@@ -273,31 +301,36 @@ def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[Expl
     """The lines without those that imply, or are implied by, a line whose interval they overlap.
 
     For mechanisms that release no cells: by structure one condition's rows are among the other's, and by
-    overlapping intervals neither is known to matter more.
+    overlapping intervals neither is known to matter more. Lines after the first `_MOST_FOLDED` stay as they
+    are.
     """
     if not can_nest(family):
         return tuple(lines)
+    compared, rest = lines[:_MOST_FOLDED], lines[_MOST_FOLDED:]
+    predicates = np.array([line.predicate for line in compared], dtype=np.int64)
+    low, high = np.array([line.influence_interval for line in compared]).reshape(-1, 2).T
 
-    def is_same(first: int, second: int) -> bool:
-        return _repeats(family, lines[first], lines[second])
+    def same_as(first: int) -> BoolArray:
+        overlaps = np.maximum(low, low[first]) <= np.minimum(high, high[first])
+        return np.asarray(overlaps & np.isin(predicates, nested_with(family, int(predicates[first]))))
 
-    return tuple(
+    folded = (
         replace(
             lines[first], folded=tuple(FoldedLine(lines[other].predicate, None, None) for other in others)
         )
-        for first, others in _folds(family, [line.predicate for line in lines], is_same)
+        for first, others in _folds(family, predicates.tolist(), same_as)
     )
-
-
-def _repeats(family: Family, first: ExplanationLine, second: ExplanationLine) -> bool:
-    low = max(first.influence_interval[0], second.influence_interval[0])
-    high = min(first.influence_interval[1], second.influence_interval[1])
-    return low <= high and second.predicate in nested_with(family, first.predicate)
+    return (*folded, *rest)
 
 
 def can_nest(family: Family) -> bool:
     """Whether some predicate may imply another by structure alone: conditions on the same columns do."""
     return any(isinstance(part, Listed) and part.size > 1 for part in family.parts)
+
+
+def nesting_work(family: Family) -> int:
+    """The bytes that `nested_with` compares at most for one predicate, from public sizes."""
+    return max((part.comparisons // 8 for part in family.parts if isinstance(part, Listed)), default=0)
 
 
 def nested_with(family: Family, predicate: int) -> list[int]:
@@ -306,6 +339,5 @@ def nested_with(family: Family, predicate: int) -> list[int]:
     part = family.parts[number]
     if not isinstance(part, Listed):  # conjunctions of one value of each column exclude each other
         return []
-    own = set(part.cells_of(index))
-    others = ((other, set(part.cells_of(other))) for other in range(part.size) if other != index)
-    return [family.offsets[number] + other for other, cells in others if own <= cells or cells <= own]
+    others = np.flatnonzero(part.nested_with(index))
+    return [family.offsets[number] + int(other) for other in others if other != index]

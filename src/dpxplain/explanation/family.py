@@ -11,18 +11,19 @@ import itertools
 import json
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.truth_table import Truth
+from dpxplain.model.caching import cached_property
 from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.predicate import Condition, FilterPredicate, Predicate
 from dpxplain.model.query import Filter, identity
 from dpxplain.model.schema import Schema
 
+BoolArray = NDArray[np.bool_]
 _CODE = np.dtype(np.int32)
 PART_BYTES, CONDITION_BYTES = 600, 400  # of Python objects, identities included
 
@@ -203,6 +204,17 @@ class Listed:
         cells: list[int] = np.flatnonzero(holds).tolist()
         return cells
 
+    def nested_with(self, index: int) -> BoolArray:
+        """Which conditions imply this one, or are implied by it; itself included."""
+        own = self._packed[index]
+        common = self._packed & own
+        return np.asarray((common == own).all(axis=1) | (common == self._packed).all(axis=1))
+
+    @cached_property
+    def _packed(self) -> NDArray[np.uint8]:
+        """The cells of every condition, eight to a byte."""
+        return np.array([np.packbits(self._truth.cells(condition)) for condition in self.conditions])
+
     def sums(self, cells: IntArray) -> IntArray:
         flat = cells.reshape(len(cells), -1)
         cell, predicate = np.repeat(np.arange(self.cells), np.diff(self._starts)), self._predicates
@@ -235,7 +247,9 @@ class Listed:
     @property
     def bytes(self) -> int:
         """Looks at one condition at a time, so that it needs little memory itself."""
-        return PART_BYTES + CONDITION_BYTES * self.size + _CODE.itemsize * (self.cells + 1 + self._pairs)
+        packed = self.comparisons // 8 + self.size
+        tabulated = _CODE.itemsize * (self.cells + 1 + self._pairs)
+        return PART_BYTES + CONDITION_BYTES * self.size + packed + tabulated
 
     @cached_property
     def _pairs(self) -> int:

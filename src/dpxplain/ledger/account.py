@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import BadRequest, InternalError, LedgerUnavailable
+from dpxplain.errors import BadRequest, ChargeTakenOver, InternalError, LedgerUnavailable
 from dpxplain.ledger import audit
 from dpxplain.ledger.account_totals import count_entry
 from dpxplain.ledger.data_versions import check_or_open
@@ -26,13 +26,16 @@ from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LIMITS, RELEASES, UNRELEASED
 from dpxplain.ledger.visible_entries import LARGEST_PAGE, VisibleEntries
 from dpxplain.model.budget import Budget, check_rho, limit_units, rho_of_units
-from dpxplain.model.charge import Charge, Entry, EntryId, HistoryPage, gaussian_units, whole_history
+from dpxplain.model.charge import Charge, Ending, Entry, EntryId, HistoryPage, gaussian_units, whole_history
 
 _CHARGED_ENTRY = (
     sa.select(
-        ENTRIES.c.dataset, ENTRIES.c.kind, ENTRIES.c.key, RELEASES.c.entry.is_not(None).label("released")
+        *(ENTRIES.c.dataset, ENTRIES.c.kind, ENTRIES.c.key, RELEASES.c.entry.is_not(None).label("released")),
+        *(FLIGHTS.c.entry.is_not(None).label("is_measured"), FLIGHTS.c.process),
     )
+    .select_from(ENTRIES)
     .outerjoin(RELEASES)
+    .outerjoin(FLIGHTS, FLIGHTS.c.entry == ENTRIES.c.id)
     .where(ENTRIES.c.id == sa.bindparam("entry"), ENTRIES.c.analyst == sa.bindparam("analyst"))
 )
 
@@ -96,12 +99,13 @@ class Account:
         entry = None
         try:
             with self._store.charging() as connection:
-                untouched = self._untouched(connection, dataset, charge)
-                if untouched is not None:
-                    entry = untouched
-                    self._flights.take_over(connection, request, entry.row)
+                flight = self._flights.end_silent(connection).get((dataset, self._analyst, charge.key))
+                kept = self._kept_charge(connection, dataset, charge, flight)
+                if kept is not None:
+                    entry = kept
+                    self._flights.take_over(connection, request, entry.row, flight)
                     return entry
-                if self._flights.is_settled(connection, request):
+                if self._flights.is_settled(connection, request, flight):
                     return None
                 entry = self._charge(connection, dataset, charge)
                 self._flights.begin(connection, request, entry.row)
@@ -115,14 +119,18 @@ class Account:
             raise
         return entry
 
-    def _untouched(self, connection: sa.Connection, dataset: str, charge: Charge) -> Entry | None:
-        """The entry of the same charge, made when the connection broke: no data were read for it."""
-        id = self._flights.untouched(connection, self._request(dataset, charge.key))
+    def _kept_charge(
+        self, connection: sa.Connection, dataset: str, charge: Charge, flight: sa.Row[Any] | None
+    ) -> Entry | None:
+        """The entry of the very same charge, if it has no release and nobody measures it any more."""
+        id = self._flights.kept_charge(connection, self._request(dataset, charge.key), flight)
         if id is None:
             return None
         stored = connection.execute(sa.select(ENTRIES).where(ENTRIES.c.id == id)).mappings().one()
         if any(stored[name] != value for name, value in self._row(dataset, charge).items()):
             return None
+        if charge.kind == "discover":
+            _check_undiscovered(connection, dataset, charge.key, besides=id)
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
         return self._entry(charge, dict(stored))
@@ -130,8 +138,8 @@ class Account:
     def is_measured(self, dataset: str, key: str) -> bool:
         return self._flights.is_measured(self._request(dataset, key))
 
-    def abandon(self, entry: int) -> None:
-        self._flights.abandon(entry)
+    def abandon(self, entry: int, ending: Ending = Ending.FAILED) -> None:
+        self._flights.abandon(entry, ending)
 
     def _request(self, dataset: str, key: str) -> dict[str, Any]:
         """The key of a flight. It names the analyst: analysts do not wait for each other's requests."""
@@ -201,6 +209,10 @@ class Account:
     def release(self, entry: int, payload: str) -> None:
         with self._store.writing() as connection:
             row = connection.execute(_CHARGED_ENTRY, {"entry": entry, "analyst": self._analyst}).one_or_none()
+            is_flight_of_other = row is not None and row.is_measured and row.process != self._flights.process
+            if is_flight_of_other or (row is not None and row.released and self._flights.measures(entry)):
+                self._flights.let_go(entry)
+                raise ChargeTakenOver("Another process measures under this charge.", remedy="Ask again.")
             if row is None or row.released:
                 raise InternalError(
                     f"Entry {entry} cannot be released: it was never reserved, or was released before."

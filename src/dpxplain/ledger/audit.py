@@ -47,7 +47,7 @@ TOKEN_CREATED, SESSION_CREATED, TOKEN_REVOKED = "token created", "session create
 VERSION_OPENED = "data version opened"
 UPGRADED, FOUND, RESTORED = "ledger upgraded", "found", "ledger restored"
 SIGNED_IN, INTERRUPTED, TAKEN_OVER = "signed in", "interrupted", "taken over"
-SESSIONS_ENDED = "browser sessions ended"
+SESSIONS_ENDED, CANCELLED = "browser sessions ended", "cancelled"
 LOSS_CHARGED, LOSS_DECLARED = "loss charged", "loss declared"
 
 CHANGES = frozenset(

@@ -1,94 +1,94 @@
-"""Charges of analysts that failed or were cancelled, and the curator's decisions to forgive them."""
+"""Charges of analysts that ended without a release, and the curator's decisions to forgive them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable
 
 import sqlalchemy as sa
 
 from dpxplain.ledger import audit
 from dpxplain.ledger.protocol import check_name, check_reason, damage_explained
-from dpxplain.ledger.single_flight import may_follow
+from dpxplain.ledger.single_flight import ChargeEvent, Flights, events, last_endings, may_follow
 from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, UNRELEASED
+from dpxplain.model.charge import Ending
 
 # Statements are built once: SQLAlchemy takes longer to build one than SQLite to run it.
 _UNRELEASED = (
-    sa.select(UNRELEASED.c.entry.label("id"), FLIGHTS.c.heard)
+    sa.select(UNRELEASED.c.entry.label("id"), FLIGHTS.c.heard, FLIGHTS.c.process)
     .outerjoin(FLIGHTS, FLIGHTS.c.entry == UNRELEASED.c.entry)
     .where(UNRELEASED.c.dataset == sa.bindparam("dataset"), UNRELEASED.c.analyst == sa.bindparam("analyst"))
     .order_by(UNRELEASED.c.entry)
 )
-_FORGIVEN, _CANCELLED = "failures forgiven", "cancelled"
+_FORGIVEN = "failures forgiven"
 _FORGIVENESS = (
-    sa.select(LOG.c.details)
+    sa.select(LOG.c.id, LOG.c.details)
     .where(LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _FORGIVEN)
     .order_by(LOG.c.id.desc())
 )
 _EVERY_CANCELLATION = sa.select(LOG.c.details).where(
-    LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == _CANCELLED
+    LOG.c.dataset == sa.bindparam("dataset"), LOG.c.action == audit.CANCELLED
 )
-_CANCELLATIONS = sa.select(LOG.c.details).where(
-    LOG.c.dataset == sa.bindparam("dataset"),
-    LOG.c.action == _CANCELLED,
-    LOG.c.actor == sa.bindparam("analyst"),
-)
-
-
-@dataclass(frozen=True)
-class Unreleased:
-    """A charged entry without a release: it is running, or has failed."""
-
-    id: int
-    is_running: bool
-    """Whether a living process measures it, or will when it is asked again."""
-
-
-@dataclass(frozen=True)
-class Suspects:
-    """Charges of one analyst that may be, or are, failures."""
-
-    unreleased: tuple[Unreleased, ...]
-    cancelled: frozenset[int]
-    """Entries that the analyst asked to cancel, whether or not a release followed."""
 
 
 class Failures:
-    """Charges of a ledger that failed or were to be cancelled, and the curator's decisions to forgive them.
+    """Charges of a ledger that ended without a release, and the curator's decisions to forgive them.
 
     Whether a charged request fails may depend on the data and, unlike its answer, has no noise. A server
     limits the number of such failures; the curator resets it by a record in the audit log. A cancellation
     counts once it is asked for: if it counted only where no release followed, analysts could see for free
-    that one did.
+    that one did. Endings that the data cannot have decided do not count. The death of a process counts once
+    for each analyst: that it died is all that its requests can tell.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, flights: Flights) -> None:
         self._store = store
+        self._flights = flights
 
     def record_cancellation(self, dataset: str, analyst: str, entry: int) -> None:
         """Record that the analyst asked to cancel a charged request."""
         with self._store.recording() as connection:
-            audit.append(connection, analyst, _CANCELLED, dataset, {"entry": entry})
+            audit.append(connection, analyst, audit.CANCELLED, dataset, {"entry": entry})
+
+    def find_interrupted(self) -> None:
+        """Record which processes died while they measured, if any did."""
+        self._flights.find_silent()
 
     @damage_explained()
-    def suspects(self, dataset: str, analyst: str) -> Suspects:
-        """The analyst's charges without a release, or to be cancelled, since failures were last forgiven."""
+    def counted(
+        self,
+        dataset: str,
+        analyst: str,
+        *,
+        running: Collection[int] = (),
+        failed: Collection[int] = (),
+    ) -> Counter[Ending]:
+        """The analyst's failures since they were last forgiven, by how the requests ended.
+
+        `running` and `failed` are entries of which this process knows better than the ledger.
+        """
         parameters = {"dataset": dataset, "analyst": analyst}
         with self._store.reading() as connection:
             rows = connection.execute(_UNRELEASED, parameters).all()
-            cancelled = [
-                audit.parsed(text)["entry"]
-                for text in connection.execute(_CANCELLATIONS, parameters).scalars()
-            ]
-            if not rows and not cancelled:  # nearly always
-                return Suspects((), frozenset())
-            records = map(audit.parsed, connection.execute(_FORGIVENESS, {"dataset": dataset}).scalars())
-            up_to = next((record["up_to"] for record in records if record["analyst"] == analyst), 0)
-        return Suspects(
-            tuple(Unreleased(row.id, may_follow(row.heard)) for row in rows if row.id > up_to),
-            frozenset(entry for entry in cancelled if entry > up_to),
-        )
+            own_events = [event for event in events(connection, dataset) if event.analyst == analyst]
+            if not rows and not own_events:  # nearly always
+                return Counter()
+            forgiven, up_to = _forgiven(connection, dataset, analyst)
+        attempts = _Attempts(own_events)
+        failures = attempts.failures(since=forgiven)
+        for row in rows:
+            attempt = attempts.current(row.id)
+            if row.id <= up_to or row.id in running or attempt in attempts.endings:
+                continue
+            if row.id in failed:
+                failures.setdefault(attempt, Ending.FAILED)
+            elif not may_follow(row.heard):
+                is_silent = row.heard is not None
+                key = row.process or attempt if is_silent else attempt
+                failures.setdefault(key, Ending.DIED if is_silent else Ending.FAILED)
+        return Counter(failures.values())
 
     @damage_explained()
     def cancelled(self, dataset: str) -> frozenset[int]:
@@ -97,13 +97,74 @@ class Failures:
             details = connection.execute(_EVERY_CANCELLATION, {"dataset": dataset}).scalars().all()
         return frozenset(audit.parsed(text)["entry"] for text in details)
 
+    @damage_explained()
+    def kept(self, dataset: str) -> frozenset[int]:
+        """Every entry of the data set whose last ending keeps its charge for the identical request."""
+        with self._store.reading() as connection:
+            endings = last_endings(connection, dataset)
+        ended = endings.items()
+        return frozenset(entry for entry, event in ended if event.ending and event.ending.keeps_charge)
+
+    @damage_explained()
+    def endings(self, dataset: str) -> Counter[Ending]:
+        """How often requests on the data set ended without a release, since the ledger records it."""
+        with self._store.reading() as connection:
+            return Counter(event.ending for event in events(connection, dataset) if event.ending is not None)
+
     def forgive(self, dataset: str, analyst: str, *, reason: str, by: str) -> None:
         """Stop counting the analyst's failures so far; the charges stay."""
         check_name(analyst)
         check_reason(reason)
         with self._store.recording() as connection:
             known_limit(connection, dataset)
+            self._flights.end_silent(connection)  # or they would count once they are found
             last = sa.select(sa.func.max(ENTRIES.c.id)).where(ENTRIES.c.dataset == dataset)
             up_to = connection.execute(last).scalar() or 0
             details = {"analyst": analyst, "reason": reason, "up_to": up_to}
             audit.append(connection, by, _FORGIVEN, dataset, details)
+
+
+Attempt = tuple[int, int]
+"""An entry, and how often it was taken over before."""
+
+
+class _Attempts:
+    """The attempts to measure of one analyst: how each ended, and which were to be cancelled."""
+
+    def __init__(self, own_events: Iterable[ChargeEvent]) -> None:
+        self.endings: dict[Attempt, ChargeEvent] = {}  # the last word on each: a death may be corrected
+        self._cancelled: dict[Attempt, ChargeEvent] = {}
+        self._takeovers: Counter[int] = Counter()
+        for event in own_events:
+            attempt = self.current(event.entry)
+            if event.action == audit.TAKEN_OVER:
+                self._takeovers[event.entry] += 1
+            elif event.action == audit.CANCELLED:
+                self._cancelled[attempt] = event
+            elif event.ending is not None:
+                self.endings[attempt] = event
+
+    def current(self, entry: int) -> Attempt:
+        """The last attempt to measure under this entry."""
+        return entry, self._takeovers[entry]
+
+    def failures(self, *, since: int) -> dict[Hashable, Ending]:
+        """What counts of the records after this one: each attempt once, and each process that died."""
+        failures: dict[Hashable, Ending] = {}
+        for attempt, event in self.endings.items():
+            if event.record > since and event.ending is not None and event.ending.counts:
+                is_shared = event.ending is Ending.DIED and event.process is not None
+                failures[event.process if is_shared else attempt] = event.ending
+        for attempt, event in self._cancelled.items():
+            if event.record > since:
+                failures[attempt] = Ending.CANCELLED
+        return failures
+
+
+def _forgiven(connection: sa.Connection, dataset: str, analyst: str) -> tuple[int, int]:
+    """The record that last forgave the analyst, and the newest entry of that time; zeros if there is none."""
+    for record in connection.execute(_FORGIVENESS, {"dataset": dataset}):
+        details = audit.parsed(record.details)
+        if details["analyst"] == analyst:
+            return record.id, details["up_to"]
+    return 0, 0

@@ -22,6 +22,7 @@ from dpxplain.ledger.credentials import BrowserSessions, Tokens
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.failed_charges import Failures
 from dpxplain.ledger.jobs import Jobs, Processes
+from dpxplain.ledger.migrations import VERSION
 from dpxplain.ledger.privacy_units import PrivacyUnits
 from dpxplain.ledger.protocol import (
     EVERYONE,
@@ -107,7 +108,7 @@ class SQLLedger(Account):
         self.tokens = Tokens(store)
         self.sessions = BrowserSessions(store)
         self.jobs = Jobs(store)
-        self.failures = Failures(store)
+        self.failures = Failures(store, self._flights)
         self.analysts = Analysts(store)
         self.privacy_units = PrivacyUnits(store)
         self.versions = SQLDataVersions(store)
@@ -129,6 +130,21 @@ class SQLLedger(Account):
     def is_new(self) -> bool:
         """Whether opening it has created it."""
         return self._store.is_new
+
+    @property
+    def upgrade_note(self) -> str:
+        """A sentence if opening the ledger has upgraded it; otherwise empty."""
+        version = self._store.upgraded_from
+        if version is None:
+            return ""
+        return (
+            f"{self.name} had the format of an older DPXPlain (version {version}). It was upgraded to "
+            f"version {VERSION}, as the audit log says."
+        )
+
+    def check_clock(self) -> None:
+        """Refuses if this machine's clock and that of the ledger's database differ too much."""
+        self._store.check_clock()
 
     @property
     def has_datasets(self) -> bool:

@@ -19,6 +19,7 @@ from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import (
     ENTRIES,
+    FLIGHTS,
     LIMITS,
     METADATA,
     RELEASES,
@@ -32,7 +33,7 @@ from dpxplain.ledger.tables import (
     set_index_conditions,
 )
 
-VERSION = 8
+VERSION = 9
 """Of the tables as tables.py declares them."""
 
 
@@ -63,7 +64,7 @@ def migrate(store: Store) -> None:
             return
     with store.writing() as connection:
         # Read again under the lock: another process may have migrated the ledger meanwhile.
-        version = check_version(store.name, store.version(connection))
+        first = version = check_version(store.name, store.version(connection))
         while version < VERSION:
             step = _STEPS[version]
             details = step.run(connection)
@@ -71,6 +72,8 @@ def migrate(store: Store) -> None:
             audit.append(connection, "", audit.UPGRADED, None, versions | details)
             version = step.end
         store.set_version(connection, version)
+    if first != VERSION:
+        store.upgraded_from = first
 
 
 def create_all(connection: sa.Connection) -> None:
@@ -175,6 +178,14 @@ def _add_accounts(connection: sa.Connection) -> dict[str, Any]:
     return {}
 
 
+def _add_flight_process(connection: sa.Connection) -> dict[str, Any]:
+    """Version 8 did not store which process measures a request."""
+    columns = {column["name"] for column in sa.inspect(connection).get_columns(FLIGHTS.name)}
+    if "process" not in columns:  # a step before has created the whole table in ledgers of version 5
+        connection.exec_driver_sql("ALTER TABLE flights ADD COLUMN process TEXT")
+    return {}
+
+
 _STEPS = {
     step.start: step
     for step in (
@@ -185,6 +196,7 @@ _STEPS = {
         Step(5, 6, _add_makers),
         Step(6, 7, _add_lookups),
         Step(7, 8, _add_accounts),
+        Step(8, 9, _add_flight_process),
     )
 }
 

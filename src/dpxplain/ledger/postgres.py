@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ import sqlalchemy as sa
 from dpxplain.errors import LedgerUnavailable, SourceError
 from dpxplain.ledger.address import missing_ledger
 from dpxplain.ledger.migrations import VERSION, create_all, migrate
-from dpxplain.ledger.store import Store, seconds_or_default
+from dpxplain.ledger.store import Store, full_disk, seconds_or_default, utc_now
 from dpxplain.ledger.tables import APPEND_ONLY
 
 try:
@@ -149,6 +150,14 @@ class PostgresStore(Store):
                 remedy="Raise max_connections there, or run fewer processes.",
                 kind="busy",
             )
+        if state == "53100":
+            return full_disk(self.name)
+        if state == "53200":
+            return LedgerUnavailable(
+                f"{self.name} has no memory left.",
+                remedy="Give its server more memory, or run fewer processes.",
+                kind="busy",
+            )
         if state.startswith(("53", "58")):
             return LedgerUnavailable(
                 f"{self.name} could not be written.",
@@ -190,6 +199,14 @@ class PostgresStore(Store):
             if missing := connection.exec_driver_sql(_MISSING_RIGHTS).scalars().all():
                 raise _no_rights(self.name, missing)
         migrate(self)
+        self.check_clock()
+
+    def _clock_skew(self) -> timedelta:
+        with self.single_read() as connection:
+            before = utc_now()
+            there: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+            after = utc_now()
+        return before + (after - before) / 2 - there
 
     def _create(self, connection: sa.Connection) -> None:
         try:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from dpxplain.errors import BadRequest, LedgerUnavailable
 from dpxplain.model.budget import Budget
-from dpxplain.model.charge import Charge, Entry, EntryId, HistoryPage
+from dpxplain.model.charge import Charge, Ending, Entry, EntryId, HistoryPage
 from dpxplain.model.confidential import ContentDigest
 
 EVERYONE = "*"
@@ -103,6 +103,7 @@ class Ledger(LedgerView, Protocol):
     def reserve_once(self, dataset: str, charge: Charge) -> Entry | None:
         """Like `reserve`, but None if this account's identical request is being measured or was released.
 
+        An entry of the identical request whose ending keeps the charge is returned instead of a new one.
         Whoever gets an entry ends it by `release`, or by `abandon` if nothing comes of it.
         """
         ...
@@ -111,11 +112,17 @@ class Ledger(LedgerView, Protocol):
         """Whether some process that is alive measures this account's request now."""
         ...
 
-    def abandon(self, entry: int) -> None:
-        """End the entry in this row without a release: requests no longer wait for it, its charge stays."""
+    def abandon(self, entry: int, ending: Ending = Ending.FAILED) -> None:
+        """End the entry in this row without a release, and record why. Its charge stays.
+
+        Requests no longer wait for it. The identical request takes it over if the ending keeps the charge.
+        """
 
     def release(self, entry: int, payload: str) -> None:
-        """Store the released JSON text, once, with the entry in this row."""
+        """Store the released JSON text, once, with the entry in this row.
+
+        Raises ChargeTakenOver if another process measures under the entry by now.
+        """
 
 
 @dataclass(frozen=True)

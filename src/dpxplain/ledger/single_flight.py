@@ -1,16 +1,19 @@
 """Requests that are being measured now, so that the identical request at another process waits for the first.
 
-A flight is written with its charge and ends with its release. Its process gives signs of life; after
-`SILENCE` without one the process counts as gone, and other requests no longer wait for the flight. If the
-connection breaks while a charge is committed, no data are read for it: once the ledger is back, its flight is
-marked as untouched, and the next identical request takes it over instead of being charged again.
+A flight is written with its charge and ends with its release, or with an `Ending` in the audit log. Its
+process gives signs of life. After `SILENCE` without one the process counts as gone, and whoever finds that
+records it. If the connection breaks while a charge is committed, no data are read for it: once the ledger is
+back, its flight is marked as untouched. The next identical request takes over an untouched charge, and one
+with an ending that keeps it, instead of being charged again. One release at most is stored for a charge
+(docs/adr/0045).
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,7 +23,9 @@ import sqlalchemy as sa
 from dpxplain.errors import DPXPlainError
 from dpxplain.ledger import audit
 from dpxplain.ledger.store import Store
-from dpxplain.ledger.tables import ENTRIES, FLIGHTS, RELEASES
+from dpxplain.ledger.tables import ENTRIES, FLIGHTS, RELEASES, UNRELEASED
+from dpxplain.ledger.tables import LOG as RECORDS
+from dpxplain.model.charge import Ending
 
 LOG = logging.getLogger("dpxplain.ledger")
 SILENCE = timedelta(seconds=30)
@@ -34,7 +39,31 @@ _OF_REQUEST = sa.and_(
     FLIGHTS.c.analyst == sa.bindparam("analyst"),
     FLIGHTS.c.key == sa.bindparam("key"),
 )
-_FLIGHT = sa.select(FLIGHTS.c.entry, FLIGHTS.c.heard).where(_OF_REQUEST)
+_FLIGHT = sa.select(FLIGHTS).where(_OF_REQUEST)
+_FLIGHT_OF_ENTRY = sa.select(FLIGHTS).where(FLIGHTS.c.entry == sa.bindparam("entry"))
+_ALL_FLIGHTS = sa.select(FLIGHTS).order_by(FLIGHTS.c.entry)
+_UNRELEASED_OF_REQUEST = (
+    sa.select(ENTRIES.c.id)
+    .join(UNRELEASED, UNRELEASED.c.entry == ENTRIES.c.id)
+    .where(
+        ENTRIES.c.dataset == sa.bindparam("dataset"),
+        ENTRIES.c.key == sa.bindparam("key"),
+        ENTRIES.c.analyst == sa.bindparam("analyst"),
+    )
+    .order_by(ENTRIES.c.id.desc())
+)
+_UNRELEASED_ENTRY = sa.select(UNRELEASED).where(UNRELEASED.c.entry == sa.bindparam("entry"))
+_EVENTS = (
+    sa.select(RECORDS.c.id, RECORDS.c.actor, RECORDS.c.action, RECORDS.c.details)
+    .where(
+        RECORDS.c.dataset == sa.bindparam("dataset"),
+        RECORDS.c.action.in_((audit.INTERRUPTED, audit.TAKEN_OVER, audit.CANCELLED)),
+    )
+    .order_by(RECORDS.c.id)
+)
+_LAST_RECOVERY = sa.select(sa.func.max(RECORDS.c.id)).where(
+    RECORDS.c.dataset.is_(None), RECORDS.c.action.in_((audit.RESTORED, audit.LOSS_DECLARED))
+)
 _OWN_RELEASE = (
     sa.select(ENTRIES.c.id)
     .join(RELEASES)
@@ -45,6 +74,45 @@ _OWN_RELEASE = (
     )
     .limit(1)
 )
+
+
+@dataclass(frozen=True)
+class ChargeEvent:
+    """What the audit log says of an entry after its charge: cancelled, ended or taken over."""
+
+    record: int
+    action: str
+    entry: int
+    analyst: str
+    ending: Ending | None
+    """None if it was cancelled or taken over, and in records of older versions."""
+    process: str | None
+
+
+def events(connection: sa.Connection, dataset: str) -> Iterator[ChargeEvent]:
+    """The events of a data set's entries, oldest first."""
+    for row in connection.execute(_EVENTS, {"dataset": dataset}):
+        details = audit.parsed(row.details)
+        ending = details.get("ending")
+        yield ChargeEvent(
+            record=row.id,
+            action=row.action,
+            entry=details["entry"],
+            analyst=details.get("analyst", row.actor),
+            ending=None if ending is None else Ending(ending),
+            process=details.get("process"),
+        )
+
+
+def last_endings(connection: sa.Connection, dataset: str) -> dict[int, ChargeEvent]:
+    """The last ending of each entry that has one and was not taken over since, released or not."""
+    endings: dict[int, ChargeEvent] = {}
+    for event in events(connection, dataset):
+        if event.ending is not None:
+            endings[event.entry] = event
+        elif event.action == audit.TAKEN_OVER:
+            endings.pop(event.entry, None)
+    return endings
 
 
 @dataclass(frozen=True)
@@ -59,33 +127,82 @@ class Flights:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.process = secrets.token_hex(8)
+        """Tells the flights of this process from those of others."""
         self._own: dict[int, _Flight] = {}  # entries that this process measures
+        self._ended: dict[int, Ending] = {}  # entries whose ending the ledger may not know yet
         self._doubtful: dict[int, _Flight] = {}  # entries that may have been committed, and were not measured
         self._changed = threading.Condition()
         self._heart: threading.Thread | None = None
 
-    def is_settled(self, connection: sa.Connection, request: dict[str, Any]) -> bool:
+    def is_settled(
+        self, connection: sa.Connection, request: dict[str, Any], flight: sa.Row[Any] | None
+    ) -> bool:
         """Whether the request was released, or a living process measures it: then it need not be charged.
 
-        The flight of a process that is gone ends here, and the audit log says so. Its charge stays. The
-        transaction must hold the writers' lock.
+        `flight` is its flight, as `end_silent` has found it in the same transaction.
         """
         if connection.execute(_OWN_RELEASE, request).one_or_none() is not None:
             return True
-        flight = connection.execute(_FLIGHT, request).one_or_none()
-        if flight is None:
+        if flight is not None and flight.heard == _UNTOUCHED:  # another charge than the one asked for now
+            self._end(connection, flight, Ending.LEDGER_LOST)
             return False
-        if _is_alive(flight.heard):
-            return True
-        audit.append(connection, "", audit.INTERRUPTED, request["dataset"], {"entry": flight.entry})
-        connection.execute(sa.delete(FLIGHTS).where(_OF_REQUEST), request)
-        return False
+        return flight is not None
+
+    def end_silent(self, connection: sa.Connection) -> dict[tuple[str, str, str], sa.Row[Any]]:
+        """Record that the processes of silent flights died, and return the other flights by their requests.
+
+        The transaction must hold the writers' lock.
+        """
+        flights = {}
+        for flight in connection.execute(_ALL_FLIGHTS).all():
+            is_silent = not may_follow(flight.heard) and not self._is_own(flight)
+            if not is_silent or not self._end(connection, flight, Ending.DIED):
+                flights[flight.dataset, flight.analyst, flight.key] = flight
+        return flights
+
+    def find_silent(self) -> None:
+        """Record that the processes of silent flights died, if there are any."""
+        with self._store.reading() as connection:
+            flights = connection.execute(_ALL_FLIGHTS).all()
+        if any(not may_follow(flight.heard) and not self._is_own(flight) for flight in flights):
+            with self._store.writing() as connection:
+                self.end_silent(connection)
+
+    def _is_own(self, flight: sa.Row[Any]) -> bool:
+        """Whether this process measures it: it is alive, even if its signs of life got lost."""
+        with self._changed:
+            return flight.process == self.process and flight.entry in (
+                self._own.keys() | self._doubtful.keys() | self._ended.keys()
+            )
+
+    def _end(self, connection: sa.Connection, flight: sa.Row[Any], ending: Ending) -> bool:
+        """Delete the flight and record its ending; False if another process gave a sign of life meanwhile."""
+        unchanged = [FLIGHTS.c.entry == flight.entry]
+        if flight.process != self.process:
+            unchanged.append(FLIGHTS.c.heard == flight.heard)
+        is_ended = connection.execute(sa.delete(FLIGHTS).where(*unchanged)).rowcount > 0
+        if is_ended:
+            self._record(connection, flight.dataset, flight.analyst, flight.entry, ending, flight.process)
+        return is_ended
+
+    @staticmethod
+    def _record(
+        connection: sa.Connection,
+        dataset: str,
+        analyst: str,
+        entry: int,
+        ending: Ending,
+        process: str | None,
+    ) -> None:
+        details = {"entry": entry, "analyst": analyst, "ending": str(ending), "process": process}
+        audit.append(connection, "", audit.INTERRUPTED, dataset, details)
 
     def is_measured(self, request: dict[str, Any]) -> bool:
         """Whether a living process measures the request now."""
         with self._store.single_read() as connection:
             flight = connection.execute(_FLIGHT, request).one_or_none()
-        return flight is not None and _is_alive(flight.heard)
+        return flight is not None and (_is_alive(flight.heard) or self._is_own(flight))
 
     def begin(self, connection: sa.Connection, request: dict[str, Any], entry: int) -> None:
         """Write the flight, in the transaction of its charge, and keep it alive.
@@ -94,33 +211,62 @@ class Flights:
         `let_go` must follow.
         """
         heard = audit.now()
-        connection.execute(sa.insert(FLIGHTS).values(**request, entry=entry, heard=heard))
+        flight = request | {"entry": entry, "heard": heard, "process": self.process}
+        connection.execute(sa.insert(FLIGHTS).values(**flight))
         with self._changed:
             self._own[entry] = _Flight(request, frozenset({heard}))
             self._start_heart()
 
-    def untouched(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
-        """The request's entry, if it was charged when the connection broke and nothing was read under it."""
-        flight = connection.execute(_FLIGHT, request).one_or_none()
+    def kept_charge(
+        self, connection: sa.Connection, request: dict[str, Any], flight: sa.Row[Any] | None
+    ) -> int | None:
+        """The request's entry, if it is charged, nobody measures it, and asking again may take it over."""
         if flight is None:
-            return None
+            return self._interrupted_entry(connection, request)
         with self._changed:
             doubtful = self._doubtful.get(flight.entry)
         own = doubtful is not None and doubtful.request == request and flight.heard in doubtful.heard
         return int(flight.entry) if own or flight.heard == _UNTOUCHED else None
 
-    def take_over(self, connection: sa.Connection, request: dict[str, Any], entry: int) -> None:
-        """Go on with an untouched entry as if it were charged now; after a failure, `doubt` must follow.
+    def _interrupted_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
+        """The newest entry of the request whose ending keeps the charge.
 
-        The log records it, so that the anchor notices an older copy where the entry is still untouched.
+        After a restore or a declared loss, earlier endings do not: a release may be among what was lost.
         """
-        flight = connection.execute(_FLIGHT, request).one()
+        entries = connection.execute(_UNRELEASED_OF_REQUEST, request).scalars().all()
+        if not entries:  # nearly always
+            return None
+        endings = last_endings(connection, request["dataset"])
+        last_recovery = connection.execute(_LAST_RECOVERY).scalar_one() or 0
+        with self._changed:
+            measured = set(self._own)
+        for entry in entries:
+            event = endings.get(entry)
+            if event is None or event.ending is None or entry in measured:
+                continue
+            if event.ending.keeps_charge and event.record > last_recovery:
+                return int(entry)
+        return None
+
+    def take_over(
+        self, connection: sa.Connection, request: dict[str, Any], entry: int, flight: sa.Row[Any] | None
+    ) -> None:
+        """Go on with a kept entry as if it were charged now; after a failure, `doubt` must follow.
+
+        The log records it, so that the anchor notices an older copy where the entry is still kept.
+        """
         heard = audit.now()
-        connection.execute(sa.update(FLIGHTS).where(FLIGHTS.c.entry == entry).values(heard=heard))
+        values = {"heard": heard, "process": self.process}
+        if flight is None:
+            connection.execute(sa.insert(FLIGHTS).values(**request, entry=entry, **values))
+        else:
+            connection.execute(sa.update(FLIGHTS).where(FLIGHTS.c.entry == entry).values(**values))
         audit.append(connection, request["analyst"], audit.TAKEN_OVER, request["dataset"], {"entry": entry})
         with self._changed:
             self._doubtful.pop(entry, None)
-            self._own[entry] = _Flight(request, frozenset({heard, flight.heard}))
+            self._ended.pop(entry, None)
+            rows = {heard} if flight is None else {heard, flight.heard}
+            self._own[entry] = _Flight(request, frozenset(rows))
             self._start_heart()
 
     def doubt(self, entry: int) -> None:
@@ -138,16 +284,53 @@ class Flights:
             heart.start()
             self._heart = heart
 
+    def measures(self, entry: int) -> bool:
+        """Whether this process took up the entry and has neither released nor ended it."""
+        with self._changed:
+            return entry in self._own
+
     def land(self, connection: sa.Connection, entry: int) -> None:
         """End the flight in the transaction of its release."""
         connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.entry == entry))
         self.let_go(entry)
 
-    def abandon(self, entry: int) -> None:
-        """End a flight without a release; if the ledger cannot be reached, it ends after `SILENCE`."""
-        self.let_go(entry)
-        with suppress(DPXPlainError), self._store.updating() as connection:
-            connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.entry == entry))
+    def abandon(self, entry: int, ending: Ending) -> None:
+        """End a flight without a release; if the ledger cannot be reached, it is told once that is back."""
+        with self._changed:
+            self._own.pop(entry, None)
+            self._ended[entry] = ending
+        try:
+            self._report_endings()
+        except DPXPlainError:
+            with self._changed:
+                self._start_heart()
+
+    def _report_endings(self) -> None:
+        with self._changed:
+            ended = dict(self._ended)
+        if ended:
+            with self._store.writing() as connection:
+                for entry, ending in ended.items():
+                    self._end_own(connection, entry, ending)
+        with self._changed:
+            for entry, ending in ended.items():
+                if self._ended.get(entry) is ending:
+                    del self._ended[entry]
+            self._changed.notify()
+
+    def _end_own(self, connection: sa.Connection, entry: int, ending: Ending) -> None:
+        """End the flight, or correct the record of a process that took this one for dead."""
+        flight = connection.execute(_FLIGHT_OF_ENTRY, {"entry": entry}).one_or_none()
+        if flight is not None:
+            if flight.process == self.process:
+                self._end(connection, flight, ending)
+            return
+        charge = connection.execute(_UNRELEASED_ENTRY, {"entry": entry}).one_or_none()
+        if charge is None:
+            return
+        last = last_endings(connection, charge.dataset).get(entry)
+        if last is not None and (last.ending, last.process) == (Ending.DIED, self.process):
+            self._record(connection, charge.dataset, charge.analyst, entry, ending, self.process)
 
     def let_go(self, entry: int) -> None:
         """Give no more signs of life for the entry."""
@@ -172,11 +355,12 @@ class Flights:
 
     def _report(self) -> None:
         """Give a sign of life for the entries in measurement, and mark the doubtful ones as untouched."""
+        self._report_endings()
         with self._changed:
             own, doubtful = list(self._own), dict(self._doubtful)
         with self._store.updating() as connection:
-            sign_of_life = sa.update(FLIGHTS).where(FLIGHTS.c.entry.in_(own)).values(heard=audit.now())
-            connection.execute(sign_of_life)
+            measured = (FLIGHTS.c.entry.in_(own), FLIGHTS.c.process == self.process)
+            connection.execute(sa.update(FLIGHTS).where(*measured).values(heard=audit.now()))
             for entry, flight in doubtful.items():
                 of_request = [FLIGHTS.c[name] == value for name, value in flight.request.items()]
                 unchanged = (FLIGHTS.c.entry == entry, FLIGHTS.c.heard.in_(flight.heard))
@@ -186,14 +370,23 @@ class Flights:
                 if self._doubtful.get(entry) is flight:
                     del self._doubtful[entry]
 
+    @property
+    def _has_reports(self) -> bool:
+        return bool(self._own or self._doubtful or self._ended)
+
     def _has_reports_after_pause(self) -> bool:
         """Pauses, then says whether there is something to report; if not, the thread ends."""
         with self._changed:
-            self._changed.wait_for(lambda: not (self._own or self._doubtful), SECONDS_BETWEEN_HEARTBEATS)
-            if (self._own or self._doubtful) and self._store.is_open:
+            self._changed.wait_for(lambda: not self._has_reports, SECONDS_BETWEEN_HEARTBEATS)
+            if self._has_reports and self._store.is_open:
                 return True
             self._heart = None  # under the same lock: a flight that begins from now on starts another
             return False
+
+
+def forget_untouched(connection: sa.Connection) -> None:
+    """Keep no charge as untouched: after a loss, it may have been taken over and released."""
+    connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.heard == _UNTOUCHED))
 
 
 def may_follow(heard: str | None) -> bool:

@@ -6,6 +6,7 @@ across threads and processes.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -26,7 +27,7 @@ from dpxplain.ledger.address import journal_of, missing_ledger
 from dpxplain.ledger.file_sync import sync_folder
 from dpxplain.ledger.migrations import VERSION, check_version, create_all, migrate
 from dpxplain.ledger.protocol import damaged
-from dpxplain.ledger.store import Store, seconds_or_default
+from dpxplain.ledger.store import Store, full_disk, seconds_or_default
 from dpxplain.ledger.tables import ENTRIES
 
 _MOST_CHECKED = 1_000  # entries
@@ -173,7 +174,8 @@ class SQLiteStore(Store):
             with super().errors_explained():
                 yield
         except OSError as error:
-            raise _unwritable(self.name) from error
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise full_disk(self.name) if is_full else _unwritable(self.name) from error
         except UnicodeDecodeError:  # of SQLite's own message, which quotes a damaged name or statement
             raise damaged(self.name) from None
 
@@ -190,7 +192,9 @@ class SQLiteStore(Store):
             return _unwritable(self.name)
         if _is_busy(error):
             return self.busy()
-        if code.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+        if code.startswith("SQLITE_FULL"):
+            return full_disk(self.name)
+        if code.startswith("SQLITE_IOERR"):
             return LedgerUnavailable(
                 f"{self.name} could not be written to disk.",
                 remedy="Check the disk and its free space.",

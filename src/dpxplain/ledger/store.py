@@ -6,11 +6,13 @@ it commits, and the audit log has one order.
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +24,28 @@ from dpxplain.ledger.anchor_guard import AnchorGuard
 
 BUSY_SECONDS = 60.0
 """How long a command waits for other writers before it gives up; a server's requests wait less."""
+
+
+LARGEST_SKEW, NOTABLE_SKEW = timedelta(seconds=30), timedelta(seconds=5)
+"""Of the clocks of this machine and of the ledger's database: refused, and warned about, beyond these."""
+LOG = logging.getLogger("dpxplain.ledger")
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _in_sentence(name: str) -> str:
+    return name[0].lower() + name[1:]
+
+
+def full_disk(name: str) -> LedgerUnavailable:
+    """The error for a ledger whose disk is full."""
+    return LedgerUnavailable(
+        f"The disk of {_in_sentence(name)} is full.",
+        remedy="Make free space on that disk. Nothing can be charged or released until then.",
+        kind="disk",
+    )
 
 
 def seconds_or_default(busy_seconds: float | None) -> float:
@@ -47,6 +71,9 @@ class Store(ABC):
         self.name = name
         self.busy_seconds = busy_seconds
         self.is_new = False
+        self.upgraded_from: int | None = None
+        """The version that the ledger had, if opening it has upgraded it."""
+        self._skew = timedelta(0)
         self.anchor: AnchorGuard | None = None
         """Set where the ledger is opened with an anchor file."""
         self._engine = engines[0]
@@ -74,8 +101,10 @@ class Store(ABC):
     def charging(self) -> Iterator[sa.Connection]:
         """Like `writing`, for a charge: refused if the ledger is behind its anchor.
 
-        After the commit, the anchor is written.
+        After the commit, the anchor is written. Refused too if the clock was found to be wrong.
         """
+        if abs(self._skew) > LARGEST_SKEW:
+            raise self._wrong_clock()
         with self.writing() as connection:
             if self.anchor is not None:
                 self.anchor.check(connection)
@@ -120,6 +149,35 @@ class Store(ABC):
     @abstractmethod
     def explained(self, error: BaseException | None) -> LedgerUnavailable:
         """The driver's error as a sentence with a remedy."""
+
+    def check_clock(self) -> None:
+        """Refuses if this machine's clock differs much from the database's: expiry and silence go by it.
+
+        Until the next check that finds it right, nothing is charged.
+        """
+        before, self._skew = self._skew, self._clock_skew()
+        if abs(self._skew) > LARGEST_SKEW:
+            raise self._wrong_clock()
+        if abs(self._skew) > NOTABLE_SKEW and not NOTABLE_SKEW < abs(before) <= LARGEST_SKEW:
+            LOG.warning("%s Set both clocks by the same source.", self._skew_sentence)
+
+    def _clock_skew(self) -> timedelta:
+        """How far this machine's clock is ahead of the database's; zero where there is one clock."""
+        return timedelta(0)
+
+    @property
+    def _skew_sentence(self) -> str:
+        seconds, side = abs(self._skew).total_seconds(), "ahead of" if self._skew > timedelta(0) else "behind"
+        return (
+            f"The clock of this machine is {seconds:,.0f} seconds {side} that of {_in_sentence(self.name)}."
+        )
+
+    def _wrong_clock(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            f"{self._skew_sentence} Nothing is charged.",
+            remedy="Set both clocks by the same source (NTP).",
+            kind="clock",
+        )
 
     def busy(self) -> LedgerUnavailable:
         """The error for a ledger that others have kept locked for too long."""

@@ -229,6 +229,7 @@ FLIGHTS = sa.Table(
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("entry", sa.ForeignKey(ENTRIES.c.id), nullable=False),
     sa.Column("heard", sa.Text, nullable=False),
+    sa.Column("process", sa.Text),  # who measures it; NULL in rows of version 8
     sa.Index("flights_by_entry", "entry"),
 )
 

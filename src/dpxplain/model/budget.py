@@ -7,6 +7,7 @@ digit; floats would drift by a rounding error that is either a refusal or an ove
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -63,6 +64,24 @@ def split_rho(rho: float, parts: int) -> list[float]:
     """
     shares = [rho / parts] * (parts - 1)
     return [*shares, remainder(rho, *shares)]
+
+
+def apportion(rho: float, shares: Sequence[float]) -> list[float]:
+    """ρ divided by shares in whole units, by the method of the largest remainder; all together exactly ρ.
+
+    The last part also takes what ρ has beyond whole units.
+
+    >>> [round(part * UNITS_PER_RHO) for part in apportion(1e-11, [1 / 3] * 3)]
+    [4, 3, 3]
+    """
+    units, total = limit_units(rho), sum(map(Fraction, shares))
+    quotas = [units * Fraction(share) / total for share in shares]
+    whole = [math.floor(quota) for quota in quotas]
+    by_remainder = sorted(range(len(shares)), key=lambda place: whole[place] - quotas[place])
+    for place in by_remainder[: units - sum(whole)]:
+        whole[place] += 1
+    spent = [rho_of_units(part) for part in whole[:-1]]
+    return [*spent, remainder(rho, *spent)]
 
 
 def remainder(rho: float, *spent: float) -> float:

@@ -239,6 +239,52 @@ def read_id(id: EntryId) -> tuple[int, str | None] | None:
     )  # nobody has such a name, no database takes NUL
 
 
+class Ending(StrEnum):
+    """Why a charge ended without a release, as the audit log says it (docs/adr/0045)."""
+
+    STOPPED = "server stopped"
+    """The operator stopped the server."""
+    DATABASE_LOST = "database lost"
+    """The database of the data was shut down, or one of its other sessions crashed."""
+    LEDGER_LOST = "ledger lost"
+    """The ledger could not be reached, or its disk was full."""
+    CUT_OFF = "cut off"
+    """The connection to the database of the data broke without a reason: memory may have run out there."""
+    DIED = "process died"
+    """The process that measured gave no sign of life any more."""
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    """Everything else, such as a time limit, memory, or a defect of the program."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the data may have decided it, so that it counts as a failure of the analyst's."""
+        return self not in (Ending.STOPPED, Ending.DATABASE_LOST, Ending.LEDGER_LOST)
+
+    @property
+    def keeps_charge(self) -> bool:
+        """Whether the identical request takes over the charge, and costs nothing more."""
+        return self not in (Ending.CANCELLED, Ending.FAILED)
+
+
+_FAILURE_WORDS = {
+    Ending.FAILED: ("1 request failed", "{} requests failed"),
+    Ending.CANCELLED: ("1 request was cancelled", "{} requests were cancelled"),
+    Ending.CUT_OFF: ("1 request was cut off by the database", "{} requests were cut off by the database"),
+    Ending.DIED: ("the server died once", "the server died {} times"),
+}
+
+
+def failure_words(failures: Mapping[Ending, int]) -> str:
+    """The failures of an analyst in words, for the curator.
+
+    >>> failure_words({Ending.DIED: 1, Ending.FAILED: 2})
+    '2 requests failed; the server died once'
+    """
+    numbers = [(words, failures.get(ending, 0)) for ending, words in _FAILURE_WORDS.items()]
+    return "; ".join(one if number == 1 else many.format(number) for (one, many), number in numbers if number)
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of a data set's history. Everything in it is public."""

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import available_timezones
 
-from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, ValidationInfo, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
+from dpxplain.model.caching import cached_property
 from dpxplain.model.dates import edge_text, read_dates
 from dpxplain.model.hardening import Declared
 
@@ -97,6 +97,7 @@ class Column(Declared):
     (Bin(low=0.0, high=10.0), Bin(low=10.0, high=20.0))
     """
 
+    verbatim: Literal[True] | None = None  # texts that look like dates stay texts, as discovered ones do
     values: tuple[Scalar, ...] | None = None
     edges: tuple[Any, ...] | None = None  # numbers, dates or timestamps
     bounds: tuple[Any, Any] | None = None
@@ -150,12 +151,15 @@ class Column(Declared):
 
     @field_validator("values", mode="before")
     @classmethod
-    def _plain_values(cls, values: Any) -> Any:
+    def _plain_values(cls, values: Any, info: ValidationInfo) -> Any:
         if values is None:
             return None
         if not isinstance(values, list | tuple) or not values:
             raise ValueError("must be a list of at least one value")
-        if (dated := read_dates([v for v in values if v is not None])) is not None:
+        if info.data.get("verbatim"):
+            if not all(isinstance(v, str) for v in values):
+                raise ValueError("must be texts where verbatim = true")
+        elif (dated := read_dates([v for v in values if v is not None])) is not None:
             moments = iter(dated)
             values = [None if v is None else next(moments) for v in values]
         if any(not isinstance(v, str | int | bool | date | None) for v in values):
@@ -214,6 +218,8 @@ class Column(Declared):
             raise ValueError("needs values (categories), edges (bins) or bounds (a numeric range)")
         if self.null and self.values is None and self.edges is None:
             raise ValueError("null needs values or edges; a NULL in a column with bounds only is left out")
+        if self.verbatim and self.values is None:
+            raise ValueError("verbatim needs values")
         if self.step is not None and self.bounds is None:
             raise ValueError("step needs bounds")
         if self.center is not None and (

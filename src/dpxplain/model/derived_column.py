@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dpxplain.errors import BadRequest, SchemaError
 from dpxplain.model.column import LARGEST_UNITS, Column
 from dpxplain.model.derivation import UnknownDomain, infer
-from dpxplain.model.expression import Among, Case, Constant, Expression, read_expression
+from dpxplain.model.expression import Among, Case, Constant, Expression, columns_of, read_expression
 from dpxplain.model.value_domain import Kind, ValueDomain
 
 
@@ -37,6 +37,8 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
     try:
         domain = infer(node, columns)
         inferred = {} if is_declared else declaration(domain, node)
+        if inferred and domain.kind == "text" and column.lookup is None and _reads_verbatim(node, columns):
+            inferred["verbatim"] = True
         complete = Column.model_validate(column.model_dump() | inferred)
     except UnknownDomain as unknown:
         raise SchemaError(unknown.problem, remedy=unknown.remedy) from None
@@ -51,6 +53,10 @@ def derive(column: Column, columns: Mapping[str, Column]) -> Column:
             remedy="Mend the declaration beside it, or leave it out.",
         )
     return complete
+
+
+def _reads_verbatim(node: Expression, columns: Mapping[str, Column]) -> bool:
+    return any(columns[name].verbatim for name in columns_of(node))
 
 
 def expression_of(column: Column, columns: Mapping[str, Column]) -> Expression:
@@ -102,7 +108,8 @@ def declaration(domain: ValueDomain, node: Expression) -> dict[str, Any]:
     if low == high:  # bounds have some width; a wider range is as true
         low, high = (min(low, 0), max(high, 0)) if low else (0, 1)
     bounds = {"bounds": (float(low), float(high)), "step": _usable_step(domain.multiple, low, high)}
-    return {"values": domain.values, **bounds} if domain.values is not None and domain.is_whole else bounds
+    is_listed = domain.values is not None and all(isinstance(value, int) for value in domain.values)
+    return {"values": domain.values, **bounds} if is_listed else bounds
 
 
 def _usable_step(step: Fraction | None, low: float, high: float) -> float | None:

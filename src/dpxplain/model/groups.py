@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property
 from itertools import product
 
 from dpxplain.errors import QueryRefused, QuestionError
+from dpxplain.model.caching import cached_property
 from dpxplain.model.output_formula import Formula
 from dpxplain.model.query import Output, Presentation, Query
 from dpxplain.model.schema import Bin, DomainValue, Schema, label

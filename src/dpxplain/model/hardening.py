@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from pydantic import BaseModel, ConfigDict
 
 from dpxplain.errors import InternalError
+from dpxplain.model.caching import cached_property
 
 UNCHANGEABLE = "A declared schema cannot be changed."
 
@@ -107,7 +108,7 @@ class Declared(BaseModel):
     whoever could change a declaration could lower the noise.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, ignored_types=(cached_property,))
 
     def __init__(self, /, **declared: Any) -> None:
         self._require_uninitialised()

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dpxplain.errors import SchemaError
 from dpxplain.model.column import Column, Scalar
+from dpxplain.model.derived_column import derive
 from dpxplain.model.expression import sql_name
 from dpxplain.model.hardening import Declared
 
@@ -50,25 +51,61 @@ class PublicTable(Declared):
 
 
 def joined_columns(
-    columns: Mapping[str, Column], table: str, declared: PublicTable, rows: PublicRows
+    columns: Mapping[str, Column],
+    discovered: Iterable[str],
+    table: str,
+    declared: PublicTable,
+    rows: PublicRows,
 ) -> tuple[PublicTable, list[tuple[str, Column]]]:
-    """The declaration with what was matched, and the public columns as (join, derived column)."""
-    _check_names(table, declared, rows)
-    keys = rows[declared.key]
-    joins = declared.joins or (declared.key,)
+    """The declaration with what was matched, and the public columns as (join, derived column).
+
+    Which values were discovered decides no refusal, as nobody could open the data set again: a public column
+    that cannot be joined by them is left out.
+    """
+    first = check_public(table, declared, rows)
     attributes = [name for name in declared.columns or rows if name != declared.key]
     matched, added = {}, []
-    for join in joins:
+    for join in declared.joins or (declared.key,):
         key_of = _declared_keys(columns, table, declared, join)
-        places = _places(keys, key_of, table, declared)
+        places = {value: first[text] for text, value in key_of.items() if text in first}
+        is_discovered = join in discovered
+        if not places and not is_discovered:
+            raise SchemaError(
+                f"tables.{table}: none of its keys is a declared value, so nothing can be joined.",
+                remedy=f"Compare {declared.key} of the public table with the declared values.",
+            )
         matched[join] = tuple(places)
         for attribute in attributes:
             values = rows[attribute]
             lookup = tuple((key, values[at]) for key, at in places.items() if values[at] is not None)
-            _check_lookup(table, attribute, lookup)
+            try:
+                _check_lookup(table, attribute, lookup)
+                column = _looked_up(table, attribute, join, lookup)
+                if is_discovered and lookup:
+                    derive(column, columns)
+            except (SchemaError, ValidationError):
+                if not is_discovered:
+                    raise
+                continue
             if lookup:
-                added.append((join, _looked_up(table, attribute, join, lookup)))
+                added.append((join, column))
     return declared.model_copy(update={"matched": matched}), added
+
+
+def check_public(table: str, declared: PublicTable, rows: PublicRows) -> dict[str, int]:
+    """The row of each key. Refuses a table without the named columns or with a key twice."""
+    _check_names(table, declared, rows)
+    first: dict[str, int] = {}
+    for at, key in enumerate(rows[declared.key]):
+        if key is None:
+            continue
+        if (text := _text(key)) in first:
+            raise SchemaError(
+                f"tables.{table}: the key {declared.key} has {text!r} twice, so a row would be joined twice.",
+                remedy="A public table has one row for each key.",
+            )
+        first[text] = at
+    return first
 
 
 def named_columns(
@@ -129,29 +166,6 @@ def _declared_keys(
             remedy=f"Declare columns.{join}.values; only declared values are joined.",
         )
     return {_text(value): value for value in values}
-
-
-def _places(
-    keys: Sequence[Any], key_of: Mapping[str, Scalar], table: str, declared: PublicTable
-) -> dict[Scalar, int]:
-    """Where each declared value stands among the keys; refuses a key that is there twice."""
-    first: dict[str, int] = {}
-    for at, key in enumerate(keys):
-        if key is None:
-            continue
-        if (text := _text(key)) in first:
-            raise SchemaError(
-                f"tables.{table}: the key {declared.key} has {text!r} twice, so a row would be joined twice.",
-                remedy="A public table has one row for each key.",
-            )
-        first[text] = at
-    places = {value: first[text] for text, value in key_of.items() if text in first}
-    if not places:
-        raise SchemaError(
-            f"tables.{table}: none of its keys is a declared value, so nothing can be joined.",
-            remedy=f"Compare {declared.key} of the public table with the declared values.",
-        )
-    return places
 
 
 def _check_lookup(table: str, attribute: str, lookup: tuple[tuple[Scalar, Any], ...]) -> None:

@@ -284,6 +284,35 @@ def filter_columns(node: Filter | None) -> set[str]:
             return set().union(*(filter_columns(p) for p in parts))
 
 
+def query_shape(query: Query) -> Query:
+    """The query with the kinds of its constants in their places."""
+    return replace(query, where=filter_shape(query.where))
+
+
+def filter_shape(node: Filter | None) -> Filter | None:
+    """The filter with the kinds of its constants in their places; odd constants stay, as they may matter.
+
+    >>> filter_shape(Not(Comparison("age", ">", 30)))
+    Not(part=Comparison(column='age', operator='>', value='int'))
+    """
+    match node:
+        case Comparison():
+            return replace(node, value=_constant_shape(node.value))
+        case Membership():
+            return replace(node, values=tuple(dict.fromkeys(map(_constant_shape, node.values))))
+        case Not(part):
+            return Not(filter_shape(part))  # type: ignore[arg-type]
+        case And(parts) | Or(parts):
+            return replace(node, parts=tuple(map(filter_shape, parts)))  # type: ignore[arg-type]
+        case _:
+            return node
+
+
+def _constant_shape(value: Any) -> Any:
+    is_usual = abs(value) < 2**31 if isinstance(value, int | float) else str(value).isprintable()
+    return type(value).__name__ if is_usual else value
+
+
 _PLAIN = (str, int, float, bool, type(None))
 _CONDITIONS = (Comparison, Membership, IsNull, Not, And, Or)
 

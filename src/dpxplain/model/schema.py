@@ -39,7 +39,7 @@ from dpxplain.model.joined_tables import (
     private_apart,
 )
 from dpxplain.model.spelling import unknown_key
-from dpxplain.model.unknown_column import UnknownColumn, apart
+from dpxplain.model.unknown_column import UnknownColumn, apart, is_declarable
 
 __all__ = [
     "AggregateKind",
@@ -248,7 +248,7 @@ class Schema(Displayed, Declared):
         """The schema with the columns of public tables, whose whole content is given."""
         tables, added = dict(self.tables), []
         for name, rows in contents.items():
-            tables[name], columns = joined_columns(self.columns, name, tables[name], rows)
+            tables[name], columns = joined_columns(self.columns, self.discovered, name, tables[name], rows)
             added += columns
         public = dict(named_columns(self.columns, self.unknown, added))
         return Schema.load(
@@ -273,10 +273,13 @@ class Schema(Displayed, Declared):
         """The schema with the values that were discovered; a column of which none was stays unknown."""
         columns = {
             name: Column(
-                values=values, label=self.unknown[name].label, description=self.unknown[name].description
+                verbatim=True,
+                values=values,
+                label=self.unknown[name].label,
+                description=self.unknown[name].description,
             )
-            for name, values in discovered.items()
-            if values
+            for name, found in discovered.items()
+            if (values := tuple(filter(is_declarable, found)))  # old ledgers may hold others
         }
         return Schema.load(self.model_copy(update={"columns": Columns({**self.columns, **columns})}))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -37,13 +37,17 @@ class Partition:
     """Of bins, the first of which is closed below, and every one above. NULL is in none of them."""
 
 
-def partitions(schema: Schema) -> tuple[Partition, ...]:
-    """What is counted of each declared column; a column with edges and bounds is counted by both.
+def partitions(schema: Schema, discovered: Sequence[str] = ()) -> tuple[Partition, ...]:
+    """The partitions of each declared column, then of the discovered columns that are counted too.
 
-    Derived columns are made of declared values only, so that nothing of them can be outside.
+    A column with edges and bounds is counted by both. Derived columns are made of declared values only, so
+    that nothing of them can be outside. A request names the discovered columns, because the schema gains
+    them at any time.
     """
     parts = []
-    for name, column in schema.columns.items():
+    declared = (name for name in schema.columns if name not in schema.unknown)
+    for name in (*declared, *discovered):
+        column = schema.columns[name]
         if column.expression is not None:
             continue
         if column.values is not None:
@@ -156,9 +160,9 @@ class FitQuestion:
     sizes: tuple[int, ...]
 
     @classmethod
-    def of_quality(cls, schema: Schema) -> FitQuestion:
+    def of_quality(cls, schema: Schema, discovered: Sequence[str] = ()) -> FitQuestion:
         """How the rows fit the declarations."""
-        return cls(partitions(schema), unit_sizes(schema))
+        return cls(partitions(schema, discovered), unit_sizes(schema))
 
     @classmethod
     def of_tuning(cls, schema: Schema, columns: tuple[str, ...]) -> FitQuestion:
@@ -186,14 +190,19 @@ class QualityRelease:
     noisy_units: tuple[float, ...]
     units_scale: float | None
     private: bool = True
+    discovered: tuple[str, ...] = ()
+    """The discovered columns that were counted, after the declared ones. Earlier programs named none and
+    counted the columns that were known then; those counts are not read."""
 
     def to_json(self) -> str:
-        return json.dumps(vars(self))
+        left_out = set() if self.discovered else {"discovered"}  # earlier programs do not know it
+        return json.dumps({name: value for name, value in vars(self).items() if name not in left_out})
 
     @classmethod
     def from_json(cls, text: str) -> QualityRelease:
-        raw = json.loads(text)
-        return cls(**(raw | {name: tuple(raw[name]) for name in ("noisy_rows", "noisy_units")}))
+        raw = {"discovered": ()} | json.loads(text)
+        lists = {name: tuple(raw[name]) for name in ("noisy_rows", "noisy_units", "discovered")}
+        return cls(**(raw | lists))
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,14 @@ def apart(declared: Any) -> Any:
     return {**declared, "columns": known, "unknown": {**declared.get("unknown", {}), **unknown}}
 
 
+def is_declarable(text: str) -> bool:
+    """Whether a text can be a declared value on every engine: none of them may hold the character NUL.
+
+    Asked before noise is drawn (docs/proofs/discovery.md), so that no discovered value fails afterwards.
+    """
+    return "\0" not in text
+
+
 @dataclass(frozen=True)
 class ValueCounts:
     """True numbers of privacy units that have each value of a column."""

@@ -29,6 +29,47 @@ MOST_VALUES = 1_000  # more are described by their ends
 _MOST_PAIRS = 20_000  # computed to find the values of an operation on two lists
 
 
+def like_matcher(pattern: str, ignores_case: bool) -> Callable[[str], bool]:
+    """SQL's LIKE: % stands for any characters, _ for one, and no character escapes them.
+
+    Follows all ways to match at once, one bit for each number of characters of the pattern that a text has
+    used up, so that the work is one step per character of the text, whatever the pattern is.
+
+    >>> newark = like_matcher("N%k", False)
+    >>> newark("Newark"), newark("Newar"), like_matcher("new___", True)("Newark")
+    (True, False, True)
+    """
+    wildcards, loops, used = 0, 0, 0
+    places: dict[str, int] = {}
+    for letter in pattern:
+        if letter == "%":
+            loops |= 1 << used
+            continue
+        if letter == "_":
+            wildcards |= 1 << used
+        else:
+            key = _without_case(letter) if ignores_case else letter
+            places[key] = places.get(key, 0) | 1 << used
+        used += 1
+
+    def matches(text: str) -> bool:
+        if used > len(text):
+            return False
+        states = 1
+        for letter in text:
+            key = _without_case(letter) if ignores_case else letter
+            states = (states & (places.get(key, 0) | wildcards)) << 1 | states & loops
+        return bool(states >> used & 1)
+
+    return matches
+
+
+def _without_case(letter: str) -> str:
+    """One letter for all that differ in case only; of ß, whose capital is two letters, itself."""
+    capital = letter.upper()
+    return (capital if len(capital) == 1 else letter).lower()[:1]
+
+
 @dataclass(frozen=True)
 class ValueDomain:
     """`values`, or else everything from `low` to `high`; `step` if all are whole multiples of it."""
@@ -204,7 +245,8 @@ _KINDS: dict[Target, Kind] = {
     "TIMESTAMP": "timestamp",
 }
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*\Z")
-_WHOLE_LIMIT = 2.0**62  # beyond it a cast to BIGINT is NULL
+WHOLE_LIMIT = 2.0**62  # from here on a cast to BIGINT is NULL
+LARGEST_NUMBER = 1e100  # beyond it the cast of a text is NULL: sums and squares of it could overflow
 
 
 def cast_domain(domain: ValueDomain, target: Target) -> ValueDomain | None:
@@ -233,17 +275,18 @@ def cast_domain(domain: ValueDomain, target: Target) -> ValueDomain | None:
 
 
 def _whole(domain: ValueDomain) -> ValueDomain:
-    """Rounded to the nearest whole number, half to even."""
-    low, high = domain.ends
-    if domain.values is None and max(abs(low), abs(high)) >= _WHOLE_LIMIT:
-        return listed("number", ())
-    return monotone(domain, round, Fraction(1))
+    """Rounded to the nearest whole number, half to even; none from the limit on."""
+    if domain.values is not None:
+        return mapped(domain, "number", lambda value: round(value) if abs(value) < WHOLE_LIMIT else None)
+    low, high = max(domain.low, -WHOLE_LIMIT), min(domain.high, WHOLE_LIMIT)
+    return between(round(low), round(high), Fraction(1)) if low <= high else listed("number", ())
 
 
 def _number(value: Value) -> float | None:
     if isinstance(value, bool):
         return float(value)
-    return float(value) if isinstance(value, str) and _NUMBER.match(value) else None
+    number = float(value) if isinstance(value, str) and _NUMBER.match(value) else math.inf
+    return number if abs(number) <= LARGEST_NUMBER else None
 
 
 def _text(value: Value) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 from dpxplain.errors import BadRequest
 from dpxplain.explanation.cells import Totals
 from dpxplain.model.budget import UNITS_PER_RHO, check_rho
+from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.groups import Groups
-from dpxplain.model.query import Query
+from dpxplain.model.query import Query, query_shape
 from dpxplain.model.release import AnswerRelease, AnswersRelease
 from dpxplain.model.schema import Grid, Schema
 from dpxplain.phases.dataset import OpenDataset
@@ -74,6 +74,10 @@ class QueryPlan(_MeasurementPlan):
         """How the answer is shown is not part of its identity."""
         return dataset.request_key("query", self.query, self.rho)
 
+    @property
+    def shape(self) -> Hashable:
+        return query_shape(self.query)
+
     def read(self, text: str) -> AnswerRelease:
         return AnswerRelease.from_json(text)
 
@@ -97,6 +101,10 @@ class QueriesPlan(_MeasurementPlan):
     def key(self, dataset: OpenDataset) -> str:
         """The order of the aggregates is not part of its identity."""
         return dataset.request_key("queries", self.queries, self.rho)
+
+    @property
+    def shape(self) -> Hashable:
+        return tuple(map(query_shape, self.queries))
 
     def read(self, text: str) -> AnswersRelease:
         return AnswersRelease.from_json(text)
@@ -133,9 +141,8 @@ def plan_queries(queries: Sequence[Query], schema: Schema, rho: float) -> Querie
 def _is_measurable(measurement: SharedMeasurement) -> bool:
     """Whether every part's noise is inside the range of its numbers and its share can be written down."""
     parts = measurement.measurement
-    return all(
-        parts.scale(part) <= LARGEST_SCALE and parts.rhos[part.name] * UNITS_PER_RHO >= 0.5
-        for part in parts.parts
+    return all(parts.scale(part) <= LARGEST_SCALE for part in parts.parts) and all(
+        spend.rho * UNITS_PER_RHO >= 0.5 for spend in measurement.spends
     )
 
 

@@ -1,12 +1,15 @@
-"""Results computed once however many threads ask for them, and locks by key."""
+"""Results computed once however many threads ask for them, calls that wait no longer than asked, locks by
+key, and keys that were seen lately.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -48,6 +51,65 @@ class KeyedLocks:
                 key_lock.holders -= 1
                 if not key_lock.holders:
                     del self._locks[key]
+
+
+class LatestKeys:
+    """The keys that were added last, up to a number.
+
+    >>> keys = LatestKeys(2)
+    >>> for key in "abc":
+    ...     keys.add(key)
+    >>> "a" in keys, "c" in keys
+    (False, True)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._keys: dict[Hashable, None] = {}  # oldest first
+        self._mutex = threading.Lock()
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._keys
+
+    def add(self, key: Hashable) -> None:
+        with self._mutex:
+            self._keys[key] = None
+            if len(self._keys) > self._most:
+                del self._keys[next(iter(self._keys))]
+
+
+class TimeLimited(Generic[T]):
+    """Calls a function in a thread of its own, and waits for its result no longer than asked.
+
+    A call that comes while an earlier one still runs waits for the same result, so that a function that hangs
+    keeps one thread and no more.
+    """
+
+    def __init__(self, function: Callable[[], T], name: str) -> None:
+        self._function = function
+        self._name = name
+        self._running: Future[T] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, seconds: float) -> T:
+        """The result, or what the function raised; TimeoutError if it takes longer."""
+        with self._lock:
+            if self._running is None or self._running.done():
+                self._running = Future()
+                arguments = (self._running,)
+                threading.Thread(target=self._run, args=arguments, name=self._name, daemon=True).start()
+            future = self._running
+        return future.result(timeout=seconds)
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None and not self._running.done()
+
+    def _run(self, future: Future[T]) -> None:
+        try:
+            future.set_result(self._function())
+        except BaseException as error:  # raised again where it is waited for
+            future.set_exception(error)
 
 
 @dataclass(frozen=True)

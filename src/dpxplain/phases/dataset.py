@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from dpxplain.engines.engine import Engine, JoinedEngines
 from dpxplain.errors import InternalError
@@ -32,16 +32,21 @@ from dpxplain.model.release import R, R_co, Release, Released
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitCounts, FitQuestion
 from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.phases.concurrency import SizedMemo
+from dpxplain.phases.concurrency import LatestKeys, SizedMemo
 from dpxplain.phases.version_check import VersionCheck, VersionedLedger
-from dpxplain.privacy.mechanisms.noise import NoiseSource
+from dpxplain.privacy.mechanisms.noise import NoiseSource, RehearsalNoise
 from dpxplain.sql.parse import parse_condition
 
 Progress = Callable[[str], None]
 """Called with what is being worked on, to show it to a person."""
 
+T = TypeVar("T")
+Show = Callable[[Released[R]], T]
+"""Makes a result of a release."""
+
 KEPT_FAMILIES = 4 * FAMILY_BYTES  # in bytes, per data set; of one caller, no more than one largest family
 KEPT_PASSES = 4 * LARGEST_PASS  # in bytes, per data set
+KEPT_REHEARSALS = 10_000  # kinds of requests, per data set
 
 
 def silent(_stage: str) -> None:
@@ -64,8 +69,13 @@ class ReleasePlan(Protocol[R_co]):
         """What the ledger reserves before anything is measured."""
         ...
 
+    @property
+    def shape(self) -> Hashable:
+        """What decides whether it can fail for reasons other than the data: all but amounts and constants."""
+        ...
+
     def measure(self, dataset: OpenDataset) -> R_co:
-        """Reads the data and draws the noise. Called once, after the charge."""
+        """Reads the data and draws the noise: once in a rehearsal without rows, once after the charge."""
         ...
 
     def read(self, text: str) -> R_co:
@@ -76,8 +86,14 @@ class ReleasePlan(Protocol[R_co]):
 class Releaser(Protocol):
     """The one way to a release: find it, or measure it."""
 
-    def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
-        """The stored release of the identical request, which is free; or reserve, measure and store it."""
+    def find_or_measure(
+        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+    ) -> T:
+        """The stored release of the identical request, which is free; or reserve, measure and store it.
+
+        `show` makes of it what the caller holds, and is rehearsed too; `look` is what it depends on besides
+        the plan.
+        """
         ...
 
 
@@ -93,7 +109,9 @@ class OpenDataset:
     version_check: VersionCheck | None = None  # None where the data are not at hand: at a server, or nowhere
     joins: JoinedEngines | None = None  # of private tables; None where the data are not at hand
     caller: str = ""  # for whom families are kept; "" where there is one user only
+    is_rehearsal: bool = False  # passes are of a table without rows
     # Shared by everybody who works on the same data set at the same time.
+    _rehearsed: LatestKeys = field(default_factory=lambda: LatestKeys(KEPT_REHEARSALS))  # kinds of requests
     _passes: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_PASSES, KEPT_PASSES))
     _families: SizedMemo = field(default_factory=lambda: SizedMemo(KEPT_FAMILIES, FAMILY_BYTES))
     _joined: dict[tuple[str, ...], Schema] = field(default_factory=dict)
@@ -151,8 +169,25 @@ class OpenDataset:
         with damage_explained():
             return Released(plan.read(stored[1]), stored[0], free=True)
 
-    def find_or_measure(self, plan: ReleasePlan[R], request: Request) -> Released[R]:
-        return self.releaser.find_or_measure(plan, request, self)
+    def find_or_measure(
+        self, plan: ReleasePlan[R], request: Request, show: Show[R, T], look: Hashable = None
+    ) -> T:
+        return self.releaser.find_or_measure(plan, request, self, show, look)
+
+    def is_rehearsed(self, kind: Hashable) -> bool:
+        """Whether a kind of request was rehearsed; on a table that others may change, none is for long."""
+        return kind in self._rehearsed and not (self.engine is not None and self.engine.is_live)
+
+    def note_rehearsed(self, kind: Hashable) -> None:
+        self._rehearsed.add(kind)
+
+    def rehearsal(self, releaser: Releaser) -> OpenDataset:
+        """This data set without its rows: nothing measured on it is noisy, and nothing of it is stored."""
+        rehearsal = copy.copy(self)
+        rehearsal.is_rehearsal, rehearsal.noise, rehearsal.releaser = True, RehearsalNoise(), releaser
+        rehearsal.progress = silent
+        rehearsal._passes = SizedMemo(KEPT_PASSES, KEPT_PASSES)
+        return rehearsal
 
     def check_declarations(self, plan: ReleasePlan[Release]) -> None:
         """Refuses a plan whose sensitivities follow from anything but the declarations of the opened data.
@@ -200,7 +235,7 @@ class OpenDataset:
         groups = Groups.of(query, self.schema)
 
         def scan() -> Confidential[Totals]:
-            grouped = self._open_engine.grouped(query, ((),))
+            grouped = self._grouped(query, ((),))
             return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
 
         key = ("totals", *self.schema.joined, query)
@@ -209,7 +244,7 @@ class OpenDataset:
     def histogram(self, query: Query, name: str, bins: int) -> Confidential[IntArray]:
         """Rows of every (group, bin): of a declared column's own bins, or of a `Histogram` query's."""
         groups = Groups.of(query, self.schema)
-        grouped = self._open_engine.grouped(query, ((),) if name == BIN else ((name,),))
+        grouped = self._grouped(query, ((),) if name == BIN else ((name,),))
         return grouped.map(lambda scanned: histogram(scanned, groups.columns, groups.shape, name, bins))
 
     def question_cells(
@@ -238,25 +273,25 @@ class OpenDataset:
 
         return self._passes.get(
             ("cells", *self.schema.joined, query, family.key),
-            lambda: self._open_engine.grouped(query, blocks).map(arranged),
+            lambda: self._grouped(query, blocks).map(arranged),
             lambda _: pass_bytes(groups, family, blocks),
         )
 
     def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
         """Rows and sums of every (part, group, cell), from one grouped pass; asked once, so not kept."""
         groups, blocks = Groups.of(query, self.schema), self._blocks(family)
-        grouped = self._open_engine.grouped(query, blocks)
+        grouped = self._grouped(query, blocks)
         if is_dense(groups, family, blocks):
             return grouped.map(lambda scanned: DenseCells.of(scanned, groups, family, blocks).marginals())
         return grouped.map(lambda scanned: marginals(scanned, groups.columns, groups.shape, family, blocks))
 
     def fit(self, asked: FitQuestion) -> Confidential[FitCounts]:
         """Where the rows lie in each partition; asked once, so not kept."""
-        return self._open_engine.fit(asked)
+        return self._open_engine.fit(asked, rehearsed=self.is_rehearsal)
 
     def value_counts(self, column: str, longest: int) -> Confidential[ValueCounts]:
         """How many privacy units have each value of an undeclared column; asked once, so not kept."""
-        return self._open_engine.value_counts(column, longest)
+        return self._open_engine.value_counts(column, longest, rehearsed=self.is_rehearsal)
 
     def request_key(self, *parts: object) -> str:
         """Identity of a request: equal requests on equal declarations have equal keys.
@@ -267,7 +302,7 @@ class OpenDataset:
         """
         if not self._declared:
             # Keys that came later are left out where they are not used, so that older releases stay found.
-            later = ("center", "expression", "groups", "time_zone", "lookup", "joined")
+            later = ("center", "expression", "groups", "time_zone", "lookup", "joined", "verbatim")
             unused: dict[str, Any] = {
                 name: {"label", "unit", "value_labels"}  # words for people, which change no number
                 | {key for key in later if getattr(column, key) is None}
@@ -297,6 +332,9 @@ class OpenDataset:
             self.joins.close()
         self.ledger.close()
 
+    def _grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
+        return self._open_engine.grouped(query, subsets, rehearsed=self.is_rehearsal)
+
     @property
     def _open_engine(self) -> Engine:
         if self.engine is None:
@@ -304,7 +342,7 @@ class OpenDataset:
         if not self.schema.joined:
             return self.engine
         assert self.joins is not None
-        return self.joins.joined(self.schema)
+        return self.joins.joined(self.schema, rehearsed=self.is_rehearsal)
 
     def _blocks(self, family: Family) -> tuple[tuple[str, ...], ...]:
         codes = {name: len(self.schema.domain(name)) + 1 for name in family.attributes}  # 0: undeclared

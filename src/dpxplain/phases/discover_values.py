@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from dpxplain.errors import BadRequest, InternalError
@@ -54,6 +54,10 @@ class DiscoveryPlan:
     def key(self, dataset: OpenDataset) -> str:
         return _latest(self.schema, self.column, dataset.ledger, getattr(dataset.noise, "seed", None))[0]
 
+    @property
+    def shape(self) -> Hashable:
+        return self.column
+
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         return Charge(KIND, self.key(dataset), request, self.rho, self.spends)
 
@@ -70,6 +74,7 @@ class DiscoveryPlan:
         frequent = values_above(
             counts, changes=self.changes, rho=self.rho, delta=self.delta, noise=dataset.noise
         )
+        self._check_schema(frequent.values)
         return DiscoveryRelease(
             rho=self.rho,
             delta=self.delta,
@@ -79,6 +84,18 @@ class DiscoveryPlan:
             scale=self.scale,
             private=dataset.noise.private,
         )
+
+    def _check_schema(self, values: tuple[str, ...]) -> None:
+        """Refuses to store values with which the schema could not be written, sent and read again.
+
+        Only released values decide, so an error tells no more than the release would.
+        """
+        if not values:
+            return
+        schema = self.schema.with_discovered({self.column: values})
+        written = json.loads(json.dumps(schema.model_dump(mode="json", exclude_defaults=True)))
+        if Schema.load(written).domain(self.column) != values:
+            raise InternalError("The discovered values do not fit into a schema.")
 
 
 def plan_discovery(dataset: OpenDataset, column: str, rho: float, delta: float | None) -> DiscoveryPlan:

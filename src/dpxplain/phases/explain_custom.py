@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from dpxplain.model.budget import check_rho
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain, plain_numbers
-from dpxplain.model.query import Query
+from dpxplain.model.query import Query, query_shape
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid
 from dpxplain.phases.dataset import OpenDataset
@@ -144,6 +145,17 @@ class CustomPlan:
     def is_stored(self, dataset: OpenDataset) -> bool:
         """Whether it would cost nothing, because the identical request is released already."""
         return dataset.find(self) is not None
+
+    @property
+    def shape(self) -> Hashable:
+        """With the influence itself, as its code may depend on anything that it holds."""
+        return (
+            query_shape(self.query),
+            self.family.key,
+            len(self.contrast.groups),
+            self.shares.k,
+            id(self.influence),
+        )
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         return Charge("explain", self.key(dataset), request, self.rho, self.spends)

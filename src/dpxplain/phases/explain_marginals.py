@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.distinct import ReleasedCells
 from dpxplain.explanation.family import Conjunctions
+from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.grouped_pass import IntArray
@@ -23,7 +23,7 @@ from dpxplain.model.release import (
     PreparedRelease,
     Released,
 )
-from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.phases.prepare_answer import (
     Preparation,
@@ -105,11 +105,16 @@ class MarginalsExplanation(ExplanationPlan):
     def is_stored(self, dataset: OpenDataset) -> bool:
         return self.stored is not None
 
-    def explain(self, dataset: OpenDataset, request: Request) -> Released[ExplanationRelease]:
+    def explain(self, dataset: OpenDataset, request: Request, show: Show[ExplanationRelease, T]) -> T:
+        def show_table(prepared: Released[PreparedRelease]) -> T:
+            return show(Released(self.read(prepared.value), prepared.entry, prepared.free))
+
         if self.stored:
-            return Released(self.read(self.stored.release), self.stored.entry, free=True)
-        prepared = dataset.find_or_measure(self.preparation, request.only("answer", "of", "rho", "family"))
-        return Released(self.read(prepared.value), prepared.entry, prepared.free)
+            return show_table(Released(self.stored.release, self.stored.entry, free=True))
+        terms = self.terms
+        look = (len(terms.contrast.groups), terms.k, terms.distinct, terms.ratio is None)
+        preparing = request.only("answer", "of", "rho", "family")
+        return dataset.find_or_measure(self.preparation, preparing, show_table, look)
 
     def read(self, prepared: PreparedRelease) -> ExplanationRelease:
         """The table of this question; post-processing of what was released."""

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.cells import IntArray
-from dpxplain.explanation.distinct import can_nest, fold_implied, nested_with
+from dpxplain.explanation.distinct import (
+    MOST_NESTING_WORK,
+    can_nest,
+    fold_implied,
+    nested_with,
+    nesting_work,
+)
 from dpxplain.explanation.family import Family
 from dpxplain.explanation.influence import FloatArray, influences, scores
 from dpxplain.model.cancellation import checking
@@ -21,9 +28,9 @@ from dpxplain.model.charge import Charge, Request, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.contrast import Contrast
 from dpxplain.model.hardening import plain_number, plain_numbers
-from dpxplain.model.query import Query
-from dpxplain.model.release import ExplanationLine, ExplanationRelease, Released
-from dpxplain.phases.dataset import OpenDataset
+from dpxplain.model.query import Query, query_shape
+from dpxplain.model.release import ExplanationLine, ExplanationRelease
+from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.phases.plan import ExplanationPlan, ExplanationTerms
 from dpxplain.privacy.calibration import LARGEST_SCALE, two_sided_quantile
 from dpxplain.privacy.mechanisms.noise import NoiseSource
@@ -135,6 +142,11 @@ class ScoredPlan(ExplanationPlan):
             private=dataset.noise.private,
         )
 
+    @property
+    def shape(self) -> Hashable:
+        terms = self.terms
+        return query_shape(terms.query), terms.family.key, len(terms.contrast.groups), terms.k, terms.distinct
+
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         return Charge("explain", self.key(dataset), request, self.rho, self.spends)
 
@@ -147,8 +159,8 @@ class ScoredPlan(ExplanationPlan):
     def is_stored(self, dataset: OpenDataset) -> bool:
         return dataset.find(self) is not None
 
-    def explain(self, dataset: OpenDataset, request: Request) -> Released[ExplanationRelease]:
-        return dataset.find_or_measure(self, request)
+    def explain(self, dataset: OpenDataset, request: Request, show: Show[ExplanationRelease, T]) -> T:
+        return dataset.find_or_measure(self, request, show)
 
 
 @dataclass(frozen=True)
@@ -210,6 +222,11 @@ def plan_one_shot(
         raise ExplanationError(
             f"lower_share must be a number between 0 and 1, such as 0.1, not {lower_share!r}.",
             remedy="Leave it out: the lower bound of a rank then gets a tenth, as in the paper.",
+        )
+    if terms.distinct and terms.k * nesting_work(terms.family) > MOST_NESTING_WORK:
+        raise ExplanationError(
+            f"Comparing each of {terms.k:,} conditions with all {terms.family.size:,} takes too long.",
+            remedy="Use a smaller k, fewer conditions, or distinct=False.",
         )
     scoring = Scoring.of(terms)
     one_shot = OneShotPlan.share(

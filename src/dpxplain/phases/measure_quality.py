@@ -6,6 +6,7 @@ sensitivities are proved in docs/proofs/quality.md.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from dpxplain.errors import BadRequest
@@ -31,6 +32,8 @@ class QualityPlan:
     rho_units: float
     rows_sensitivity: float
     units_sensitivity: float
+    discovered: tuple[str, ...]
+    """The discovered columns that are counted beside the declared ones."""
     schema: Schema = field(compare=False, repr=False)
 
     @property
@@ -46,7 +49,12 @@ class QualityPlan:
         return gaussian_scale(self.units_sensitivity, self.rho_units) if self.rho_units else None
 
     def key(self, dataset: OpenDataset) -> str:
-        return dataset.request_key("quality", self.rho)
+        """Names the discovered columns, which the hash of the declarations leaves out."""
+        return dataset.request_key("quality", self.rho, *self.discovered)
+
+    @property
+    def shape(self) -> Hashable:
+        return self.discovered
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         return Charge("quality", self.key(dataset), request, self.rho, self.spends)
@@ -56,7 +64,7 @@ class QualityPlan:
 
     def measure(self, dataset: OpenDataset) -> QualityRelease:
         dataset.progress("Counting what fits the declarations")
-        counts = dataset.fit(FitQuestion.of_quality(self.schema))
+        counts = dataset.fit(FitQuestion.of_quality(self.schema, self.discovered))
         rows = add_gaussian(
             counts.map(lambda c: c.rows),
             sensitivity=self.rows_sensitivity,
@@ -78,19 +86,26 @@ class QualityPlan:
             noisy_units=() if units is None else tuple(units.values.tolist()),
             units_scale=None if units is None else units.scale,
             private=dataset.noise.private,
+            discovered=self.discovered,
         )
 
 
-def plan_quality(schema: Schema, rho: float) -> QualityPlan:
-    """Split ρ between the counts of rows and of units; reads no data."""
+def plan_quality(schema: Schema, rho: float, discovered: Sequence[str] | None = None) -> QualityPlan:
+    """Split ρ between the counts of rows and of units; reads no data.
+
+    `discovered` are the discovered columns to count; by default all that the schema has.
+    """
     rho, privacy = check_rho(rho), schema.privacy
+    columns = tuple(schema.discovered if discovered is None else discovered)
+    parts = partitions(schema, columns)
     of_units = rho * _UNITS_SHARE if unit_sizes(schema) else 0.0
     plan = QualityPlan(
         rho=rho,
         rho_rows=remainder(rho, of_units),
         rho_units=of_units,
-        rows_sensitivity=fit_sensitivity(len(partitions(schema)), privacy.max_rows, privacy.neighbours),
+        rows_sensitivity=fit_sensitivity(len(parts), privacy.max_rows, privacy.neighbours),
         units_sensitivity=count_sensitivity(1, privacy.neighbours),
+        discovered=columns,
         schema=schema,
     )
     if not gaussian_scale(plan.rows_sensitivity, rho * _UNITS_SHARE) <= LARGEST_SCALE:
@@ -98,12 +113,17 @@ def plan_quality(schema: Schema, rho: float) -> QualityPlan:
     return plan
 
 
-def find_quality(dataset: OpenDataset) -> Released[QualityRelease] | None:
-    """What was bought last under these declarations, if anything. Free."""
+def find_quality(dataset: OpenDataset) -> tuple[QualityPlan, Released[QualityRelease]] | None:
+    """What was bought last under these declarations, with the plan that counted the same columns. Free.
+
+    Columns that were discovered since are not counted in it; the counts of the others stay right.
+    """
     entry = dataset.ledger.latest(dataset.name, "quality")
     stored = None if entry is None else dataset.ledger.get(dataset.name, entry.id)
     if stored is None:
         return None
     release = QualityRelease.from_json(stored[1])
-    is_current = plan_quality(dataset.schema, release.rho).key(dataset) == stored[0].key
-    return Released(release, stored[0], free=True) if is_current else None
+    if not set(release.discovered) <= dataset.schema.columns.keys():
+        return None  # discovered after this data set was opened
+    plan = plan_quality(dataset.schema, release.rho, release.discovered)
+    return (plan, Released(release, stored[0], free=True)) if plan.key(dataset) == stored[0].key else None

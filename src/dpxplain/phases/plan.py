@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 from dpxplain.errors import ExplanationError
 from dpxplain.explanation.family import Family
 from dpxplain.model.budget import check_rho
+from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Request, Spend
 from dpxplain.model.contrast import Contrast, Ratio
 from dpxplain.model.hardening import plain, plain_number, plain_numbers
 from dpxplain.model.query import Query
-from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease, Released
+from dpxplain.model.release import AnswerRelease, ExplanationLine, ExplanationRelease
 from dpxplain.model.schema import AggregateKind, Schema
-from dpxplain.phases.dataset import OpenDataset
+from dpxplain.phases.dataset import OpenDataset, Show, T
 from dpxplain.privacy.intervals import check_asked_confidence
 from dpxplain.privacy.sensitivity import Neighbours
 
@@ -220,5 +220,5 @@ class ExplanationPlan(ABC):
         return release.lines
 
     @abstractmethod
-    def explain(self, dataset: OpenDataset, request: Request) -> Released[ExplanationRelease]:
-        """The explanation from what is stored, which is free; or reserve, measure and store."""
+    def explain(self, dataset: OpenDataset, request: Request, show: Show[ExplanationRelease, T]) -> T:
+        """Shows the explanation from what is stored, which is free; or reserves, measures and stores it."""

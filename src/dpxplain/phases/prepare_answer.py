@@ -7,19 +7,22 @@ and the sensitivity is plain: √t rows, √t times the largest value. docs/proo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 
 from dpxplain.errors import BadRequest, ExplanationError
 from dpxplain.explanation.family import Conjunctions, Family, Part
-from dpxplain.explanation.family_choice import FamilyChoice
+from dpxplain.explanation.family_choice import FamilyChoice, eligible_attributes
 from dpxplain.model.budget import check_rho, remainder, rho_of_units, spend_units
 from dpxplain.model.charge import Charge, Entry, Event, Request, Spend, spends
 from dpxplain.model.grouped_pass import IntArray
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
-from dpxplain.model.query import Query
+from dpxplain.model.query import Query, query_shape
 from dpxplain.model.release import AnswerRelease, PreparedRelease
 from dpxplain.model.schema import Schema
 from dpxplain.phases.answer_query import measured_grid, measured_sums
@@ -30,6 +33,7 @@ from dpxplain.privacy.mechanisms.gaussian import add_gaussian
 from dpxplain.privacy.sensitivity import count_sensitivity, mean_sum_sensitivity, sum_sensitivity
 
 MOST_CELLS = 2_000_000  # every cell is released, occupied or not
+_MOST_CHOICES = 32  # that a stored preparation is compared with
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,10 @@ class Preparation:
 
     def key(self, dataset: OpenDataset) -> str:
         return preparation_key(self.query, self.family, self.rho, dataset)
+
+    @property
+    def shape(self) -> Hashable:
+        return query_shape(self.query), self.family.key
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         subject = preparation_subject(self.query, dataset)
@@ -193,11 +201,33 @@ def _prepared_family(query: Query, family: Family, entry: Entry, dataset: OpenDa
     body = entry.request and entry.request.get("family")
     if not body:  # written before entries kept their requests
         return None
+    for choice in islice(_earlier_choices(body, query, dataset.schema), _MOST_CHOICES):
+        try:
+            prepared = dataset.family(query, choice)
+        except BadRequest:  # of another query, or of the schema of that time
+            continue
+        if entry.key == preparation_key(query, prepared, entry.rho, dataset):
+            return prepared
+    return None
+
+
+def _earlier_choices(body: Mapping[str, Any], query: Query, schema: Schema) -> Iterator[FamilyChoice]:
+    """The choice of a request as it is now, then as it was before columns were discovered.
+
+    Without named attributes all columns are meant, and a discovery adds one to them.
+    """
     try:
-        prepared = dataset.family(query, FamilyChoice.from_request(body, dataset.schema))
-    except BadRequest:  # of another query, or of the schema of that time
-        return None
-    return prepared if entry.key == preparation_key(query, prepared, entry.rho, dataset) else None
+        choice = FamilyChoice.from_request(body, schema)
+    except BadRequest:
+        return
+    yield choice
+    if choice.attributes is not None or choice.predicates is not None:
+        return
+    eligible = eligible_attributes(schema, query)
+    discovered = [name for name in schema.discovered if name in eligible and name not in choice.exclude]
+    for number in range(len(discovered), 0, -1):
+        for unknown in combinations(discovered, number):
+            yield replace(choice, exclude=(*choice.exclude, *unknown))
 
 
 def _columns(family: Family) -> dict[object, int]:

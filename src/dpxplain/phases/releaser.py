@@ -1,4 +1,5 @@
-"""How releases come about where the data are: reserve, measure, store; and where only stored ones are read.
+"""How releases come about where the data are: rehearse, reserve, measure, store; and where only stored ones
+are read.
 
 The third implementation, `remote.client.RemoteReleaser`, asks a server.
 """
@@ -6,16 +7,25 @@ The third implementation, `remote.client.RemoteReleaser`, asks a server.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
+from datetime import UTC, datetime
 
-from dpxplain.errors import DPXPlainError, InternalError
+from dpxplain.errors import (
+    BadRequest,
+    ChargeTakenOver,
+    DPXPlainError,
+    InternalError,
+    LedgerUnavailable,
+    SourceError,
+    SourceLost,
+)
 from dpxplain.ledger.protocol import Ledger
-from dpxplain.model.cancellation import check_stop
-from dpxplain.model.charge import Charge, Entry, Request
+from dpxplain.model.cancellation import Stopped, check_stop
+from dpxplain.model.charge import Charge, Ending, Entry, Request
 from dpxplain.model.release import R, Released
 from dpxplain.phases.concurrency import KeyedLocks
-from dpxplain.phases.dataset import OpenDataset, ReleasePlan
+from dpxplain.phases.dataset import OpenDataset, ReleasePlan, Show, T
 
 _FIRST_POLL, _LONGEST_POLL = 0.02, 0.5  # seconds
 
@@ -30,7 +40,14 @@ class LocalReleaser:
         self.ledger = ledger
         self._locks = locks or KeyedLocks()
 
-    def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
+    def find_or_measure(
+        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+    ) -> T:
+        return show(self._find_or_measure(plan, request, dataset, show, look))
+
+    def _find_or_measure(
+        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+    ) -> Released[R]:
         charge = plan.charge(dataset, request)
         with self._locks.hold(charge.key):
             while (stored := dataset.find(plan, charge.key)) is None:
@@ -38,9 +55,10 @@ class LocalReleaser:
                 charge = replace(charge, declarations=dataset.declarations_hash)
                 if dataset.version_check is not None:
                     charge = replace(charge, data=dataset.version_check.measured_data())
+                rehearse(plan, charge, dataset, show, look)
                 entry = self.reserve(dataset.name, charge)
-                if entry is not None:
-                    return self._measure(plan, entry, dataset)
+                if entry is not None and (released := self._measure(plan, entry, dataset)) is not None:
+                    return released
                 self._wait_for_other_process(dataset.name, charge.key)
             return stored
 
@@ -52,16 +70,27 @@ class LocalReleaser:
         """Stores the release with its entry, before anybody sees it."""
         self.ledger.release(entry.row, text)
 
-    def abandon(self, entry: Entry) -> None:
-        """Records that no release will follow, so that other processes stop waiting for it."""
-        self.ledger.abandon(entry.row)
+    def abandon(self, entry: Entry, ending: Ending) -> None:
+        """Records that no release will follow and why, so that other processes stop waiting for it."""
+        self.ledger.abandon(entry.row, ending)
 
-    def _measure(self, plan: ReleasePlan[R], entry: Entry, dataset: OpenDataset) -> Released[R]:
+    def ending(self, error: BaseException) -> Ending:
+        """Why a measurement ended with this error; in doubt, the data may have decided it."""
+        if isinstance(error, LedgerUnavailable) and error.may_pass:
+            return Ending.LEDGER_LOST
+        if isinstance(error, SourceLost):
+            return Ending.DATABASE_LOST if error.is_shut_down else Ending.CUT_OFF
+        return Ending.FAILED
+
+    def _measure(self, plan: ReleasePlan[R], entry: Entry, dataset: OpenDataset) -> Released[R] | None:
+        """The release, stored; None if another process took over the charge, whose release will do."""
         try:
             value = plan.measure(dataset)
             self.store(entry, value.to_json())
-        except BaseException:
-            self.abandon(entry)
+        except ChargeTakenOver:
+            return None
+        except BaseException as error:
+            self.abandon(entry, self.ending(error))
             raise
         return Released(value, replace(entry, state="released"), free=False)
 
@@ -72,6 +101,52 @@ class LocalReleaser:
             check_stop()
             time.sleep(seconds)
             seconds = min(2 * seconds, _LONGEST_POLL)
+
+
+def rehearse(
+    plan: ReleasePlan[R], charge: Charge, dataset: OpenDataset, show: Show[R, T], look: Hashable
+) -> None:
+    """Carries a plan out on a table without rows, up to the result, so that what fails costs nothing.
+
+    After the charge only the data, or something that breaks meanwhile, can make it fail. A kind of request
+    is rehearsed once; on a table that others may change, each time.
+    """
+    kind = (type(plan), tuple(dataset.schema.joined), plan.shape, look)
+    if dataset.is_rehearsed(kind):
+        return
+    try:
+        text = plan.measure(dataset.rehearsal(StoredReleaser())).to_json()
+        show(Released(plan.read(text), _rehearsed_entry(charge), free=False))
+    except SourceError as error:
+        if isinstance(error, LedgerUnavailable):
+            raise
+        raise SourceError(
+            "The data cannot be read as this request needs. Nothing was charged.",
+            remedy="Ask the curator: was the table changed, or the right to read it withdrawn?",
+        ) from None
+    except (BadRequest, MemoryError, Stopped):
+        raise
+    except Exception as error:  # of no data: there are no rows
+        raise InternalError(
+            "This request fails whatever the data are. Nothing was charged.",
+            remedy="Please report it, together with the request.",
+        ) from error
+    dataset.note_rehearsed(kind)
+
+
+def _rehearsed_entry(charge: Charge) -> Entry:
+    """An entry such as the charge would have, in no ledger."""
+    return Entry(
+        id=0,
+        time=datetime.now(UTC),
+        kind=charge.kind,
+        description=charge.request.words,
+        rho=charge.rho,
+        spends=charge.spends,
+        state="rehearsed",
+        key=charge.key,
+        request=charge.request.body,
+    )
 
 
 def may_not_spend() -> DPXPlainError:
@@ -87,8 +162,10 @@ class StoredReleaser:
     def __init__(self, refusal: Callable[[], DPXPlainError] = may_not_spend) -> None:
         self._refusal = refusal
 
-    def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
+    def find_or_measure(
+        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+    ) -> T:
         stored = dataset.find(plan)
         if stored is None:
             raise self._refusal()
-        return stored
+        return show(stored)

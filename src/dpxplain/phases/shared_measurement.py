@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.explanation.cells import Totals
-from dpxplain.model.budget import remainder
+from dpxplain.model.budget import apportion
+from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Event, Spend
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.grouped_pass import BIN
@@ -27,6 +28,7 @@ from dpxplain.privacy.aggregate_intervals import bin_number
 from dpxplain.privacy.measured_parts import (
     AskedColumn,
     Block,
+    CountPrecision,
     Measurement,
     Shares,
     allocate,
@@ -68,22 +70,31 @@ class SharedMeasurement:
     rho: float
     schema: Schema
 
-    @property
-    def _columns(self) -> tuple[str, ...]:
-        """The aggregated columns, each once."""
-        named = (query.aggregate.column for query in self.queries if query.aggregate.kind != "quantile")
-        return tuple(dict.fromkeys(name for name in named if name is not None))
+    @cached_property
+    def _kinds(self) -> Mapping[str, set[str]]:
+        """The aggregates asked of each column."""
+        kinds: dict[str, set[str]] = {}
+        for aggregate in (query.aggregate for query in self.queries):
+            if aggregate.column is not None:
+                kinds.setdefault(aggregate.column, set()).add(aggregate.kind)
+        return kinds
 
-    @property
+    @cached_property
+    def _columns(self) -> tuple[str, ...]:
+        """The aggregated columns, each once; a quantile has a measurement of its own."""
+        return tuple(column for column, kinds in self._kinds.items() if kinds != {"quantile"})
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {column: place for place, column in enumerate(self._columns)}
+
+    @cached_property
     def _counts_rows(self) -> bool:
         return Aggregate("count") in (query.aggregate for query in self.queries)
 
-    def _kinds(self, column: str) -> set[str]:
-        return {query.aggregate.kind for query in self.queries if query.aggregate.column == column}
-
     def _is_direct(self, column: str) -> bool:
         """A SUM with nothing to share is measured as it is."""
-        return self._kinds(column) == {"sum"} and not self._counts_rows
+        return self._kinds[column] == {"sum"} and not self._counts_rows
 
     @cached_property
     def _shares(self) -> Shares:
@@ -91,17 +102,17 @@ class SharedMeasurement:
             return Shares(0.0, (), (), ())
         columns = tuple(
             AskedColumn(
-                "count" in self._kinds(name),
+                "count" in self._kinds[name],
                 self._offsets(name),
                 self._is_direct(name),
-                bool(self._kinds(name) & {*VARIANCES}),
+                bool(self._kinds[name] & {*VARIANCES}),
             )
             for name in self._columns
         )
         return allocate(columns, counts_rows=self._counts_rows)
 
     def _offsets(self, column: str) -> tuple[float, ...]:
-        kinds = self._kinds(column)
+        kinds = self._kinds[column]
         if self._is_direct(column):
             return (0.0,)
         if not kinds & {"sum", "avg"}:
@@ -156,8 +167,7 @@ class SharedMeasurement:
         """The parts' shares of ρ; NULLs are not among them, as counting them too costs nothing more."""
         several = len(self.queries) > 1
         parts = [part for part in self.measurement.parts if part.kind != "nulls"]
-        spent = [part.share * self.rho for part in parts[:-1]]
-        amounts = [*spent, remainder(self.rho, *spent)]
+        amounts = apportion(self.rho, [part.share for part in parts])
         return tuple(
             Spend(_EVENTS[part.kind], rho, of=(part.column or "COUNT(*)") if several else "")
             for part, rho in zip(parts, amounts, strict=True)
@@ -168,11 +178,15 @@ class SharedMeasurement:
         """σ of every part in the unit of its column."""
         return {part.name: self.measurement.scale(part) * part.unit for part in self.measurement.parts}
 
+    @cached_property
+    def _expected_precision(self) -> CountPrecision | None:
+        return self._precision(self._scales)
+
     def expected_noise(self, query: Query) -> tuple[float | None, float | None, float | None]:
         """σ of the aggregate's count, sum and squares, in the unit of the column."""
         if query.aggregate.kind == "quantile":
             return None, None, None
-        readout = self._readout(query.aggregate, self._scales)
+        readout = self._readout(query.aggregate, self._expected_precision)
         count, total, squares = (
             None if weights is None else _deviation(weights, self._scales)
             for weights in (readout.count, readout.total, readout.squares)
@@ -195,7 +209,8 @@ class SharedMeasurement:
         }
         values = {part.name: noisy[part.name].values * part.unit for part in self.measurement.parts}
         scales = {part.name: noisy[part.name].scale * part.unit for part in self.measurement.parts}
-        return tuple(self._release(query, values, scales, dataset.noise.private) for query in self.queries)
+        precision, private = self._precision(scales), dataset.noise.private
+        return tuple(self._release(query, values, scales, precision, private) for query in self.queries)
 
     def _true_parts(self, dataset: OpenDataset) -> dict[str, Confidential[NDArray[np.int64]]]:
         parts: dict[str, Confidential[NDArray[np.int64]]] = {}
@@ -216,9 +231,9 @@ class SharedMeasurement:
             totals = dataset.totals(self._query_of(column))
             parts[f"values {column}"] = totals.map(lambda t: t.count)
             parts[f"total {column}"] = totals.map(lambda t: t.total)
-            if self._kinds(column) - {"count", "quantile"}:
+            if self._kinds[column] - {"count", "quantile"}:
                 parts[f"centred {column}"] = centred_sums(totals, self.schema.column(column).grid)
-            if self._kinds(column) & {*VARIANCES}:
+            if self._kinds[column] & {*VARIANCES}:
                 squared = dataset.totals(replace(self.queries[0], aggregate=Aggregate("var_pop", column)))
                 reach = self.schema.column(column).grid.square_reach
                 parts[f"squares {column}"] = squared.map(partial(_centred_squares, reach))
@@ -250,7 +265,12 @@ class SharedMeasurement:
         return replace(queries[0], aggregate=Aggregate("avg", column))
 
     def _release(
-        self, query: Query, values: Mapping[str, FloatArray], scales: Mapping[str, float], private: bool
+        self,
+        query: Query,
+        values: Mapping[str, FloatArray],
+        scales: Mapping[str, float],
+        precision: CountPrecision | None,
+        private: bool,
     ) -> AnswerRelease:
         if query.aggregate.kind == "quantile":
             name, edges = f"bins {query.aggregate.column}", self._bins(str(query.aggregate.column))[2]
@@ -265,7 +285,7 @@ class SharedMeasurement:
                 bins_scale=scales[name],
                 bin_edges=edges,
             )
-        readout, several = self._readout(query.aggregate, scales), len(self.queries) > 1
+        readout, several = self._readout(query.aggregate, precision), len(self.queries) > 1
 
         def read(weights: Weights | None) -> tuple[tuple[float, ...] | None, float | None, Noise]:
             if weights is None:
@@ -291,13 +311,13 @@ class SharedMeasurement:
             squares_noise=squares_noise,
         )
 
-    def _readout(self, aggregate: Aggregate, scales: Mapping[str, float]) -> Readout:
+    def _readout(self, aggregate: Aggregate, precision: CountPrecision | None) -> Readout:
         column = aggregate.column
         if aggregate.kind == "persons":
             return Readout({f"persons {self.schema.privacy.unit}": 1.0}, None)
         if column is not None and self._is_direct(column):
             return Readout(None, {f"total {column}": 1.0})
-        count = self._count_weights(column, scales)
+        count = self._count_weights(column, precision)
         if aggregate.kind == "count":
             return Readout(count, None)
         centred = {f"centred {column}": 1.0}
@@ -310,25 +330,26 @@ class SharedMeasurement:
         middle = (grid.low + grid.high) / 2 * grid.unit
         return Readout(None, centred | {name: middle * weight for name, weight in count.items()})
 
-    def _count_weights(self, column: str | None, scales: Mapping[str, float]) -> Weights:
-        """The best linear unbiased estimate of the rows, or of a column's values, from all counts measured.
+    def _precision(self, scales: Mapping[str, float]) -> CountPrecision | None:
+        """The precisions of all measured counts; None where no rows are counted, so nothing is shared."""
+        if not self._counts_rows:
+            return None
+        values, nulls = (
+            np.array([scales[f"{kind} {name}"] for name in self._columns]) for kind in ("values", "nulls")
+        )
+        return CountPrecision(scales["rows"] ** -2, values**-2, nulls**-2)
 
-        With precision matrix P = Σ q·qᵀ/σ², the estimate of u·θ weighs a part by qᵀ·P⁻¹·u/σ².
-        """
-        unknowns = [None, *self._columns] if self._counts_rows else [column]
-        place = {name: number for number, name in enumerate(unknowns)}
-        queries = {}
-        for name, number in place.items():
-            if name is None:
-                queries["rows"] = np.eye(len(place))[number]
-                continue
-            queries[f"values {name}"] = np.eye(len(place))[number]
-            if self._counts_rows:
-                queries[f"nulls {name}"] = np.eye(len(place))[0] - np.eye(len(place))[number]
-        precision = sum(np.outer(q, q) / scales[name] ** 2 for name, q in queries.items())
-        best = np.linalg.solve(precision, np.eye(len(place))[place[column]])
-        weights = {name: float(q @ best) / scales[name] ** 2 for name, q in queries.items()}
-        return weights if len(weights) > 1 else dict.fromkeys(weights, 1.0)
+    def _count_weights(self, column: str | None, precision: CountPrecision | None) -> Weights:
+        """The best linear unbiased estimate of the rows, or of a column's values, from all counts."""
+        if precision is None:
+            return {f"values {column}": 1.0}
+        if not self._columns:
+            return {"rows": 1.0}
+        rows, values, nulls = precision.weights(None if column is None else self._places[column])
+        weights = {"rows": rows}
+        for name, of_values, of_nulls in zip(self._columns, values.tolist(), nulls.tolist(), strict=True):
+            weights[f"values {name}"], weights[f"nulls {name}"] = of_values, of_nulls
+        return weights
 
 
 def centred_sums(totals: Confidential[Totals], grid: Grid) -> Confidential[NDArray[np.int64]]:

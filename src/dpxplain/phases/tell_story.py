@@ -19,7 +19,7 @@ from dpxplain.model.charge import Entry, Request
 from dpxplain.model.groups import Groups
 from dpxplain.model.hardening import plain
 from dpxplain.model.predicate import Predicate
-from dpxplain.model.release import PreparedRelease
+from dpxplain.model.release import PreparedRelease, Released
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.explain_marginals import released_groups
 from dpxplain.phases.plan import ExplanationTerms
@@ -126,15 +126,23 @@ class StoryPlan:
     def run(self, dataset: OpenDataset, request: Request | None) -> ReleasedStory:
         """The story from what is stored, which is free; or reserve, measure and store, then read."""
         if self.stored:
-            levels, free = [part.release for part in self.stored], True
             # Levels may share an entry, whose price was paid once.
             entries = tuple({part.entry.id: part.entry for part in self.stored}.values())
-        else:
-            assert self.preparation is not None
-            assert request is not None
-            prepared = dataset.find_or_measure(self.preparation, request)
-            levels = self._levels(self.preparation.family, prepared.value)
-            entries, free = (prepared.entry,), prepared.free
+            return self._told([part.release for part in self.stored], entries, free=True)
+        preparation = self.preparation
+        assert preparation is not None
+        assert request is not None
+
+        def tell(prepared: Released[PreparedRelease]) -> ReleasedStory:
+            levels = self._levels(preparation.family, prepared.value)
+            return self._told(levels, (prepared.entry,), prepared.free)
+
+        look = ("story", len(self.terms.contrast.groups))
+        return dataset.find_or_measure(preparation, request, tell, look)
+
+    def _told(
+        self, levels: Sequence[PreparedRelease], entries: tuple[Entry, ...], free: bool
+    ) -> ReleasedStory:
         gap, lines = self.read(levels)
         private = self.terms.answer.private and all(release.private for release in levels)
         return ReleasedStory(gap, lines, entries, free, private)

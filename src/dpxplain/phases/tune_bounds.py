@@ -5,14 +5,14 @@ Measured once and stored; every proposal is read from it at no further cost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from dpxplain.errors import BadRequest
 from dpxplain.model.budget import check_rho, remainder
+from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitQuestion, TuningRelease, tuned_pairs, tuned_sizes
@@ -64,6 +64,10 @@ class TuningPlan:
 
     def key(self, dataset: OpenDataset) -> str:
         return dataset.request_key(KIND, self.rho, *self.columns)
+
+    @property
+    def shape(self) -> Hashable:
+        return self.columns
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:
         return Charge(KIND, self.key(dataset), request, self.rho, self.spends)

@@ -14,13 +14,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpxplain.errors import InternalError
+from dpxplain.model.caching import cached_property
 from dpxplain.privacy.calibration import gaussian_scale
 
 Neighbours = Literal["unbounded", "bounded"]
@@ -201,9 +202,67 @@ def _worst(block: Block, moves: Sequence[Move], rhos: Mapping[str, float]) -> Fr
 
 FloatArray = NDArray[np.float64]
 
+
+@dataclass(frozen=True)
+class CountPrecision:
+    """The precisions (1/σ²) of a count of rows and, per column, of a count of values and one of NULLs.
+
+    The precision matrix of the unknown counts (rows, then the columns' values) is an arrow: its first row,
+    its first column and its diagonal. Its inverse has a closed form, and no difference of close numbers:
+    covariance(i, j) = δ(i, j)/d(i) + r(i)·r(j)·V, with d = values + nulls, r = nulls/d (1 for the rows) and
+    V the variance of the rows.
+    """
+
+    rows: float
+    values: FloatArray
+    nulls: FloatArray
+
+    @cached_property
+    def rows_variance(self) -> float:
+        return 1.0 / float(self.rows + np.sum(self.nulls * self.values / self._diagonal))
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """The variances of the columns' counts of values."""
+        return np.asarray(1.0 / self._diagonal + self._ratios**2 * self.rows_variance)
+
+    def weights(self, column: int | None) -> tuple[float, FloatArray, FloatArray]:
+        """The best linear unbiased estimate of the rows (None) or of a column's values.
+
+        The weights of the measured rows, of the columns' values and of their NULLs.
+        """
+        rows = self.rows_variance * (1.0 if column is None else float(self._ratios[column]))
+        values, nulls = self._ratios * rows, self.values / self._diagonal * rows
+        if column is not None:
+            values[column] += 1.0 / self._diagonal[column]
+            nulls[column] -= 1.0 / self._diagonal[column]
+        return rows * self.rows, values * self.values, nulls * self.nulls
+
+    def slopes(self, rows: float, columns: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """−∂/∂precision of a weighted sum of the variances of rows and columns.
+
+        By the precision of the rows, of the columns' values and of their NULLs: the weighted sums of the
+        squares covariance(i, ·)² and (covariance(rows, ·) − covariance(i, ·))².
+        """
+        ratios, rest, variance = self._ratios, self.values / self._diagonal, self.rows_variance
+        together = variance**2 * (rows + float(np.sum(columns * ratios**2)))
+        own, cross = columns / self._diagonal**2, 2.0 * columns * ratios * variance / self._diagonal
+        return together, own + cross * ratios + together * ratios**2, own - cross * rest + together * rest**2
+
+    @cached_property
+    def _diagonal(self) -> FloatArray:
+        return self.values + self.nulls
+
+    @cached_property
+    def _ratios(self) -> FloatArray:
+        return np.asarray(self.nulls / self._diagonal)
+
+
 _STEPS = 400
-_GRAIN = 1000  # shares are whole thousandths, so that rounding on another machine does not change them
-_LEAST = 0.01  # a part that is measured gets at least this share
+_GRAINS = 1000  # shares are whole thousandths, so that rounding on another machine does not change them
+_PARTS = 50  # more parts share finer grains: twice as fine up to 100 parts, three times up to 150 ...
+_CONVERGED = 1e-15
+_LEAST = 10  # grains of a part that is measured, at least
 
 
 @dataclass(frozen=True)
@@ -242,17 +301,36 @@ def allocate(columns: tuple[AskedColumn, ...], *, counts_rows: bool) -> Shares:
     design = _Design(columns, counts_rows)
     shares = design.start()
     for _ in range(_STEPS):
-        shares = shares * np.sqrt(design.gains(shares))
+        step = np.sqrt(design.gains(shares))
+        shares = shares * step
         shares = shares / shares.sum()
-    return design.named(_rounded(shares))
+        if np.all((np.abs(step - 1.0) < _CONVERGED) | (shares == 0.0)):
+            break
+    return design.named(_in_grains(shares))
 
 
-def _rounded(shares: FloatArray) -> FloatArray:
-    """Shares in whole thousandths, none but 0 below the least; the largest takes what is left."""
+def _in_grains(shares: FloatArray) -> FloatArray:
+    """Shares in whole grains, none but 0 below the least.
+
+    The largest shares get a grain each of what rounding leaves over, and the largest of the moment gives a
+    grain of what it takes too much. Equal shares so differ by one grain at most, as by the method of the
+    largest remainder, and no comparison of fractions depends on the last digit of another machine.
+    """
     used = shares > 0.0
-    whole = np.where(used, np.maximum(np.rint(shares * _GRAIN), _LEAST * _GRAIN), 0.0)
-    whole[int(np.argmax(whole))] += _GRAIN - whole.sum()
-    return np.asarray(whole / _GRAIN)
+    grains = _GRAINS * math.ceil(np.count_nonzero(used) / _PARTS)
+    whole = np.where(used, np.maximum(np.rint(shares * grains), _LEAST), 0.0)
+    left = round(grains - whole.sum())
+    whole[np.argsort(-whole, kind="stable")[: max(0, left)]] += 1.0
+    for _ in range(-left):
+        whole[np.argmax(whole)] -= 1.0
+    if whole.sum() != grains or not np.all(whole[used] >= 1.0):
+        raise InternalError("The shares of a measurement do not add up to all of it.")
+    return np.asarray(whole / grains)
+
+
+def _product(factor: FloatArray, other: FloatArray) -> FloatArray:
+    """The product, 0 where the factor is 0 even if the other is infinite."""
+    return np.asarray(np.multiply(factor, other, out=np.zeros_like(factor), where=factor > 0.0))
 
 
 class _Design:
@@ -262,6 +340,14 @@ class _Design:
         self.columns = columns
         self.counts_rows = counts_rows
         self.size = len(columns)
+        most = max((len(column.offsets) for column in columns), default=0)
+        self.counted = np.array([column.counted for column in columns], dtype=bool)
+        self.squared = np.array([column.squared for column in columns], dtype=bool)
+        self.asked = np.array([[i < len(c.offsets) for i in range(most)] for c in columns], dtype=bool)
+        self.offsets = np.zeros((self.size, most))
+        self.asked = self.asked.reshape(self.offsets.shape)
+        self.offsets[self.asked] = [offset for column in columns for offset in column.offsets]
+        self.aggregates = counts_rows + int(self.counted.sum() + self.asked.sum() + self.squared.sum())
 
     def start(self) -> FloatArray:
         counts = [0.0 if column.direct else 1.0 for column in self.columns]
@@ -270,59 +356,44 @@ class _Design:
         shares = np.array([float(self.counts_rows), *counts, *sums, *squares])
         return np.asarray(shares / shares.sum())
 
-    def covariance(self, shares: FloatArray) -> FloatArray:
-        """The covariance of the estimated rows and the columns' counts, up to the common factor 1/(2ρ).
+    def gains(self, shares: FloatArray) -> FloatArray:
+        """−∂/∂share of the mean log variance; at the optimum 1 wherever the share is not 0.
+
+        An aggregate's variance contains the variance of an estimated count, so its slope is a multiple of
+        that count's slope, plus what its own sum and squares contribute.
+        """
+        _, sums, squares = shares[1:].reshape(3, self.size)
+        precision = self._precision(shares)
+        with np.errstate(divide="ignore"):
+            sum_variance, square_variance = 1.0 / sums, 0.25 / squares
+        variances = precision.variances
+        weights, own = self.counted / variances, np.zeros((3, self.size))
+        for offset, is_asked in zip(self.offsets.T, self.asked.T, strict=True):
+            inverse = np.where(is_asked, 1.0 / (sum_variance + offset * variances), 0.0)
+            weights += offset * inverse
+            own[1] += _product(inverse, sum_variance**2)
+        inverse = np.where(self.squared, 1.0 / (sum_variance + square_variance + 0.25 * variances), 0.0)
+        weights += 0.25 * inverse
+        own[1] += _product(inverse, sum_variance**2)
+        own[2] += _product(inverse, 4.0 * square_variance**2)
+        rows_weight = 1.0 / precision.rows_variance if self.counts_rows else 0.0
+        rows, values, nulls = precision.slopes(rows_weight, weights)
+        own[0] += values
+        own += nulls * self.counts_rows
+        slope = np.concatenate([[rows], own.ravel()])
+        return np.where(shares > 0.0, slope / self.aggregates, 0.0)
+
+    def _precision(self, shares: FloatArray) -> CountPrecision:
+        """Precisions up to the common factor 2ρ.
 
         The count of NULLs (rows minus values) is as precise as if it had the shares of count, sum and
         squares.
         """
         counts, sums, squares = shares[1:].reshape(3, self.size)
-        precision = np.zeros((1 + self.size, 1 + self.size))
-        precision[0, 0] = shares[0] if self.counts_rows else 1.0
-        for place, (count, total) in enumerate(zip(counts, sums + squares, strict=True), start=1):
-            precision[place, place] = count if count > 0.0 else 1.0
-            if self.counts_rows:
-                nulls = count + total
-                precision[0, 0] += nulls
-                precision[place, place] += nulls
-                precision[0, place] = precision[place, 0] = -nulls
-        return np.asarray(np.linalg.inv(precision))
-
-    def gains(self, shares: FloatArray) -> FloatArray:
-        """−∂/∂share of the mean log variance; at the optimum 1 wherever the share is not 0."""
-        covariance = self.covariance(shares)
-        slope, aggregates = np.zeros_like(shares), 0
-        if self.counts_rows:
-            slope += self._fall(covariance, 0) / covariance[0, 0]
-            aggregates += 1
-        for place, column in enumerate(self.columns, start=1):
-            fall, variance = self._fall(covariance, place), covariance[place, place]
-            if column.counted:
-                slope += fall / variance
-                aggregates += 1
-            for offset in column.offsets:
-                own = np.zeros_like(shares)
-                own[place + self.size] = 1.0 / shares[place + self.size] ** 2
-                slope += (own + offset * fall) / (1.0 / shares[place + self.size] + offset * variance)
-                aggregates += 1
-            if column.squared:
-                total, square = shares[place + self.size], shares[place + 2 * self.size]
-                own = np.zeros_like(shares)
-                own[place + self.size], own[place + 2 * self.size] = 1.0 / total**2, 0.25 / square**2
-                slope += (own + 0.25 * fall) / (1.0 / total + 0.25 / square + 0.25 * variance)
-                aggregates += 1
-        return np.where(shares > 0.0, slope / aggregates, 0.0)
-
-    def _fall(self, covariance: FloatArray, place: int) -> FloatArray:
-        """−∂ variance/∂share of one estimated count."""
-        toward = covariance[:, place] ** 2
-        fall = np.concatenate([toward, np.zeros(2 * self.size)])
-        if self.counts_rows:
-            nulls = (covariance[0, place] - covariance[1:, place]) ** 2
-            fall[1:] += np.tile(nulls, 3)
-        else:
-            fall[0] = 0.0
-        return fall
+        values = np.where(counts > 0.0, counts, 1.0)
+        if not self.counts_rows:
+            return CountPrecision(1.0, values, np.zeros(self.size))
+        return CountPrecision(float(shares[0]), values, counts + sums + squares)
 
     def named(self, shares: FloatArray) -> Shares:
         counts, sums, squares = (tuple(part) for part in shares[1:].reshape(3, self.size).tolist())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from dpxplain.model.charge import Entry, EntryId, HistoryPage, Request, Spend, w
 from dpxplain.model.display import Record
 from dpxplain.model.release import R, Released
 from dpxplain.model.schema import Schema
-from dpxplain.phases.dataset import OpenDataset, Progress, ReleasePlan
+from dpxplain.phases.dataset import OpenDataset, Progress, ReleasePlan, Show, T
 from dpxplain.privacy.mechanisms.noise import OpenDPNoise
 from dpxplain.remote.http import DatasetServer, OtherPlan, not_a_server
 from dpxplain.results.answer import Answer
@@ -151,7 +151,9 @@ class RemoteReleaser:
         self._server = server
         self._ledger = ledger
 
-    def find_or_measure(self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset) -> Released[R]:
+    def find_or_measure(
+        self, plan: ReleasePlan[R], request: Request, dataset: OpenDataset, show: Show[R, T], look: Hashable
+    ) -> T:
         charge = plan.charge(dataset, request)
         if request.body is None:
             raise BadRequest(
@@ -171,7 +173,7 @@ class RemoteReleaser:
         if charge.kind == "quality":
             self._ledger.add_quality(entry, text)
         self._ledger.keep_preparations(body.get("preparations", ()))
-        return Released(plan.read(text), entry, body["free"])
+        return show(Released(plan.read(text), entry, body["free"]))
 
     def _ask(self, kind: str, body: Mapping[str, Any], progress: Progress) -> Any:
         try:

@@ -175,6 +175,10 @@ class QualityLike(Protocol):
     id: EntryId
     confidence: float
 
+    def covers(self, column: str) -> bool:
+        """Whether the column's rows were counted."""
+        ...
+
     def share(self, column: str, domain: str, category: str) -> Interval:
         """The share of rows in a category of `model.schema_fit.Partition`."""
         ...

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from numbers import Real
 from typing import ClassVar, NoReturn
 
 from dpxplain.errors import BadRequest
+from dpxplain.model.caching import cached_property
 from dpxplain.model.charge import Entry, EntryId
 from dpxplain.model.contrast import Verdict, judge
 from dpxplain.model.query import VARIANCES, Query

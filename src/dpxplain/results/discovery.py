@@ -144,5 +144,6 @@ class PlannedDiscovery(Frozen):
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
         if self.find() is None:
             self.check()
-        released = (dataset or self._dataset).find_or_measure(self.plan, self.request)
-        return Discovery(self.plan.column, released, self.plan.spends)
+        return (dataset or self._dataset).find_or_measure(
+            self.plan, self.request, lambda released: Discovery(self.plan.column, released, self.plan.spends)
+        )

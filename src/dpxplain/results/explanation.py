@@ -199,8 +199,12 @@ class PlannedExplanation(Frozen):
     def run(self, dataset: OpenDataset | None = None) -> Explanation:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
-        released = self.plan.explain(dataset, self.request)
-        return Explanation(self.question, self.plan, released, dataset, request=self.request.body or {})
+        body = self.request.body or {}
+        return self.plan.explain(
+            dataset,
+            self.request,
+            lambda released: Explanation(self.question, self.plan, released, dataset, request=body),
+        )
 
 
 @dataclass(frozen=True)

@@ -88,9 +88,10 @@ class PlannedQuery(Frozen):
     def run(self, dataset: OpenDataset | None = None) -> Answer | Answers:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
         dataset = (dataset or self._dataset).joining(self.schema.joined)
+        look = (self.statement.presentation, self.population)
         if isinstance(self.plan, QueriesPlan):
-            return self.answer_of(dataset.find_or_measure(self.plan, self.request))
-        return self.answer_of(dataset.find_or_measure(self.plan, self.request))
+            return dataset.find_or_measure(self.plan, self.request, self.answer_of, look)
+        return dataset.find_or_measure(self.plan, self.request, self.answer_of, look)
 
     def answer_of(self, released: Released[AnswerRelease] | Released[AnswersRelease]) -> Answer | Answers:
         """The release as the statement shows it."""

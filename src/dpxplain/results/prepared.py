@@ -102,8 +102,9 @@ class PlannedPreparation(Frozen):
     def run(self, dataset: OpenDataset | None = None) -> Prepared:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
         dataset = (dataset or self._dataset).joining(self._dataset.schema.joined)
-        released = dataset.find_or_measure(self.plan, self.request)
-        return Prepared(self.answer, self.plan, released)
+        return dataset.find_or_measure(
+            self.plan, self.request, lambda released: Prepared(self.answer, self.plan, released)
+        )
 
 
 def plan_prepared(

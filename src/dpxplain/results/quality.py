@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpxplain.model.charge import Request, Spend
@@ -48,7 +48,8 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
         self.plan = plan
         super().__init__(released)
         self.confidence = check_asked_confidence(confidence)
-        self._counts = _by_category(plan.schema, self.release)
+        self._partitions = partitions(plan.schema, plan.discovered)
+        self._counts = _by_category(self._partitions, self.release)
         self._total = pooled_total([list(counts.values()) for counts in self._counts.values()])
         self.rows = tuple(self._rows())
         self.freeze()
@@ -61,6 +62,10 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
     @property
     def spends(self) -> tuple[Spend, ...]:
         return self.plan.spends
+
+    def covers(self, column: str) -> bool:
+        """Whether the column's rows were counted; a column that was discovered later is not covered."""
+        return any(name == column for name, _ in self._counts)
 
     def share(self, column: str, domain: str, category: str) -> Interval:
         return share_interval(self._counts[column, domain][category], self._total, self.confidence)
@@ -128,7 +133,7 @@ class Quality(Frozen, Displayed, ReleasedRows[QualityRelease, QualityRow]):
 
     def _rows(self) -> Iterator[QualityRow]:
         reach = two_sided_quantile(self.confidence)
-        for part in partitions(self.schema):
+        for part in self._partitions:
             for category in part.categories[1:]:
                 count = self._counts[part.column, part.domain][category]
                 yield QualityRow(
@@ -183,26 +188,27 @@ class PlannedQuality(Frozen):
 
     def run(self, dataset: OpenDataset | None = None) -> Quality:
         """Finds or measures it, in the data set it was planned on or in another caller's view of it."""
-        released = (dataset or self._dataset).find_or_measure(self.plan, self.request)
-        return Quality(self.plan, released, self.confidence)
+        return (dataset or self._dataset).find_or_measure(
+            self.plan, self.request, lambda released: Quality(self.plan, released, self.confidence)
+        )
 
 
 def bought_quality(dataset: OpenDataset, confidence: float = 0.95) -> Quality | None:
     """What was bought last under the present declarations. Free."""
-    released = find_quality(dataset)
-    if released is None:
-        return None
-    return Quality(plan_quality(dataset.schema, released.value.rho), released, confidence)
+    bought = find_quality(dataset)
+    return None if bought is None else Quality(*bought, confidence)
 
 
-def _by_category(schema: Schema, release: QualityRelease) -> dict[tuple[str, str], dict[str, NoisyCount]]:
+def _by_category(
+    parts: Sequence[Partition], release: QualityRelease
+) -> dict[tuple[str, str], dict[str, NoisyCount]]:
     """The counts by column and domain, then by category."""
     values = iter(release.noisy_rows)
     return {
         (part.column, part.domain): {
             category: NoisyCount(next(values), release.rows_scale) for category in part.categories
         }
-        for part in partitions(schema)
+        for part in parts
     }
 
 

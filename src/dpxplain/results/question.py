@@ -108,7 +108,9 @@ class Question(AskedQuestion):
         if influence is not None:
             _refuse_mechanism(mechanism, split, sensitivity, lower_share)
             plan = self._plan_custom(choice, influence, k, rho, confidence)
-            return CustomExplanation(self, plan, self._dataset.find_or_measure(plan, Request(self.text)))
+            return self._dataset.find_or_measure(
+                plan, Request(self.text), lambda released: CustomExplanation(self, plan, released)
+            )
         return self.plan_explain(
             choice, k, rho, mechanism, confidence, split, sensitivity, distinct, lower_share
         ).run()

@@ -186,14 +186,14 @@ def _grouped(query: Query, schema: Schema, quality: QualityLike | None) -> Itera
             ends = f"({_number(column.edges[0])}, {_number(column.edges[-1])}]"
             yield f"Rows whose {clean(name)} is outside {ends} are left out{null}{share}."
         is_counted = query.aggregate == Aggregate("count") and len(query.group_by) == 1
-        if quality is not None and is_counted and column.expression is None:
+        if quality is not None and is_counted and quality.covers(name):
             most = quality.most_left_out(name, "values" if column.edges is None else "edges")
             yield f"With these rows, no group would grow by more than {number(most)}."
 
 
 def _outside(quality: QualityLike | None, name: str, column: Column) -> str:
     """The shares of rows outside a discrete column's domain, in brackets."""
-    if quality is None or column.expression is not None:
+    if quality is None or not quality.covers(name):
         return ""
     if column.edges is None:
         parts = {"undeclared": "undeclared", "null": "NULL"}

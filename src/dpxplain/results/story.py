@@ -102,9 +102,10 @@ class Story(Frozen, Charted, Tabular):
                 "Too little was paid for the story's first step to make a table of it.",
                 remedy="Ask for a story at a higher price.",
             )
-        request = Request(self.question.text, {})
-        return Explanation(
-            self.question, plan, plan.explain(self._dataset, request), self._dataset, request={}
+        return plan.explain(
+            self._dataset,
+            Request(self.question.text, {}),
+            lambda released: Explanation(self.question, plan, released, self._dataset, request={}),
         )
 
 

@@ -378,5 +378,6 @@ class PlannedTuning(Frozen):
 
     def run(self) -> Tuning:
         """Finds or measures it."""
-        released = self._dataset.find_or_measure(self.plan, self.request)
-        return Tuning(self.plan, released, self.confidence, self.keep)
+        return self._dataset.find_or_measure(
+            self.plan, self.request, lambda released: Tuning(self.plan, released, self.confidence, self.keep)
+        )

@@ -113,6 +113,15 @@ def _truth_viewed(record: AuditRecord) -> str:
     return f"looked at true values of {record.dataset}{beside}"
 
 
+_ENDINGS = {
+    "server stopped": "the server was stopped",
+    "database lost": "the database of the data was shut down",
+    "ledger lost": "the ledger could not be reached or written",
+    "cut off": "the connection to the database of the data broke",
+    "cancelled": "it was cancelled",
+    "failed": "it failed",
+}
+
 _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "data set opened": _opened,
     "budget request declined": lambda record: f"declined a request for more of {record.dataset}",
@@ -143,12 +152,12 @@ _PREDICATES: dict[str, Callable[[AuditRecord], str]] = {
     "loss declared": lambda record: f"declared records of the ledger lost{_because(record.details)}",
     "ledger restored": lambda record: f"restored a backup of {record.details.get('records')} records",
     "interrupted": lambda record: (
-        f"found number {record.details.get('entry')} of {record.dataset} interrupted: its process is gone, "
-        "and the charge stays"
+        f"found number {record.details.get('entry')} of {record.dataset} interrupted: "
+        f"{_ENDINGS.get(record.details.get('ending', ''), 'its process is gone')}, and the charge stays"
     ),
     "taken over": lambda record: (
-        f"asked again for number {record.details.get('entry')} of {record.dataset}, which was charged when "
-        "the ledger broke off and not measured"
+        f"asked again for number {record.details.get('entry')} of {record.dataset}, which was charged and "
+        "not released"
     ),
     "found": lambda _: "took over an entry that was there before the log",
 }

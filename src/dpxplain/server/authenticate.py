@@ -42,7 +42,6 @@ PUBLIC = frozenset(
 _SAME_FOR_EVERYBODY = (f"{PREFIX}/health", f"{PREFIX}/ready", f"{PREFIX}/openapi.json", f"{PREFIX}/docs")
 _READING = ("GET", "HEAD", "OPTIONS")
 _MOST_VERIFIED = 4_096
-_MOST_OIDC_THREADS = 8
 _SIGN_IN = ("POST", f"{PREFIX}/session")
 _METRICS = f"{PREFIX}/metrics"
 _METRICS_SECONDS = 2.0
@@ -70,7 +69,6 @@ class Authentication:
         self._rates = rates
         self._health = health
         self._metrics = metrics
-        self._oidc_limiter = CapacityLimiter(_MOST_OIDC_THREADS)  # a hanging issuer blocks these threads only
         self._verified_credentials: OrderedDict[bytes, Caller] = OrderedDict()  # by their SHA-256
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,7 +135,8 @@ class Authentication:
             check_rate(self._rates.anonymous, address)
         elif for_metrics and not self._health.is_up and (known := self._known_caller(digest)) is not None:
             return known
-        limiter = None if verified_before or _is_ours(credential) else self._oidc_limiter
+        authenticator = self._authenticator
+        limiter = authenticator.threads if verified_before else authenticator.threads_for(credential)
         try:
             caller = await self._verify(headers, limiter, _METRICS_SECONDS if for_metrics else math.inf)
         except (LedgerUnavailable, TimeoutError) as error:
@@ -160,9 +159,7 @@ class Authentication:
             self._verified_credentials.popitem(last=False)
         return caller
 
-    async def _verify(
-        self, headers: Headers, limiter: CapacityLimiter | None, seconds: float
-    ) -> Caller | Refusal:
+    async def _verify(self, headers: Headers, limiter: CapacityLimiter, seconds: float) -> Caller | Refusal:
         """The caller or the refusal; raises TimeoutError after `seconds`, and leaves the thread to itself."""
         with fail_after(seconds):
             limited = seconds < math.inf
@@ -223,11 +220,6 @@ def note_refusal(scope: Scope, refusal: Refusal, metrics: Metrics) -> None:
         client[0] if client else "-",
         refusal.reason,
     )
-
-
-def _is_ours(credential: str) -> bool:
-    """Whether a credential is a token of ours, which the ledger verifies without the OIDC issuer."""
-    return credential.removeprefix("Bearer ").startswith("dpx_")
 
 
 # Dependencies that only look something up are coroutines: FastAPI runs plain functions in another thread, and

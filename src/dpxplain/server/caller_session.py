@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from dpxplain.curator import CuratorDataset
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.protocol import Ledger, LedgerView
-from dpxplain.model.charge import Charge, Entry
+from dpxplain.model.charge import Charge, Ending, Entry
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.releaser import LocalReleaser, StoredReleaser
@@ -70,9 +70,16 @@ class TaskReleaser(LocalReleaser):
             first = False
             time.sleep(_BETWEEN_ATTEMPTS)
 
-    def abandon(self, entry: Entry) -> None:
+    def ending(self, error: BaseException) -> Ending:
+        """Once a stop was asked for, the stop is the ending, whatever error it led to."""
+        if self._task.cancelled:
+            return Ending.CANCELLED
+        return Ending.STOPPED if self._task.is_server_stopped else super().ending(error)
+
+    def abandon(self, entry: Entry, ending: Ending) -> None:
         self._task.pad_once()  # another process that waits for it must not learn when it failed
-        super().abandon(entry)
+        self._task.ending = ending
+        super().abandon(entry, ending)
 
 
 def read_only_dataset(dataset: OpenDataset, account: LedgerView, caller: str = "") -> OpenDataset:

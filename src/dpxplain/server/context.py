@@ -11,15 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 from weakref import WeakValueDictionary
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, move_on_after
+from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from starlette.types import Scope
 
 from dpxplain.ledger.protocol import LOCAL_OWNER, LedgerView
+from dpxplain.model.charge import Ending
 from dpxplain.phases.concurrency import KeyedLocks
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.render.snippets import Place
-from dpxplain.server import caller_session
+from dpxplain.server import caller_session, health
 from dpxplain.server.authenticate import AnyCaller, note_refusal
 from dpxplain.server.bodies import DatasetName
 from dpxplain.server.config import Config
@@ -70,7 +72,9 @@ class Server:
         )
         self.ledger_health = LedgerHealth()
         ledger.observe(self.ledger_health)
-        self._processes = ProcessCount(ledger.processes, ledger.recovery.keep_anchor)
+        ledger.failures.find_interrupted()
+        tasks = (ledger.check_clock, ledger.recovery.keep_anchor, ledger.failures.find_interrupted)
+        self._processes = ProcessCount(ledger.processes, *tasks)
         self.readiness = Readiness(self.datasets, self._processes.refresh, ledger.recovery.keep_anchor)
         self.probe_limiter = CapacityLimiter(_PROBE_THREADS)  # probes answer while all other threads hang
         self.rates = RateLimits(limits, self._processes)
@@ -120,6 +124,16 @@ class Server:
     def note_refusal(self, scope: Scope, refusal: Refusal) -> None:
         note_refusal(scope, refusal, self.metrics)
 
+    async def is_answering(self) -> bool:
+        """Whether a request would find a thread soon, and a place in both pools."""
+        if self.pool.is_full or self.planning.is_full:
+            return False
+        with move_on_after(health.SECONDS_PER_CHECK):
+            for threads in (self.authenticator.threads, None):  # None: those of the routes
+                await run_sync(_do_nothing, limiter=threads)
+            return True
+        return False
+
     @property
     def is_running(self) -> bool:
         """Whether some task did not stop in time."""
@@ -128,8 +142,14 @@ class Server:
     def close(self) -> None:
         self.pool.close()
         self.planning.close()
+        for entry in self.pool.stopped_entries:
+            self.ledger.abandon(entry, Ending.STOPPED)
         self.jobs.close()
         self._processes.close()
+
+
+def _do_nothing() -> None:
+    """Runs in a thread, to see that there is one."""
 
 
 async def server_of(request: Request) -> Server:
@@ -187,7 +207,7 @@ class DatasetAccess:
         if self.caller.is_curator:
             return None
         limit = self.server.failures
-        return failure_count(limit.counted(self.name, self.caller.name), limit.most)
+        return failure_count(limit.counted(self.name, self.caller.name).total(), limit.most)
 
     async def measure(self, work: Callable[[Task], T]) -> T:
         """Await work that reads data; refused at once if the server is busy."""

@@ -12,18 +12,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Generic, TypeVar
 
 from dpxplain.errors import LEDGER_FAILURES, LedgerUnavailable
+from dpxplain.phases.concurrency import TimeLimited
 from dpxplain.server.registry import Registry
 
 LOG = logging.getLogger("dpxplain.server")
+QUIET_SECONDS = 30.0
 
 
 class LedgerHealth:
     """Observes the ledger's transactions. Where writing has failed, only writing ends the outage: a full disk
-    and a locked file can still be read.
+    and a locked file can still be read. Small writes may still succeed on a full disk, so that outage ends
+    only when no write has failed for `QUIET_SECONDS`.
     """
 
     def __init__(self) -> None:
@@ -33,6 +34,7 @@ class LedgerHealth:
         self._outage_began: float | None = None
         self._errors_before = 0
         self._write_failed = False
+        self._full_disk_at: float | None = None
 
     @property
     def is_up(self) -> bool:
@@ -42,6 +44,8 @@ class LedgerHealth:
         with self._lock:
             self.errors[error.kind] += 1
             self._write_failed = writing or (self._write_failed and not self.is_up)
+            if error.kind == "disk":
+                self._full_disk_at = time.monotonic()
             if self._outage_began is not None:
                 return
             self._outage_began = time.monotonic()
@@ -55,45 +59,18 @@ class LedgerHealth:
         with self._lock:
             if self._outage_began is None or (self._write_failed and not writing):
                 return
+            full_at = self._full_disk_at
+            if full_at is not None and time.monotonic() - full_at < QUIET_SECONDS:
+                return
+            self._full_disk_at = None
             seconds, self._outage_began = time.monotonic() - self._outage_began, None
             errors = self.errors.total() - self._errors_before
         LOG.warning("the ledger is back after %.0f seconds and %d errors", seconds, errors)
 
 
-T = TypeVar("T")
 SECONDS_PER_CHECK = 2.0
 _KEPT_SECONDS = 1.0
 OK, PARTLY, FAILED = "ok", "partly", "failed"
-
-
-class TimeLimited(Generic[T]):
-    """Calls a function in a thread of its own, and waits for its result no longer than asked.
-
-    A call that comes while an earlier one still runs waits for the same result, so that a function that hangs
-    keeps one thread and no more.
-    """
-
-    def __init__(self, function: Callable[[], T], name: str) -> None:
-        self._function = function
-        self._name = name
-        self._running: Future[T] | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self, seconds: float) -> T:
-        """The result, or what the function raised; TimeoutError if it takes longer."""
-        with self._lock:
-            if self._running is None or self._running.done():
-                self._running = Future()
-                arguments = (self._running,)
-                threading.Thread(target=self._run, args=arguments, name=self._name, daemon=True).start()
-            future = self._running
-        return future.result(timeout=seconds)
-
-    def _run(self, future: Future[T]) -> None:
-        try:
-            future.set_result(self._function())
-        except BaseException as error:  # raised again where it is waited for
-            future.set_exception(error)
 
 
 class Readiness:

@@ -13,6 +13,7 @@ from datetime import datetime
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter
 from starlette.datastructures import Headers
 
 from dpxplain.ledger.protocol import FOREIGN, LOCAL_OWNER, Identity
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 CURATOR = "curator"
 _MOST_CHARACTERS = 8_000
 _LONGEST_NAME = 200
+_THREADS, _ISSUER_THREADS = 16, 8
 _PORT = re.compile(r":([0-9]{1,5})$")
 
 
@@ -91,6 +93,9 @@ class Authenticator:
         self._tokens, self._sessions = tokens, sessions  # None for a single-user server
         self._issuer = issuer
         self._secure = secure
+        # Threads of their own: requests that hang elsewhere leave authentication its threads, and an issuer
+        # that hangs blocks only those of its unverified tokens.
+        self.threads, self.issuer_threads = CapacityLimiter(_THREADS), CapacityLimiter(_ISSUER_THREADS)
         self.key = secrets.token_urlsafe(32)  # of a single user, whom it tells from others on this machine
 
     @property
@@ -107,6 +112,13 @@ class Authenticator:
     def is_key(self, text: str) -> bool:
         """Whether a text is the key of this single-user server."""
         return self.single_user and hmac.compare_digest(text.encode(), self.key.encode())
+
+    def threads_for(self, credential: str) -> CapacityLimiter:
+        """The threads in which a credential that was not verified before is verified.
+
+        Tokens and cookies of ours have no dot, and the ledger alone verifies them.
+        """
+        return self.issuer_threads if "." in credential else self.threads
 
     def credential(self, headers: Headers) -> str | None:
         """The request's credential as it was sent, if there is any."""

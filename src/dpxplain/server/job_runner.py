@@ -226,6 +226,6 @@ def lost() -> Problem:
     return Problem(
         500,
         "lost",
-        "The server process that worked on it is gone; what was reserved stays charged.",
-        "The history shows what was charged. Ask again.",
+        "The server process that worked on it is gone. What was charged stays charged; the history shows it.",
+        "Ask the same again: it costs nothing more.",
     )

@@ -1,10 +1,11 @@
 """Metrics for operators, in Prometheus' format. Nothing private: no query, analyst's name or value.
 
-They stay readable while the ledger is away: budgets are then the last known ones.
+They stay readable while the ledger is away: what is read from it is then the last known.
 """
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -13,13 +14,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from dpxplain.errors import DPXPlainError
 from dpxplain.ledger.ledger import SQLLedger
 from dpxplain.model.budget import Budget
-from dpxplain.server.health import LedgerHealth, TimeLimited
+from dpxplain.model.charge import Ending
+from dpxplain.phases.concurrency import TimeLimited
+from dpxplain.server.health import LedgerHealth
 from dpxplain.server.job_runner import JobRunner
 from dpxplain.server.pool import Pool
 from dpxplain.server.registry import Registry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_SECONDS_FOR_BUDGETS = 1.0
+_SECONDS_FOR_FIGURES = 1.0
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -32,7 +35,8 @@ class Metrics:
         self._jobs, self._pool, self._datasets = jobs, pool, datasets
         self._ledger, self._health = ledger, health
         self._budgets: dict[str, Budget] = {}  # the last known, by data set
-        self._read_budgets = TimeLimited(self._current_budgets, "dpxplain-metrics")
+        self._endings: dict[str, Counts[Ending]] = {}  # likewise
+        self._read_figures = TimeLimited(self._current_figures, "dpxplain-metrics")
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "dpxplain_requests", "Requests by route and status.", ["method", "route", "status"],
@@ -68,7 +72,7 @@ class Metrics:
         )
         limit = GaugeMetricFamily("dpxplain_rho_limit", "The data set's budget.", labels=["dataset"])
         spent = GaugeMetricFamily("dpxplain_rho_spent", "Spent of it by everyone.", labels=["dataset"])
-        self._refresh_budgets()
+        self._refresh_figures()
         for name, budget in sorted(self._budgets.items()):
             limit.add_metric([name], budget.limit)
             spent.add_metric([name], budget.spent)
@@ -86,22 +90,27 @@ class Metrics:
             errors.add_metric([kind], number)
         yield errors
         unreleased = CounterMetricFamily(
-            "dpxplain_charges_without_release", "Charges of this process that no release followed.",
-            labels=["dataset"],
+            "dpxplain_charges_without_release", "Charges that ended without a release, of all processes.",
+            labels=["dataset", "ending"],
         )  # fmt: skip
-        for name, number in dict(self._pool.unreleased).items():  # a copy: other threads add to it
-            unreleased.add_metric([name], number)
+        for name, endings in sorted(self._endings.items()):
+            for ending, number in sorted(endings.items()):
+                unreleased.add_metric([name, str(ending)], number)
         yield unreleased
 
-    def _refresh_budgets(self) -> None:
-        """Reads the budgets, or keeps the last known ones if that takes long: the ledger may hang."""
+    def _refresh_figures(self) -> None:
+        """Reads the ledger's figures, or keeps the last known ones if that takes long: it may hang."""
         try:
-            self._budgets = self._read_budgets(_SECONDS_FOR_BUDGETS if self._health.is_up else 0.0)
+            figures = self._read_figures(_SECONDS_FOR_FIGURES if self._health.is_up else 0.0)
+            self._budgets, self._endings = figures
         except (DPXPlainError, TimeoutError):
             return
 
-    def _current_budgets(self) -> dict[str, Budget]:
-        return {dataset.name: self._ledger.budget(dataset.name) for dataset in self._datasets.all}
+    def _current_figures(self) -> tuple[dict[str, Budget], dict[str, Counts[Ending]]]:
+        names, failures = [dataset.name for dataset in self._datasets.all], self._ledger.failures
+        return {name: self._ledger.budget(name) for name in names}, {
+            name: failures.endings(name) for name in names
+        }
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: Prometheus' registry would call `collect` for it at start."""

@@ -23,12 +23,14 @@ from typing import Any, TypeVar
 from dpxplain.errors import LedgerUnavailable
 from dpxplain.ledger.protocol import LOCAL_OWNER
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
+from dpxplain.model.charge import Ending
 from dpxplain.server.problems import (
     LOG,
     Problem,
     busy,
     error_location,
     failed_after_charge,
+    interrupted,
     too_many_at_once,
 )
 
@@ -47,6 +49,7 @@ class Task:
         self.stage = ""
         self.first_stage = ""  # begins before any row is read, so its time reveals nothing
         self.cancelled = False
+        self.is_server_stopped = False  # while it ran, and before anything else had stopped it
         self.deadline = math.inf
         self.charged = 0.0
         self.entry: int | None = None  # the ledger entry of its charge, which stays
@@ -56,6 +59,7 @@ class Task:
         self.pad: Callable[[], None] = lambda: None  # waits for the padded end time
         self._was_padded = False
         self.is_stored = False  # the release of the entry
+        self.ending: Ending | None = None  # of the entry, if no release followed
 
     def settle(self) -> None:
         """Wait for the padded end time, after which the release may be stored; raise `Stopped` if stopped.
@@ -82,6 +86,7 @@ class Task:
         self.entry, self.charged = entry, rho
         self.dataset, self.person = dataset, person
         self._was_padded = self.is_stored = False
+        self.ending = None
         self.on_charge()
 
     def cancel(self) -> None:
@@ -109,8 +114,7 @@ class Pool:
         self.pad_seconds, self.pad_ratio = pad_seconds, pad_ratio
         self._admitted: Counter[str] = Counter()  # running or waiting, by caller
         self._tasks: set[Task] = set()
-        self.failed: set[int] = set()  # entries that were charged and not released
-        self.unreleased: Counter[str] = Counter()  # number of failed entries by data set
+        self.failed: set[int] = set()  # entries that failed, also while the ledger cannot be told
         self._lock = threading.Lock()
         self._threads = Workers(running, max(1, running // 2) if shared else running, name)
         self._closed = threading.Event()
@@ -154,6 +158,11 @@ class Pool:
         return self._admitted.total()
 
     @property
+    def is_full(self) -> bool:
+        """Whether every caller is refused as `busy`."""
+        return self.admitted >= self._most
+
+    @property
     def entries(self) -> set[int]:
         """The ledger entries of running tasks."""
         with self._lock:
@@ -173,8 +182,18 @@ class Pool:
         self._threads.close()
         self._wait_for_tasks()
         for task in list(self._tasks):
+            task.is_server_stopped = not task.stop.asked and time.monotonic() <= task.deadline
             task.stop.ask()  # the watching thread asks again
         self._wait_for_tasks()
+
+    @property
+    def stopped_entries(self) -> set[int]:
+        """The ledger entries of tasks that the server's stop should have ended and that still run."""
+        return {
+            task.entry
+            for task in list(self._tasks)
+            if task.entry is not None and task.is_server_stopped and not task.is_stored
+        }
 
     def _wait_for_tasks(self) -> None:
         deadline = time.monotonic() + CLOSING_SECONDS
@@ -207,9 +226,8 @@ class Pool:
             task.pad_once()
             with self._lock:
                 self._tasks.discard(task)
-                if task.entry is not None and not task.is_stored:
+                if task.entry is not None and task.ending is not None and task.ending.counts:
                     self.failed.add(task.entry)
-                    self.unreleased[task.dataset] += 1
 
     def _pad(self, started: float) -> None:
         elapsed = time.monotonic() - started
@@ -248,7 +266,8 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
                 task.person or LOCAL_OWNER,
                 error_location(error),
             )
-            failure = failed_after_charge()
+            is_interrupted = task.ending is not None and not task.ending.counts
+            failure = interrupted(task.charged) if is_interrupted else failed_after_charge()
         elif task.stop.asked or isinstance(error, Stopped):
             failure = too_slow()
         else:

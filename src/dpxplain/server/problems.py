@@ -112,6 +112,16 @@ def unavailable() -> Problem:
     )
 
 
+def being_opened() -> Problem:
+    return Problem(
+        503,
+        "being_opened",
+        "The server is opening the data of this data set anew. Nothing was charged.",
+        "Ask again in 5 seconds.",
+        headers={"Retry-After": "5"},
+    )
+
+
 def too_many(seconds: int) -> Problem:
     return Problem(
         429,
@@ -186,7 +196,20 @@ def failed_after_charge() -> Problem:
         500,
         "failed_after_charge",
         "The request failed after its budget was reserved; the charge stays.",
-        "The history shows it. Ask again with fewer conditions or attributes, or tell the curator.",
+        "The history shows it, and whether asking the same again is free. Tell the curator.",
+    )
+
+
+def interrupted(rho: float) -> Problem:
+    """For an ending that the data cannot have decided. The client sends the same request again by itself."""
+    seconds = _OUTAGE_RETRY_SECONDS
+    return Problem(
+        503,
+        "interrupted",
+        "The server, its ledger or a database failed or was stopped while it worked on your request, which "
+        f"is not the cause. ρ {rho:.6g} was charged.",
+        f"Ask the same again in {seconds} seconds: it costs nothing more.",
+        headers={"Retry-After": str(seconds)},
     )
 
 

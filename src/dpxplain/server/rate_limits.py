@@ -100,12 +100,12 @@ class RateLimits:
 class ProcessCount:
     """How many server processes share the ledger: counted every few seconds, in a thread of its own.
 
-    The thread also writes the ledger's anchor, with what other machines have charged.
+    The thread also does what else is due now and then: `tasks`, each by itself.
     """
 
-    def __init__(self, processes: Processes, keep_anchor: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, processes: Processes, *tasks: Callable[[], object]) -> None:
         self._processes = processes
-        self._keep_anchor = keep_anchor
+        self._tasks = tasks
         self._id = processes.enter()
         self._number = processes.count(self._id)
         self._closed = threading.Event()
@@ -128,9 +128,9 @@ class ProcessCount:
 
     def _watch(self) -> None:
         while not self._closed.wait(_SECONDS_BETWEEN_COUNTS):
-            with suppress(DPXPlainError):  # the database may be away for a moment
-                self.refresh()
-                self._keep_anchor()
+            for task in (self.refresh, *self._tasks):
+                with suppress(DPXPlainError):  # the database may be away for a moment
+                    task()
 
 
 def check_rate(buckets: Buckets, key: str) -> None:

@@ -2,6 +2,9 @@
 
 Every process compares the files' times, so an edit made through one is noticed by all, and so are replaced
 data. A file that became invalid is not taken over: the data set stays open under its previous declarations.
+
+Opening may take minutes. So nobody holds a lock of the registry meanwhile: whoever asks about this data set
+waits for a short time and is then told to come again, and other data sets are served as before.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import time
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +31,7 @@ from dpxplain.errors import (
     SourceError,
 )
 from dpxplain.model.schema import Schema
+from dpxplain.phases.concurrency import KeyedLocks, TimeLimited
 from dpxplain.phases.dataset import OpenDataset
 from dpxplain.phases.discover_values import is_discovered_since, with_discovered
 from dpxplain.phases.releaser import StoredReleaser
@@ -44,12 +49,15 @@ from dpxplain.server.curator_files import (
     source_of,
     write_atomically,
 )
-from dpxplain.server.problems import changed, not_found, unavailable
+from dpxplain.server.problems import Problem, being_opened, changed, not_found, unavailable
 
 if TYPE_CHECKING:
     from dpxplain.ledger.ledger import SQLLedger
 
 LOG = logging.getLogger("dpxplain.server")
+OPENING_SECONDS = 2.0
+"""How long a request waits for a data set that is opened anew."""
+_MOST_WAITING = 24  # requests that wait for data sets; more would take the threads of all the others
 _SECONDS_BETWEEN_SCANS = 1.0
 
 
@@ -121,13 +129,16 @@ class Registry:
         self._time_limit = time_limit
         self.editable = editable
         self._schema_files: dict[Path, SchemaFile] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # held while a data set is registered, never while one is opened
+        self._openings = KeyedLocks()  # by schema file: one thread at a time opens it
+        self._reloads: dict[Path, TimeLimited[SchemaFile | None]] = {}
+        self._waiting = threading.BoundedSemaphore(_MOST_WAITING)
         self._swap_lock = threading.Lock()  # held while a charge is written, and while a data set is replaced
         self._last_scan = -float("inf")
         self._check_places()
         problems = []
         for file in self._files():
-            schema_file = self._reload(file)
+            schema_file = self._open_file(file)
             if schema_file is not None and schema_file.problem is not None:
                 if not schema_file.is_unavailable:
                     raise schema_file.problem
@@ -185,15 +196,17 @@ class Registry:
     def declare(self, text: str, *, name: str | None) -> OpenDataset:
         """Declare the data set `name` anew, or a new one; its data are opened before anything changes."""
         schema = schema_of(text)
-        with self._lock:
-            file = self._new_file(schema.table.name) if name is None else self.file_of(name)
+        file = self._new_file(schema.table.name) if name is None else self.file_of(name)
+        with self._openings.hold(file):
+            if name is None:
+                self._new_file(schema.table.name)  # once more: another curator may have declared it meanwhile
             after = SchemaFile(file, (0, 0), name=schema.table.name)
-            self._check_name(after, self._schema_files.get(file))
-            dataset = self._open_and_record(after, schema, lazily=False)
-            write_atomically(file, text)
-            after.version = file_version(file) or (0, 0)
-            with self._swap_lock:
-                self._schema_files[file] = after
+            dataset = self._open_data(after, schema, lazily=False)
+            with self._lock:
+                self._record(after, schema, dataset)
+                write_atomically(file, text)
+                after.version = file_version(file) or (0, 0)
+                self._swap(after)
             return dataset
 
     def data_files(self, most_bytes: int) -> DataFiles | None:
@@ -291,7 +304,7 @@ class Registry:
             )
 
     def _scan(self, *, at_once: bool) -> None:
-        """Notice new, edited and removed files."""
+        """Notice new, edited and removed files. Waits for no file that is being opened already."""
         with self._lock:
             if not at_once and time.monotonic() - self._last_scan < _SECONDS_BETWEEN_SCANS:
                 return
@@ -300,26 +313,57 @@ class Registry:
             with self._swap_lock:
                 for removed in self._schema_files.keys() - set(files):
                     del self._schema_files[removed]
-            for file in files:
-                before = self._schema_files.get(file)
-                is_edited = before is None or file_version(file) != before.version
-                if is_edited or (before is not None and before.is_unavailable and before.new_data):
+                    self._reloads.pop(removed, None)
+        for file in files:
+            before = self._schema_files.get(file)
+            is_edited = before is None or file_version(file) != before.version
+            has_new_data = before is not None and before.is_unavailable and before.new_data
+            if (is_edited or has_new_data) and not self._reloading(file).is_running:
+                with suppress(Problem):  # it takes long: the list goes on without it
                     self._reload(file)
 
     def _reload_if_edited(self, name: str) -> None:
-        schema_file = self._find(name)
-        if schema_file is None:
-            return
-        if file_version(schema_file.file) != schema_file.version or schema_file.new_data:
+        for _attempt in range(2):  # the first may join one that began before the last edit
+            schema_file = self._find(name)
+            if schema_file is None or not self._is_outdated(schema_file):
+                return
             self._reload(schema_file.file)
-        elif (dataset := schema_file.dataset) and is_discovered_since(dataset.schema, self._ledger):
-            self._reload(schema_file.file, again=True)
 
-    def _open_and_record(self, after: SchemaFile, schema: Schema, *, lazily: bool = True) -> OpenDataset:
-        """Open the data of a schema file, then record the data set in the ledger."""
+    def _is_outdated(self, schema_file: SchemaFile) -> bool:
+        """Whether, since it was read, it was edited, its data were replaced or values were discovered."""
+        if file_version(schema_file.file) != schema_file.version or schema_file.new_data:
+            return True
+        dataset = schema_file.dataset
+        return dataset is not None and is_discovered_since(dataset.schema, self._ledger)
+
+    def _reloading(self, file: Path) -> TimeLimited[SchemaFile | None]:
+        with self._lock:
+            return self._reloads.setdefault(
+                file, TimeLimited(partial(self._open_file, file), "dpxplain-open")
+            )
+
+    def _reload(self, file: Path) -> None:
+        """Opens an edited file in a thread of its own; refuses to wait for longer than a short time."""
+        if not self._waiting.acquire(blocking=False):
+            raise being_opened()
+        try:
+            self._reloading(file)(OPENING_SECONDS)
+        except TimeoutError:
+            raise being_opened() from None
+        finally:
+            self._waiting.release()
+
+    def _open_data(self, after: SchemaFile, schema: Schema, *, lazily: bool) -> OpenDataset:
+        """Open the data of a schema file. May take minutes, so it holds no lock of the registry."""
+        self._check_name(after)
         after.data = identities(schema, after.file.parent)
         self._check_data(after)
-        dataset = self.open(schema, after.file.parent, lazily=lazily)
+        return self.open(schema, after.file.parent, lazily=lazily)
+
+    def _record(self, after: SchemaFile, schema: Schema, dataset: OpenDataset) -> None:
+        """Record an opened data set in the ledger; called with the lock."""
+        self._check_name(after)  # once more: others were registered meanwhile
+        self._check_data(after)
         self._ledger.privacy_units.check_and_record(after.name, schema.privacy)
         self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
         if dataset.version_check is not None:
@@ -327,23 +371,27 @@ class Registry:
         after.dataset = dataset  # not before the ledger has accepted its privacy unit and limit
         if after.data_problem is not None:
             LOG.warning("%s: its data are not those of its declared version", after.file.name)
-        return dataset
 
-    def _reload(self, file: Path, *, again: bool = False) -> SchemaFile | None:
-        """Opens a file that was edited, or whose data were replaced; with `again`, also an unchanged one."""
-        with self._lock:
+    def _swap(self, after: SchemaFile) -> None:
+        with self._swap_lock:
+            self._schema_files[after.file] = after
+
+    def _open_file(self, file: Path) -> SchemaFile | None:
+        """Opens a file that is new or was edited, or whose data were replaced."""
+        with self._openings.hold(file):
             version, before = file_version(file), self._schema_files.get(file)
-            new_data = None if before is None else before.new_data
-            is_unchanged = before is not None and before.version == version and not new_data and not again
-            if version is None or is_unchanged:
+            if version is None or (before is not None and not self._is_outdated(before)):
                 return before
-            after = SchemaFile(file, version, tried_state=new_data)
+            after = SchemaFile(file, version, tried_state=None if before is None else before.new_data)
             schema = None
             try:
                 schema = Schema.load(file)
                 after.name = schema.table.name
-                self._check_name(after, before)
-                self._open_and_record(after, schema)
+                dataset = self._open_data(after, schema, lazily=True)
+                with self._lock:
+                    self._record(after, schema, dataset)
+                    self._swap(after)
+                    return after
             except LedgerUnavailable:
                 if before is None:
                     raise
@@ -358,20 +406,20 @@ class Registry:
                 elif schema is not None and isinstance(after.problem, SourceError):
                     self._ledger.open_dataset(after.name, schema.privacy.rho, schema.privacy.delta)
                     after.schema = schema
-            with self._swap_lock:
-                self._schema_files[file] = after
+            self._swap(after)
             return after
 
     def _check_data(self, after: SchemaFile) -> None:
         """Refuses two data sets on the same data: the budgets spent on its people would add up."""
-        for file, other in self._schema_files.items():
+        for file, other in list(self._schema_files.items()):
             if file != after.file and other.dataset is not None and other.data & after.data:
                 raise SchemaError(
                     f"table.source: the data set {other.name} has the same file or table, and a budget.",
                     remedy="Ask both of that data set. If the two budgets may add up, copy the data.",
                 )
 
-    def _check_name(self, after: SchemaFile, before: SchemaFile | None) -> None:
+    def _check_name(self, after: SchemaFile) -> None:
+        before = self._schema_files.get(after.file)
         if before is not None and before.dataset is not None and before.name != after.name:
             raise SchemaError(
                 f"The data set {before.name} cannot be renamed: its budget is kept under its name.",
@@ -379,7 +427,7 @@ class Registry:
             )
         others = (
             other
-            for file, other in self._schema_files.items()
+            for file, other in list(self._schema_files.items())
             if file != after.file and (other.dataset is not None or other.is_unavailable)
         )
         if any(other.name == after.name for other in others):

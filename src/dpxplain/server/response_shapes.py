@@ -47,6 +47,7 @@ class ReadyChecks(TypedDict):
 
     ledger: CheckState
     datasets: CheckState
+    requests: CheckState
 
 
 class Ready(TypedDict):
@@ -181,6 +182,7 @@ class AllowancePayload(TypedDict):
     time: str | None
     failures: int  # charged requests that failed or were stopped since failures were last forgiven
     blocked: bool  # nothing more is measured for them until that is done again
+    why: str  # the failures in words, for the curator
 
 
 class Analysts(TypedDict):

@@ -7,12 +7,14 @@ whose declared size could need too much is refused before its charge, and an ana
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from dpxplain.errors import ExplanationError, QueryRefused, QuestionError
 from dpxplain.explanation.cells import cover
 from dpxplain.explanation.family import Family
 from dpxplain.ledger.failed_charges import Failures
+from dpxplain.model.charge import Ending
 from dpxplain.model.groups import Groups
 from dpxplain.model.memory_limit import bytes_of
 from dpxplain.model.query import Query
@@ -26,11 +28,6 @@ from dpxplain.server.config import Limits
 from dpxplain.server.pool import Pool
 from dpxplain.server.problems import too_many_failures
 
-MANY_GROUPS = 2_000
-"""Answers with more are rendered in the planning pool, as that takes long."""
-
-LONG_SQL = 2_000
-"""Characters. Longer statements are planned in the planning pool, as reading them takes long."""
 _MOST_RESAMPLED = 1_000_000  # values that a bootstrap draws for one question, twice
 _MOST_COMPUTED = 10_000_000  # groups times characters of a formula
 _BYTES_PER_CELL = 128  # of DuckDB's hash table and of the result, with room to spare
@@ -137,8 +134,8 @@ class FailureLimit:
     """Refuses to measure for an analyst whose charged requests failed or were cancelled too often.
 
     After `limits.failures` failures nothing more is measured for that analyst on that data set until the
-    curator forgives them. A failure is an entry that was asked to be cancelled, or one without a release that
-    no living process measures. A task that fails abandons its flight, so other processes know at once.
+    curator forgives them. A failure is an entry that was asked to be cancelled, or one that ended without a
+    release for a reason that the data may have decided. Each counts from the padded end of its request on.
     """
 
     def __init__(self, failures: Failures, pool: Pool, limits: Limits) -> None:
@@ -147,16 +144,10 @@ class FailureLimit:
         self.most = limits.failures
 
     def check(self, dataset: str, analyst: str) -> None:
-        if self.counted(dataset, analyst) >= self.most:
+        if self.counted(dataset, analyst).total() >= self.most:
             raise too_many_failures()
 
-    def counted(self, dataset: str, analyst: str) -> int:
-        """How many failures count now; each counts from the padded end of its request on."""
+    def counted(self, dataset: str, analyst: str) -> Counter[Ending]:
+        """The failures that count now, by how the requests ended."""
         running, failed = self._pool.entries, self._pool.failed
-        suspects = self._failures.suspects(dataset, analyst)
-        ended = {
-            entry.id
-            for entry in suspects.unreleased
-            if entry.id in failed or (entry.id not in running and not entry.is_running)
-        }
-        return len(ended | suspects.cancelled)
+        return self._failures.counted(dataset, analyst, running=running, failed=failed)

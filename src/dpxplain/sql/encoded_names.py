@@ -6,6 +6,7 @@ Apart from `render`, so that whoever only encodes rows need not load the SQL par
 from __future__ import annotations
 
 import hashlib
+from base64 import b32encode
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,8 +48,8 @@ def column_number(schema: Schema, name: str) -> str:
     """The position of a declared column, or a hash that stands for the column of a query's expression.
 
     The whole hash: an analyst who found two expressions with one name would have the sensitivity of one
-    charged for the other.
+    charged for the other. In base 32: PostgreSQL cuts names after 63 bytes.
     """
     if name in schema.columns:
         return str(list(schema.columns).index(name))
-    return "x" + hashlib.sha256(name.encode()).hexdigest()
+    return "x" + b32encode(hashlib.sha256(name.encode()).digest()).decode().rstrip("=").lower()

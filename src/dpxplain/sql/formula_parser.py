@@ -38,6 +38,7 @@ _ORDERINGS: dict[type[exp.Expr], Ordering] = {
 }
 _OPPOSITES: dict[Ordering, Ordering] = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _REAL_TYPES = {exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.DECIMAL}
+MOST_AGGREGATES = 256  # each of them reads every measured part
 _LARGEST = 200  # nodes: each is computed for every group
 _MOST_DIGITS = 12
 _USAGE = "Write numbers and aggregates with + - * /, LN() or EXP(), such as 100 * SUM(a) / COUNT(*)."
@@ -50,13 +51,20 @@ class Aggregates:
 
     recognises: Callable[[exp.Expr], bool]
     read: Callable[[exp.Expr], Aggregate]
-    known: list[Aggregate] = field(default_factory=list)
+    scope: Scope
+    _numbers: dict[Aggregate, int] = field(default_factory=dict)
+
+    @property
+    def known(self) -> list[Aggregate]:
+        return list(self._numbers)
 
     def number(self, node: exp.Expr) -> int:
         aggregate = self.read(node)
-        if aggregate not in self.known:
-            self.known.append(aggregate)
-        return self.known.index(aggregate)
+        number = self._numbers.setdefault(aggregate, len(self._numbers))
+        if number == MOST_AGGREGATES:
+            problem = f"The SELECT has more aggregates than are answered together: at most {MOST_AGGREGATES}."
+            raise self.scope.refuse(problem, "Ask for them in several queries.", node)
+        return number
 
     def occur_in(self, node: exp.Expr) -> bool:
         return any(self.recognises(part) for part in node.walk())

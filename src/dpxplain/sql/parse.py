@@ -30,6 +30,7 @@ from dpxplain.model.query import (
     Statement,
 )
 from dpxplain.model.schema import Schema, SchemaKey
+from dpxplain.model.value_domain import WHOLE_LIMIT
 from dpxplain.sql.admit import admit
 from dpxplain.sql.expression_parser import column_name, filtered_name, number_name
 from dpxplain.sql.formula_parser import Aggregates, FormulaParser, rounding
@@ -85,7 +86,7 @@ def _parsed(sql: str, declared: SchemaKey) -> Statement:
     scope = Scope(source, schema, joins=joins)
     tree = inline(admit(source), scope)
     scope = table_scope(tree.args.get("from_"), scope)
-    aggregates = Aggregates(_is_aggregate, lambda node: _aggregate(node, scope))
+    aggregates = Aggregates(_is_aggregate, lambda node: _aggregate(node, scope), scope)
     outputs = _select(tree, scope, aggregates)
     group_by = _group(tree, scope, outputs)
     where, having = tree.args.get("where"), tree.args.get("having")
@@ -243,6 +244,9 @@ def _numeric(kind: MeasuredKind, column: str, at: exp.Expr, scope: Scope) -> str
         remedy = f"Average a part of it: EXTRACT(hour FROM {column})."
         raise scope.refuse(f"{kind.upper()} needs numbers; {column} has dates.", remedy, at)
     if any(isinstance(value, int) for value in declared.values or ()):  # TRUE and FALSE are 1 and 0
+        if max(abs(value) for value in declared.values or () if isinstance(value, int)) >= WHOLE_LIMIT:
+            remedy = "Leave the largest values out with CASE."
+            raise scope.refuse(f"The values of {column} are too large for {kind.upper()}.", remedy, at)
         return number_name(column, at, scope)
     usable = [name for name, other in scope.schema.columns.items() if other.is_summable]
     instead = f"; columns with bounds: {', '.join(usable)}" if usable else ""

@@ -7,12 +7,12 @@ written in.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from sqlglot import exp
 
 from dpxplain.model.query import And, Comparison, Filter, IsNull, Literal_, Membership, Not, Operator, Or
+from dpxplain.model.value_domain import like_matcher
 from dpxplain.sql.expression_parser import column_name
 from dpxplain.sql.scope import Scope, is_literal, listing
 
@@ -139,23 +139,13 @@ def _like(node: exp.Expr, scope: Scope) -> Filter:
     pattern = node.expression.unnest()
     if not isinstance(inner, exp.Column) or not texts or not pattern.args.get("is_string"):
         return _expression(node, scope)
-    matching = [text for text in texts if matches(text, str(pattern.this), isinstance(node, exp.ILike))]
+    matches = like_matcher(str(pattern.this), isinstance(node, exp.ILike))
+    matching = [text for text in texts if matches(text)]
     if not matching:
         problem = f"No declared value of {name} matches this pattern."
         raise scope.refuse(problem, listing(texts), pattern)
     members = one_of(name, matching)
     return none_of(members) if node.args.get("negate") else members
-
-
-def matches(text: str, pattern: str, ignores_case: bool) -> bool:
-    """SQL's LIKE: % stands for any characters, _ for one.
-
-    >>> matches("Newark", "N%k", False), matches("Newark", "new___", True), matches("a.c", "abc", False)
-    (True, True, False)
-    """
-    wildcards = {"%": ".*", "_": "."}
-    parts = "".join(wildcards.get(letter, re.escape(letter)) for letter in pattern)
-    return re.fullmatch(parts, text, re.DOTALL | (re.IGNORECASE if ignores_case else 0)) is not None
 
 
 def _is(node: exp.Is, scope: Scope) -> Filter:

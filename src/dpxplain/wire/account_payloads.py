@@ -30,12 +30,20 @@ def budget_payload(budget: Budget) -> BudgetPayload:
     return BudgetPayload(kind="budget", **budget_figures(budget))
 
 
-def history_payload(page: HistoryPage, stopped: Collection[int] = ()) -> HistoryPayload:
-    """A page of entries with their running totals, oldest first; `stopped` were asked to stop."""
-    return HistoryPayload(kind="history", entries=history_records(page.entries, stopped), older=page.older)
+def history_payload(
+    page: HistoryPage, stopped: Collection[int] = (), kept: Collection[int] = ()
+) -> HistoryPayload:
+    """A page of entries with their running totals, oldest first.
+
+    `stopped` were asked to stop. The charges of `kept` are taken over if the same is asked again.
+    """
+    records = history_records(page.entries, stopped, kept)
+    return HistoryPayload(kind="history", entries=records, older=page.older)
 
 
-def history_records(entries: Sequence[Entry], stopped: Collection[int] = ()) -> list[HistoryLine]:
+def history_records(
+    entries: Sequence[Entry], stopped: Collection[int] = (), kept: Collection[int] = ()
+) -> list[HistoryLine]:
     return [
         HistoryLine(
             id=entry.id,
@@ -45,6 +53,7 @@ def history_records(entries: Sequence[Entry], stopped: Collection[int] = ()) -> 
             kind=entry.kind,
             state=entry.state,
             stopped=entry.row in stopped,
+            kept=entry.row in kept and entry.state == "reserved",
             description=entry.description,
             rho=entry.rho,
             total_rho=entry.total_rho or entry.rho,

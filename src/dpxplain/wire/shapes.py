@@ -380,6 +380,7 @@ class HistoryLine(TypedDict):
     kind: str
     state: str
     stopped: bool  # whether somebody asked to stop it once it was charged
+    kept: bool  # whether it ended without a release, and asking the same again costs nothing more
     description: str
     rho: float
     total_rho: float

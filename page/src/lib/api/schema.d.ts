@@ -1096,6 +1096,8 @@ export interface components {
             failures: number;
             /** Blocked */
             blocked: boolean;
+            /** Why */
+            why: string;
         };
         /** AmountTexts */
         AmountTexts: {
@@ -2036,6 +2038,8 @@ export interface components {
             state: string;
             /** Stopped */
             stopped: boolean;
+            /** Kept */
+            kept: boolean;
             /** Description */
             description: string;
             /** Rho */
@@ -2777,6 +2781,11 @@ export interface components {
              * @enum {string}
              */
             datasets: "ok" | "partly" | "failed";
+            /**
+             * Requests
+             * @enum {string}
+             */
+            requests: "ok" | "partly" | "failed";
         };
         /** ReleasePayload */
         ReleasePayload: {

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpxplain.model.caching import cached_property
 from dpxplain.privacy.mechanisms.exact_random import seeded_shuffler
 
 IntArray = NDArray[np.int64]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import JSONResponse, Response
 
+from dpxplain.model.charge import failure_words
 from dpxplain.results.base import Truth
 from dpxplain.server import translate
 from dpxplain.server.audit_sentences import TRUTH_VIEWED
@@ -212,7 +213,7 @@ def _allowances(access: DatasetAccess) -> list[dict[str, Any]]:
     counts = [limit.counted(access.name, allowance.analyst) for allowance in allowances]
     return [
         plain_times(asdict(allowance), "expires", "time")
-        | {"failures": count, "blocked": count >= limit.most}
+        | {"failures": count.total(), "blocked": count.total() >= limit.most, "why": failure_words(count)}
         for allowance, count in zip(allowances, counts, strict=True)
     ]
 

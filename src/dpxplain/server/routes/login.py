@@ -33,8 +33,8 @@ async def me(request: Request, server: ServerDep) -> Any:
 @router.post("/session", responses=answers(Me, "Signed in; a cookie comes along."))
 async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
     """Sign a browser in with a token, of ours or of the OIDC issuer; it is signed out when that ends."""
-    authenticator = server.authenticator
-    caller = await run_sync(authenticator.bearer, body.token.strip())
+    authenticator, token = server.authenticator, body.token.strip()
+    caller = await run_sync(authenticator.bearer, token, limiter=authenticator.threads_for(token))
     if isinstance(caller, Refusal):
         server.note_refusal(request.scope, caller)
         raise caller.problem()
@@ -44,7 +44,7 @@ async def sign_in(request: Request, body: SignIn, server: ServerDep) -> Any:
         return response
     check_rate(server.rates.sign_ins, caller.id)
     try:
-        text = await run_sync(_open_session, server, caller)
+        text = await run_sync(_open_session, server, caller, limiter=authenticator.threads)
     except LedgerUnavailable:
         raise
     except BadRequest:  # the token has ended since it was verified

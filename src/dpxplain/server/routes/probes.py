@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from dpxplain import __version__
 from dpxplain.server.authenticate import Curator
 from dpxplain.server.context import ServerDep
-from dpxplain.server.health import FAILED
+from dpxplain.server.health import FAILED, OK
 from dpxplain.server.metrics import CONTENT_TYPE
 from dpxplain.server.middleware import PREFIX
 from dpxplain.server.openapi import failures
@@ -34,8 +34,12 @@ async def health() -> Any:
     },
 )
 async def ready(server: ServerDep) -> Any:
-    """Whether the ledger can be written and the data sets can be asked. Takes a few seconds at most."""
+    """Whether the ledger can be written, the data sets can be asked and requests are answered.
+
+    Takes a few seconds at most.
+    """
     checks = await run_sync(server.readiness.check, limiter=server.probe_limiter)
+    checks["requests"] = OK if await server.is_answering() else FAILED
     is_ready = FAILED not in checks.values()
     status = "ready" if is_ready else "not ready"
     return JSONResponse({"status": status, "checks": checks}, 200 if is_ready else 503)

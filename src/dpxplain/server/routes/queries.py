@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
-from anyio.to_thread import run_sync
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
 
@@ -78,6 +77,7 @@ _ANSWER: Any = answers(
     AnswerPayload | AnswerColumns | ClientRelease, "The answer, or its release.", 409, 500, 503
 )
 _STORED_ANSWER: Any = answers(AnswerPayload | AnswerColumns, "The answer.", 409, 503)
+_RELEASE: Any = answers(ReleasePayload, "The release.", 409, 503)
 _QUALITY: Any = answers(QualityPayload | ClientRelease, "The shares, or their release.", 409, 500, 503)
 _DISCOVERY: Any = answers(DiscoveryPayload | ClientRelease, "The values, or their release.", 409, 500, 503)
 
@@ -149,22 +149,17 @@ async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
         session = access.read_only_session()
         return JSONResponse(translate.show_answer(session, answer, access.place, body.chart_width, form=form))
 
-    def find_stored() -> tuple[PlannedQuery, Answer | Answers | Response | None]:
-        """The plan and a stored answer, rendered unless it has many groups: all in one change of threads."""
+    def find_stored() -> tuple[PlannedQuery, Response | None]:
+        """The plan, and the stored answer where there is one."""
         planned = _plan(access, body)
-        answer = planned.find()
-        if answer is None or planned.group_count > size_limits.MANY_GROUPS:
-            return planned, answer
-        return planned, show(answer)
+        stored = planned.find()
+        if stored is None:
+            size_limits.check_groups(planned.group_count, access.server.sizes)
+        return planned, None if stored is None else show(stored)
 
-    # Long SQL takes long to parse, so it is planned in the pool; short SQL takes less time than a wait there.
-    is_long = len(body.sql) > size_limits.LONG_SQL
-    planned, answer = await (access.plan(find_stored) if is_long else run_sync(find_stored))
-    if isinstance(answer, Response):
-        return answer
-    if answer is not None:
-        return await access.plan(lambda: show(answer))
-    size_limits.check_groups(planned.group_count, access.server.sizes)
+    planned, response = await access.plan(find_stored)
+    if response is not None:
+        return response
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
 
 
@@ -180,23 +175,17 @@ async def answer(
     form: AnswerForm = "shown",
 ) -> Any:
     """A stored answer, at any confidence. Free."""
-    session = access.read_only_session()
 
-    def show(stored: Answer | Answers) -> Response:
-        payload = translate.show_answer(
-            session, stored, access.place, chart_width, chart_order, form, chart_order_of
-        )
-        return JSONResponse(payload)
-
-    def read() -> Response | Answer | Answers:
-        """The stored answer, rendered unless it has many groups, which would keep others waiting."""
+    def read() -> Response:
+        session = access.read_only_session()
         stored = translate.stored_answer(session, entry, confidence, population)
-        return stored if stored.groups.size > size_limits.MANY_GROUPS else show(stored)
+        return JSONResponse(
+            translate.show_answer(
+                session, stored, access.place, chart_width, chart_order, form, chart_order_of
+            )
+        )
 
-    answer = await run_sync(read)
-    if isinstance(answer, Response):
-        return answer
-    return await access.plan(lambda: show(answer))
+    return await access.plan(read)
 
 
 @router.post("/datasets/{dataset}/why", responses=answers(QuestionPayload, "The verdict.", 409, 503))
@@ -226,23 +215,32 @@ async def history(
         return search_history(partial(access.account.history_page, access.name), find, before, limit)
 
     # In the planning pool, so that a caller who reads many pages takes turns with the others.
-    cancelled = access.server.ledger.failures.cancelled
-    return await access.plan(lambda: JSONResponse(history_payload(page(), cancelled(access.name))))
+    failures, name = access.server.ledger.failures, access.name
+    return await access.plan(
+        lambda: JSONResponse(history_payload(page(), failures.cancelled(name), failures.kept(name)))
+    )
 
 
-@router.get("/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409))
-def release(access: AccessDep, entry: EntryId) -> Any:
+@router.get(
+    "/datasets/{dataset}/releases/{entry}", responses=answers(ReleasePayload, "The release.", 409, 503)
+)
+async def release(access: AccessDep, entry: EntryId) -> Any:
     """A release as it was stored."""
-    return _release_response(access, access.ledger.get(access.name, entry))
+    return await access.plan(lambda: _release_response(access, access.ledger.get(access.name, entry)))
 
 
-@router.get("/datasets/{dataset}/releases", responses=answers(ReleasePayload, "The release.", 409))
-def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery = None) -> Any:
+@router.get("/datasets/{dataset}/releases", responses=_RELEASE)
+async def find_release(access: AccessDep, key: KeyQuery = None, kind: KindQuery = None) -> Any:
     """The release of a request by its key, or the latest one of a kind."""
-    if key is not None:
-        return _release_response(access, access.ledger.find(access.name, key))
-    latest = None if kind is None else access.ledger.latest(access.name, kind)
-    return _release_response(access, None if latest is None else access.ledger.get(access.name, latest.id))
+
+    def find() -> Response:
+        ledger = access.ledger
+        if key is not None:
+            return _release_response(access, ledger.find(access.name, key))
+        latest = None if kind is None else ledger.latest(access.name, kind)
+        return _release_response(access, None if latest is None else ledger.get(access.name, latest.id))
+
+    return await access.plan(find)
 
 
 @router.get("/datasets/{dataset}/preparations", responses=answers(HistoryPayload, "Its entries.", 409))
@@ -303,12 +301,16 @@ async def preview_quality(access: AccessDep, body: MeasureQuality) -> Any:
     return JSONResponse(await access.plan(lambda: preview_payload(_plan_quality(access, body).preview())))
 
 
-@router.get("/datasets/{dataset}/quality", responses=answers(BoughtQuality, "The shares, or null.", 409))
-def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) -> Any:
+@router.get("/datasets/{dataset}/quality", responses=answers(BoughtQuality, "The shares, or null.", 409, 503))
+async def stored_quality(access: AccessDep, confidence: ConfidenceQuery = 0.95) -> Any:
     """What you bought last under the present declarations; null where nothing was. Free."""
-    measured = bought_quality(access.read_only_dataset(), confidence)
-    budget = access.account.budget(access.name)
-    return JSONResponse({"quality": None if measured is None else quality_payload(measured, budget)})
+
+    def read() -> Response:
+        measured = bought_quality(access.read_only_dataset(), confidence)
+        budget = access.account.budget(access.name)
+        return JSONResponse({"quality": None if measured is None else quality_payload(measured, budget)})
+
+    return await access.plan(read)
 
 
 @router.post("/datasets/{dataset}/quality", responses=_QUALITY)
@@ -325,7 +327,7 @@ async def quality(access: AccessDep, body: MeasureQuality, form: Form = "shown")
         stored = planned.find()
         return planned, None if stored is None else show(stored)
 
-    planned, response = await run_sync(find_stored)
+    planned, response = await access.plan(find_stored)
     if response is not None:
         return response
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))
@@ -351,7 +353,7 @@ async def discover(access: AccessDep, body: Discover, form: Form = "shown") -> A
         stored = planned.find()
         return planned, None if stored is None else show(stored)
 
-    planned, response = await run_sync(find_stored)
+    planned, response = await access.plan(find_stored)
     if response is not None:
         return response
     return await access.measure(lambda task: show(planned.run(access.measuring_dataset(task))))

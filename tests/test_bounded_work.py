@@ -1,0 +1,144 @@
+"""What a caller writes takes bounded work: patterns, casts of extreme texts, lists of conditions."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpxplain as dpx
+from call_counts import calls
+from dpxplain.explanation.distinct import fold_implied, nested_with
+from dpxplain.explanation.family import Family, Listed
+from dpxplain.model.query import Comparison, Or
+from dpxplain.model.release import ExplanationLine
+from dpxplain.model.schema import Schema
+from dpxplain.model.value_domain import like_matcher
+from dpxplain.session import Session
+
+NUMBERS = ["1", "2.5", "1e400", "-1e999", "12345678901234567890", "4611686018427387904", "1e300", "x"]
+SCHEMA: dict[str, Any] = {
+    "table": {"name": "t"},
+    "privacy": {"rho": 1e6},
+    "columns": {
+        "city": {"values": ["aaaaa", "bbbbb", "Newark"]},
+        "g": {"values": NUMBERS},
+        "k": {"values": [1, 2, 2**62]},
+    },
+}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    rows = 24
+    frame = pd.DataFrame(
+        {"city": ["aaaaa", "bbbbb", "Newark"] * 8, "g": NUMBERS * 3, "k": [1, 2, 2**62] * (rows // 3)}
+    )
+    with dpx.connect(frame, SCHEMA, workspace=tmp_path, curator=True) as session:
+        yield session
+
+
+# -- Patterns ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["city", "LOWER(city)"])
+def test_a_pattern_of_many_percent_signs_takes_little_work(session: Session, column: str) -> None:
+    pattern = "a".join(["%"] * 110)
+    sql = f"SELECT COUNT(*) FROM t WHERE {column} LIKE '{pattern}' OR city = 'Newark'"
+
+    def preview() -> None:
+        with pytest.raises(dpx.DPXPlainError) if column == "city" else nullcontext():
+            session.preview(sql, rho=1.0)
+
+    assert calls(preview, most=200_000) > 0
+    many_ways = like_matcher("%_" * 50 + "%b", False)
+    assert calls(lambda: many_ways("a" * 2_000)) < 10_000
+
+
+def test_patterns_match_as_sql_says() -> None:
+    letters = ["", *("".join(p) for n in (1, 2, 3, 4) for p in itertools.product("aB%", repeat=n))]
+    patterns = ["".join(p) for n in (0, 1, 2, 3, 4) for p in itertools.product("ab%_", repeat=n)]
+    for pattern, ignores_case in itertools.product(patterns, (False, True)):
+        matches = like_matcher(pattern, ignores_case)
+        words = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern)
+        expected = re.compile(words, re.DOTALL | (re.IGNORECASE if ignores_case else 0))
+        for text in letters:
+            assert matches(text) == (expected.fullmatch(text) is not None), (pattern, text)
+
+
+def test_the_case_of_every_letter_is_ignored_as_before() -> None:
+    for code in (*range(0xD800), *range(0xE000, 0x20000)):
+        letter = chr(code)
+        relatives = {letter, letter.lower(), letter.upper(), letter.swapcase(), letter.lower()[:1]}
+        for other in (relative for relative in relatives if len(relative) == 1):
+            expected = re.fullmatch(re.escape(letter), other, re.IGNORECASE) is not None
+            assert like_matcher(letter, True)(other) == expected or letter in "%_", (letter, other)
+
+
+# -- Casts -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "count"),
+    [
+        ("CAST(g AS BIGINT)", 6),
+        ("CAST(g AS DOUBLE)", 12),
+        ("CAST(CAST(g AS BIGINT) AS VARCHAR)", 6),
+        ("CAST(k AS BIGINT)", 16),
+        ("k + 1", 24),
+        ("CAST(k AS DOUBLE)", 24),
+    ],
+)
+def test_what_a_cast_cannot_hold_is_null(session: Session, expression: str, count: int) -> None:
+    answer = session.query(f"SELECT COUNT({expression}) AS n FROM t", rho=1e5)
+    assert round(answer.records()[0]["n"]) == count  # noise of 0.002
+
+
+def test_a_sum_of_numbers_that_no_integer_holds_is_refused(session: Session) -> None:
+    with pytest.raises(dpx.DPXPlainError, match="too large for SUM"):
+        session.preview("SELECT SUM(k) FROM t", rho=1.0)
+
+
+# -- Conditions that imply each other ----------------------------------------------------------------------
+
+
+def _conditions(number: int) -> Family:
+    """Lists a <= 0, a <= 1, ... each of which implies the next, half of them in more words."""
+    declared = {"a": {"values": list(range(number))}}
+    schema = Schema.load({"table": {"name": "t"}, "privacy": {"rho": 1}, "columns": declared})
+    listed = tuple(
+        Or(tuple(Comparison("a", "=", value) for value in range(i - i % 2, i + 1)))
+        if i % 2
+        else Comparison("a", "=", i)
+        for i in range(number)
+    )
+    return Family(schema, (Listed(schema, ("a",), listed),))
+
+
+def test_folding_grows_with_the_lines_and_not_with_their_pairs() -> None:
+    def work(number: int) -> int:
+        family = _conditions(number)
+        nested_with(family, 0)  # tabulates the conditions, once
+        lines = [ExplanationLine(i, 1.0, (0.0, 2.0), (1, number)) for i in range(number)]
+        folded = fold_implied(family, lines)
+        assert [len(line.folded) for line in folded] == [1] * (number // 2)
+        return calls(lambda: fold_implied(family, lines), most=1_000_000)
+
+    assert work(400) < 2.5 * work(200)
+
+
+def test_conditions_are_nested_where_one_holds_in_all_cells_of_the_other() -> None:
+    family, rng = _conditions(40), np.random.default_rng(0)
+    (part,) = family.parts
+    for predicate in rng.integers(0, 40, 20).tolist():
+        own = set(part.cells_of(predicate))
+        cells = {other: set(part.cells_of(other)) for other in range(40) if other != predicate}
+        expected = [other for other, there in cells.items() if own <= there or there <= own]
+        assert nested_with(family, predicate) == expected
