@@ -121,7 +121,7 @@ def test_globs_and_arrow_datasets_are_files_too(storage: str, tmp_path: Path) ->
 def test_the_place_follows_from_declarations_sizes_of_files_and_the_memory_limit(source: Path) -> None:
     files = FileSource(source)
 
-    def place(schema: Schema, memory: str | None = "1KB") -> str:
+    def place(schema: Schema, memory: str | None = "0.05KB") -> str:
         return storage_place(schema, files, memory)
 
     assert place(_schema("auto"), "1GB") == "memory"
@@ -133,6 +133,21 @@ def test_the_place_follows_from_declarations_sizes_of_files_and_the_memory_limit
     assert place(_schema("memory")) == "memory"
     assert place(_schema("file"), "1GB") == "file"
     assert storage_place(_schema("stream"), object(), "1KB") == "memory", "a table that is in memory already"
+
+
+def test_a_small_file_of_many_equal_rows_is_judged_by_their_number_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, file = 2_000_000, tmp_path / "equal.parquet"
+    parquet.write_table(pa.table({"g": ["A"] * rows, "x": [1.0] * rows}), file)
+    assert file.stat().st_size < 100_000
+    with closing(DuckDBEngine(file, _schema("auto"), memory="30MB")) as engine:
+        assert engine._place == "stream"
+        assert _sums(engine) == {1: (rows, rows)}
+    monkeypatch.setattr(DuckDBEngine, "_open", lambda *_: pytest.fail("read"))
+    for schema in (_schema("memory"), _schema("auto", unit="g", max_rows=1)):
+        with pytest.raises(SourceError, match="need more memory than the limit allows"):
+            DuckDBEngine(file, schema, memory="10MB")
 
 
 def test_the_rows_of_a_person_cannot_be_streamed(source: Path) -> None:

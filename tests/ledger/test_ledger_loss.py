@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import math
 import os
 import shutil
 import stat
@@ -18,7 +19,7 @@ import pytest
 from ledger_contract import reserve
 
 from dpxplain.cli import run
-from dpxplain.errors import BadRequest, LedgerBehind, SourceError
+from dpxplain.errors import BadRequest, LedgerBehind, SchemaError, SourceError
 from dpxplain.ledger import anchor_file
 from dpxplain.ledger.anchor_file import AnchorFile, Head, Mark
 from dpxplain.ledger.ledger import open_ledger
@@ -105,6 +106,16 @@ def test_loss_is_charged_in_full_to_whom_it_was_and_then_the_ledger_goes_on(roll
     assert opened().recovery.anchor_problem() is None
     with pytest.raises(BadRequest, match="nothing was lost"):
         rolled_back.recovery.declare_loss(reason="again", by="carol")
+
+
+def test_declared_loss_leaves_no_delta_and_shows_what_may_have_been_spent(rolled_back):
+    delta = rolled_back.budget("adult").delta
+    assert rolled_back.budget("adult").discovered_delta == 0
+    rolled_back.recovery.declare_loss(reason="disk failed", by="carol")
+    assert rolled_back.spent_delta("adult") == math.inf
+    assert rolled_back.budget("adult").discovered_delta == delta
+    with pytest.raises(SchemaError, match="have spent"):
+        rolled_back.open_dataset("adult", 2.0, delta / 2)
 
 
 def test_numbers_of_lost_entries_are_not_given_again(rolled_back):

@@ -8,7 +8,6 @@ import logging
 import math
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -24,7 +23,6 @@ from dpxplain.errors import BadRequest, DPXPlainError, QueryRefused, SchemaError
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
-from dpxplain.phases.discover_values import spent_delta
 from dpxplain.privacy.mechanisms.noise import VectorisedNoise
 from dpxplain.privacy.mechanisms.threshold import threshold_for, threshold_measurement, values_above
 
@@ -248,7 +246,7 @@ def test_the_declared_delta_bounds_all_discoveries_together(tmp_path: Path) -> N
             session.discover("town", rho=0.1, delta=1e-5)
         assert session.budget.spent == 0.1
         session.discover("town", rho=0.1)
-        assert spent_delta(session.history) <= 1e-6
+        assert session._dataset.ledger.spent_delta("people") <= 1e-6
 
 
 def test_discoveries_at_the_same_time_keep_to_delta_together(tmp_path: Path) -> None:
@@ -261,9 +259,10 @@ def test_discoveries_at_the_same_time_keep_to_delta_together(tmp_path: Path) -> 
         assert dataset.find_or_measure(
             plans[0].plan, plans[0].request, lambda released: released
         ).value.values
-        with pytest.raises(BadRequest, match="no room"):
+        with pytest.raises(BadRequest, match=r"no room for this discovery\. Nothing was charged"):
             dataset.find_or_measure(plans[1].plan, plans[1].request, lambda released: released)
         assert dataset.find(plans[1].plan) is None
+        assert session.budget.spent == 0.1
 
 
 @pytest.mark.parametrize(
@@ -344,9 +343,17 @@ def test_bytes_that_are_no_text_fail_no_discovery_after_its_charge(odd: bytes, t
     assert session.discover("city", rho=1.0).values == ("a",)
 
 
-def test_a_declared_loss_leaves_no_delta() -> None:
-    lost = SimpleNamespace(kind="loss", request=None)
-    assert spent_delta([lost]) == math.inf  # type: ignore[list-item]
+def test_the_budget_tells_the_delta_that_was_spent_whatever_is_declared_later(tmp_path: Path) -> None:
+    with connect(tmp_path, declared({"delta": 1e-2})) as session:
+        session.discover("city", rho=0.1, delta=4e-3)
+        assert (session.budget.delta, session.budget.discovered_delta) == (1e-2, 4e-3)
+    with pytest.raises(SchemaError, match=r"have spent δ = 0\.004, more than 1e-09") as refused:
+        connect(tmp_path, declared({"delta": 1e-9}))
+    assert "Declare a delta of 0.004 or more" in str(refused.value)
+    with connect(tmp_path, declared({"delta": 5e-3})) as session:
+        assert session.budget.total_delta == pytest.approx(9e-3)
+        assert "spent up to δ = 0.004 as well" in str(session.budget)
+        assert "(ε, 0.009)-differentially private" in str(session.budget)
 
 
 def test_another_longest_text_is_another_data_set_of_answers(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from dpxplain.engines.encoded_tables import (
     spill_folder,
     storage_place,
     temporary_folder,
+    too_large,
 )
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.engine import Recognised
@@ -217,12 +218,7 @@ class DuckDBEngine(DuckDBPasses):
         return self.source.reading(lambda: table_digest(relation.to_arrow_reader()))
 
     def _within_memory(self) -> AbstractContextManager[None]:
-        places = '"file"' if self.schema.privacy.unit != "row" else '"stream" or "file"'
-        full = SourceError(
-            f"The encoded rows of {self.schema.table.name} need more memory than the limit allows.",
-            remedy=f"Raise the limit, or say storage = {places} in the schema's [table].",
-        )
-        return quiet(full, duckdb.OutOfMemoryException)
+        return quiet(too_large(self.schema), duckdb.OutOfMemoryException)
 
     def _stream(self, opened: OpenedSource, rows: Rows, values: list[Any]) -> None:
         """Leaves the rows where they are; reads them once, to refuse what is unreadable before any charge."""

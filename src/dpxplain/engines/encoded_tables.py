@@ -27,6 +27,7 @@ import duckdb
 
 from dpxplain.engines.source_state import FileSource, file_states, settled_state
 from dpxplain.errors import SchemaError, SourceError
+from dpxplain.model.column import Column
 from dpxplain.model.memory_limit import bytes_of
 from dpxplain.model.schema import Schema
 from dpxplain.sql.encoded_names import CONDENSED, ENCODED
@@ -45,6 +46,13 @@ def storage_place(schema: Schema, source: object, memory: str | None) -> Place:
     """
     if not isinstance(source, FileSource):
         return "memory"
+    place = _place(schema, encoded_size(schema, source), bytes_of(memory))
+    if place == "memory" and parquet_size(schema, source) > bytes_of(memory):
+        raise too_large(schema)
+    return place
+
+
+def _place(schema: Schema, size: int, limit: int) -> Place:
     declared = schema.table.storage
     if declared == "stream" and schema.privacy.unit != "row":
         raise SchemaError(
@@ -54,7 +62,7 @@ def storage_place(schema: Schema, source: object, memory: str | None) -> Place:
         )
     if declared != "auto":
         return declared
-    if 2 * encoded_size(source) <= bytes_of(memory):
+    if 2 * size <= limit:
         return "memory"
     if schema.table.cache:
         return "file"
@@ -62,11 +70,50 @@ def storage_place(schema: Schema, source: object, memory: str | None) -> Place:
     return "stream" if schema.privacy.unit == "row" else "memory"
 
 
-def encoded_size(source: FileSource) -> int:
-    """A guess, from the sizes of the files alone, of how many bytes their encoded rows would take."""
-    return sum(
+def encoded_size(schema: Schema, source: FileSource) -> int:
+    """About how many bytes the encoded rows would take, before any of them is read.
+
+    A Parquet file says how many rows it has: a few bytes may stand for millions of equal ones. Of other
+    files only the size is known.
+    """
+    guessed = sum(
         size * (_TEXT_GROWTH if name.lower().endswith((".csv", ".tsv", ".jsonl", ".ndjson")) else _GROWTH)
         for name, size in source.sizes()
+        if not _is_parquet(name)
+    )
+    return guessed + parquet_size(schema, source)
+
+
+def parquet_size(schema: Schema, source: FileSource) -> int:
+    """The bytes that the encoded rows of the Parquet files take, by the number of rows that these declare."""
+    import pyarrow as pa
+    from pyarrow.parquet import read_metadata
+
+    rows = 0
+    for name in (name for name, _ in source.sizes() if _is_parquet(name)):
+        with contextlib.suppress(OSError, pa.ArrowException):  # a damaged file is refused when it is read
+            rows += read_metadata(name).num_rows
+    return rows * sum(map(_encoded_bytes, schema.columns.values()))
+
+
+def _encoded_bytes(column: Column) -> int:
+    """The bytes of a column's code and number in one encoded row."""
+    number = 8 * column.is_summable
+    if column.domain is None:
+        return number
+    return number + (1 if len(column.domain) < 2**8 else 2 if len(column.domain) < 2**16 else 4)
+
+
+def _is_parquet(name: str) -> bool:
+    return name.lower().endswith((".parquet", ".pq"))
+
+
+def too_large(schema: Schema) -> SourceError:
+    """The refusal of encoded rows that do not fit into memory."""
+    places = '"file"' if schema.privacy.unit != "row" else '"stream" or "file"'
+    return SourceError(
+        f"The encoded rows of {schema.table.name} need more memory than the limit allows.",
+        remedy=f"Raise the limit, or say storage = {places} in the schema's [table].",
     )
 
 

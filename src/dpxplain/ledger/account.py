@@ -8,18 +8,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import BadRequest, ChargeTakenOver, InternalError, LedgerUnavailable
+from dpxplain.errors import BadRequest, ChargeTakenOver, InternalError, LedgerUnavailable, SchemaError
 from dpxplain.ledger import audit
 from dpxplain.ledger.account_totals import count_entry
 from dpxplain.ledger.data_versions import check_or_open
 from dpxplain.ledger.single_flight import Flights, may_follow
 from dpxplain.ledger.standing import (
-    DELTA_KINDS,
     add_notice,
     charge_units,
+    check_delta,
+    discovered_delta,
     latest_limit,
     rho_number,
     rho_text,
+    spent_delta,
     standing,
 )
 from dpxplain.ledger.store import Store
@@ -156,6 +158,7 @@ class Account:
             raise refusal
         if charge.kind == "discover":
             _check_undiscovered(connection, dataset, charge.key)
+            check_delta(connection, dataset, charge)
         if charge.data is not None:
             check_or_open(connection, dataset, charge.data, self._analyst)
         time = audit.now()
@@ -242,10 +245,9 @@ class Account:
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return VisibleEntries(self._store, self._analyst, sees_all=True).by_key(dataset, key)
 
-    def delta_charges(self, dataset: str) -> list[Entry]:
-        visible = VisibleEntries(self._store, self._analyst, sees_all=True)
-        entries = whole_history(lambda before: visible.page(dataset, before, LARGEST_PAGE))
-        return [entry for entry in entries if entry.kind in DELTA_KINDS]
+    def spent_delta(self, dataset: str, column: str | None = None) -> float:
+        with self._store.reading() as connection:
+            return spent_delta(connection, dataset, column)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         stored = self._visible.by_id(dataset, id)
@@ -281,6 +283,11 @@ def _declare(connection: sa.Connection, dataset: str, declared: int, delta: floa
     latest = latest_limit(connection, dataset)
     if latest is not None and (latest.declared_units, latest.delta) == (declared, delta):
         return  # another process has recorded it meanwhile
+    if latest is not None and delta < (spent := discovered_delta(connection, dataset)):
+        raise SchemaError(
+            f"privacy.delta: discoveries of values have spent δ = {spent:g}, more than {delta:g}.",
+            remedy=f"Declare a delta of {spent:g} or more: what was spent stays spent.",
+        )
     time = audit.now()
     row = {
         "dataset": dataset,

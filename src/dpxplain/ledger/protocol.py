@@ -73,10 +73,10 @@ class LedgerView(Protocol):
         """
         ...
 
-    def delta_charges(self, dataset: str) -> list[Entry]:
-        """The discoveries and declared losses of all analysts: the δ they spend is the data set's.
+    def spent_delta(self, dataset: str, column: str | None = None) -> float:
+        """The δ that discoveries of all analysts have spent, or those of a column; infinite after a loss.
 
-        Only for the sum of δ: the entries are not shown. At a server's client, only those that it may see.
+        At a server's client always 0: the server, which knows all charges, checks δ before it charges.
         """
         ...
 
@@ -279,6 +279,14 @@ class Job:
 
 # What reading a stored text, time or JSON raises when its characters were changed.
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+
+
+def exhausted_delta(declared: float) -> BadRequest:
+    """The refusal of a discovery that the declared δ does not cover."""
+    return BadRequest(
+        f"The declared δ of {declared:g} has no room for this discovery. Nothing was charged.",
+        remedy="List the column's values in the schema; a larger [privacy] delta is a weaker promise.",
+    )
 
 
 def damaged(name: str) -> LedgerUnavailable:

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from dpxplain.errors import BadRequest, BudgetExhausted, InternalError
 from dpxplain.ledger.account_totals import ACCOUNTS, count_entry
 from dpxplain.ledger.audit import insert
-from dpxplain.ledger.protocol import EVERYONE, damage_explained
+from dpxplain.ledger.protocol import EVERYONE, damage_explained, exhausted_delta
 from dpxplain.ledger.tables import ENTRIES, GRANTS, LIMITS, RELEASES
 from dpxplain.model.budget import LARGEST_RHO, UNITS_PER_RHO, Budget, check_rho, rho_of_units, spend_units
-from dpxplain.model.charge import Spend
+from dpxplain.model.charge import Charge, Spend
 
 _STILL_FREE = "Past answers stay readable and free;"
 
@@ -60,8 +60,11 @@ def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
     return sa.select(names.c.name).where(names.c.name.is_not(None))
 
 
-DELTA_KINDS = ("discover", "loss")
-"""Kinds of entries that spend δ too; a loss counts, because the lost charges may have spent δ."""
+_DISCOVERY, _LOSS = "discover", "loss"
+_DELTA_CHARGES = sa.select(ENTRIES.c.kind, ENTRIES.c.request).where(
+    ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_((_DISCOVERY, _LOSS))
+)
+_LARGEST_DELTA = sa.select(sa.func.max(LIMITS.c.delta)).where(LIMITS.c.dataset == _DATASET)
 _ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
 
 
@@ -72,11 +75,6 @@ def _gaussian(analyst: sa.ColumnElement[str] | str) -> sa.ScalarSelect[int]:
     return of_account.scalar_subquery()
 
 
-def _spends_delta() -> sa.ColumnElement[bool]:
-    charges = sa.select(ENTRIES.c.id).where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_(DELTA_KINDS))
-    return charges.exists()
-
-
 def _standing_statement() -> sa.Select[Any]:
     limit, grant = _LATEST_LIMIT.subquery(), _LATEST_GRANT.subquery()
     return sa.select(
@@ -85,7 +83,7 @@ def _standing_statement() -> sa.Select[Any]:
         _LAST_OWN_ENTRY.scalar_subquery().label("own_spent"),
         _gaussian(EVERYONE).label("gaussian"),
         _gaussian(_ANALYST).label("own_gaussian"),
-        _spends_delta().label("has_discoveries"),
+        _DELTA_CHARGES.exists().label("has_discoveries"),
     ).select_from(limit.outerjoin(grant, sa.true()))
 
 
@@ -106,8 +104,8 @@ class Standing:
     gaussian: int = 0
     """The part of `spent` that paid for Gaussian noise."""
     own_gaussian: int = 0
-    has_discoveries: bool = False
-    """Whether an entry of any analyst has spent δ of the data set: a discovery or a declared loss."""
+    discovered_delta: float = 0.0
+    """The δ of the data set that discoveries of all analysts have spent."""
 
     @property
     def left(self) -> int:
@@ -124,7 +122,7 @@ class Standing:
                 spent=rho_of_units(self.spent),
                 delta=self.delta,
                 gaussian=rho_of_units(self.gaussian),
-                has_discoveries=self.has_discoveries,
+                discovered_delta=self.discovered_delta,
             )
         return Budget(
             limit=rho_of_units(self.own_limit),
@@ -133,7 +131,7 @@ class Standing:
             expires=self.expires,
             shared_remaining=rho_of_units(self.left),
             gaussian=rho_of_units(self.own_gaussian),
-            has_discoveries=self.has_discoveries,
+            discovered_delta=self.discovered_delta,
         )
 
     def refusal(self, dataset: str, analyst: str, charge: int) -> BudgetExhausted | None:
@@ -168,8 +166,39 @@ def standing(
         expires=moment(row.expires),
         gaussian=row.gaussian or 0,
         own_gaussian=row.own_gaussian or 0,
-        has_discoveries=bool(row.has_discoveries),
+        discovered_delta=discovered_delta(connection, dataset) if row.has_discoveries else 0.0,
     )
+
+
+def spent_delta(connection: sa.Connection, dataset: str, column: str | None = None) -> float:
+    """The δ of all discoveries that were charged, or of those of a column, whatever came of them.
+
+    Infinite once a loss was declared: a discovery may be among the lost records.
+    """
+    charges = connection.execute(_DELTA_CHARGES, {"dataset": dataset}).all()
+    if any(charge.kind == _LOSS for charge in charges):
+        return math.inf
+    requests = [json.loads(charge.request or "{}") for charge in charges]
+    if any(type(request.get("delta")) is not float for request in requests):
+        raise InternalError("The history has a discovery without its δ.")
+    return math.fsum(request["delta"] for request in requests if column in (None, request.get("column")))
+
+
+def discovered_delta(connection: sa.Connection, dataset: str) -> float:
+    """At most so much δ was spent by discoveries; after a loss, no more than was ever declared."""
+    spent = spent_delta(connection, dataset)
+    if math.isfinite(spent):
+        return spent
+    return float(connection.execute(_LARGEST_DELTA, {"dataset": dataset}).scalar_one())
+
+
+def check_delta(connection: sa.Connection, dataset: str, charge: Charge) -> None:
+    """Refuses a discovery that the declared δ has no room for, in the transaction that would charge it."""
+    declared, asked = known_limit(connection, dataset).delta, (charge.request.body or {}).get("delta")
+    if type(asked) is not float:
+        raise InternalError("A discovery is charged with its δ.")
+    if math.fsum((spent_delta(connection, dataset), asked)) > declared:
+        raise exhausted_delta(declared)
 
 
 def analysts(connection: sa.Connection, dataset: str) -> list[str]:

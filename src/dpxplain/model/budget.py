@@ -116,17 +116,17 @@ class Budget(Displayed):
     """What the whole data set has left, if the budget is one analyst's own."""
     gaussian: float = 0.0
     """Of what was spent, the part that paid for Gaussian noise, whose ε is known exactly."""
-    has_discoveries: bool = False
-    """Whether values were, or may have been, discovered, which spends up to δ a second time."""
+    discovered_delta: float = 0.0
+    """The δ that discoveries of values have spent, or may have spent, beside the one that ε is shown at."""
 
     @property
     def total_delta(self) -> float:
         """The δ of everything that was asked: the one that ε is shown at, and that of discoveries.
 
-        >>> Budget(limit=5.0, spent=0.5, delta=1e-6, has_discoveries=True).total_delta
+        >>> Budget(limit=5.0, spent=0.5, delta=1e-6, discovered_delta=1e-6).total_delta
         2e-06
         """
-        return 2.0 * self.delta if self.has_discoveries else self.delta
+        return self.delta + self.discovered_delta
 
     @property
     def remaining(self) -> float:

@@ -1,7 +1,7 @@
 """Private discovery of a column's values: those that enough privacy units have (docs/proofs/discovery.md).
 
 A column is discovered once for each version of the data; afterwards its values are part of the schema. The
-declared δ bounds what all discoveries spend together, by their charges in the history.
+declared δ bounds what all discoveries spend together; the ledger checks it when it charges.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from dpxplain.errors import BadRequest, InternalError
-from dpxplain.ledger.protocol import LedgerView
+from dpxplain.ledger.protocol import LedgerView, exhausted_delta
 from dpxplain.model.budget import check_rho
-from dpxplain.model.charge import Charge, Entry, Event, Request, Spend, spends
+from dpxplain.model.charge import Charge, Event, Request, Spend, spends
 from dpxplain.model.hardening import plain_number
 from dpxplain.model.schema import Schema
 from dpxplain.model.spelling import did_you_mean
@@ -66,10 +66,6 @@ class DiscoveryPlan:
 
     def measure(self, dataset: OpenDataset) -> DiscoveryRelease:
         dataset.progress(f"Discovering the values of {self.column}")
-        # The charge of this discovery is in the history now. Charges are written one after another, so of
-        # several discoveries at once each counts those before it, and together they keep to the declared δ.
-        if spent_delta(dataset.ledger.delta_charges(dataset.name)) > dataset.schema.privacy.delta:
-            raise exhausted(dataset.schema)
         counts = dataset.value_counts(self.column, self.schema.unknown[self.column].longest)
         frequent = values_above(
             counts, changes=self.changes, rho=self.rho, delta=self.delta, noise=dataset.noise
@@ -130,9 +126,8 @@ def even_share(schema: Schema) -> float:
 
 def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
     """Refuses a δ that, with the column's earlier charges, exceeds its even share."""
-    charged = dataset.ledger.delta_charges(dataset.name)
-    of_column = [entry for entry in charged if (entry.request or {}).get("column") == plan.column]
-    if math.fsum((spent_delta(of_column), plan.delta)) > even_share(dataset.schema):
+    spent = dataset.ledger.spent_delta(dataset.name, plan.column)
+    if math.fsum((spent, plan.delta)) > even_share(dataset.schema):
         raise BadRequest(
             f"The share of δ of {plan.column}, {even_share(dataset.schema):g}, has no room for this.",
             remedy="Leave delta out or ask for less; only the curator may use the shares of other columns.",
@@ -140,31 +135,10 @@ def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
 
 
 def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
-    """Refuses a discovery that the declared δ has no room for, before anything is charged."""
-    spent = spent_delta(dataset.ledger.delta_charges(dataset.name))
-    if math.fsum((spent, plan.delta)) > dataset.schema.privacy.delta:
-        raise exhausted(dataset.schema)
-
-
-def spent_delta(entries: Iterable[Entry]) -> float:
-    """The δ of all discoveries that were charged, whether something came of them or not.
-
-    Infinite once a loss of the ledger was declared: how much the lost lines had spent is not known.
-    """
-    known = list(entries)
-    if any(entry.kind == "loss" for entry in known):  # its discoveries are lost with their charges
-        return math.inf
-    charged = [entry.request or {} for entry in known if entry.kind == KIND]
-    if any(type(request.get("delta")) is not float for request in charged):
-        raise InternalError("The history has a discovery without its δ.")
-    return math.fsum(request["delta"] for request in charged)
-
-
-def exhausted(schema: Schema) -> BadRequest:
-    return BadRequest(
-        f"The declared δ of {schema.privacy.delta:g} has no room for this discovery.",
-        remedy="List the column's values in the schema; a larger [privacy] delta is a weaker promise.",
-    )
+    """Refuses a discovery that the declared δ has no room for, as its charge would be refused too."""
+    spent, declared = dataset.ledger.spent_delta(dataset.name), dataset.schema.privacy.delta
+    if math.fsum((spent, plan.delta)) > declared:
+        raise exhausted_delta(declared)
 
 
 def discovery_key(schema: Schema, column: str, seed: int | None = None, attempt: int = 0) -> str:

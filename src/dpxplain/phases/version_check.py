@@ -105,8 +105,8 @@ class VersionedLedger:
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return self._ledger.discovered(dataset, key)
 
-    def delta_charges(self, dataset: str) -> list[Entry]:
-        return self._ledger.delta_charges(dataset)
+    def spent_delta(self, dataset: str, column: str | None = None) -> float:
+        return self._ledger.spent_delta(dataset, column)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         return self._ledger.entry(dataset, id)

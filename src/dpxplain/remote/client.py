@@ -53,7 +53,7 @@ class RemoteLedger:
             expires=None if expires is None else datetime.fromisoformat(expires),
             shared_remaining=body["shared_remaining"],
             gaussian=body["gaussian"],
-            has_discoveries=body.get("total_delta", body["delta"]) > body["delta"],
+            discovered_delta=body.get("discovered_delta", 0.0),
         )
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
@@ -93,9 +93,9 @@ class RemoteLedger:
     def discovered(self, dataset: str, key: str) -> None:
         """Always None: the server's schema holds what was discovered."""
 
-    def delta_charges(self, dataset: str) -> list[Entry]:
-        """Always empty: the server, which knows all charges, checks δ before it charges."""
-        return []
+    def spent_delta(self, dataset: str, column: str | None = None) -> float:
+        """Always 0: the server, which knows all charges, checks δ before it charges."""
+        return 0.0
 
     def keep_preparations(self, preparations: Sequence[Mapping[str, Any]]) -> None:
         """Remembers what the server says is prepared of a query."""

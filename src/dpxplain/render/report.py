@@ -339,7 +339,7 @@ def _cost(explanation: Explanation, story: Story | None) -> Markup:
             f"(ε, δ)-differential privacy with ε = {shown_epsilon} at "
             f"δ = {privacy.delta:g}, for {_protected(explanation)}.",
         ),
-        el("p", words.discovered_delta(privacy.delta)) if schema.discovered else None,
+        el("p", words.discovered_delta(privacy.delta, 2 * privacy.delta)) if schema.discovered else None,
     )
 
 

@@ -49,7 +49,11 @@ def of_budget(budget: Budget, most: int = MOST_ROWS) -> View:
         grid=Grid((Column(""), Column("ρ", "right"), Column(f"ε at δ = {budget.delta:g}", "right")), rows),
         notes=(
             words.EPSILON,
-            *((words.discovered_delta(budget.delta),) if budget.has_discoveries else ()),
+            *(
+                (words.discovered_delta(budget.discovered_delta, budget.total_delta),)
+                if budget.discovered_delta
+                else ()
+            ),
         ),
     )
 

@@ -160,11 +160,11 @@ EPSILON = (
 DISCOVERY_DELTA = "Discovering values adds at most {:g} to this δ."
 
 
-def discovered_delta(delta: float) -> str:
+def discovered_delta(spent: float, total: float) -> str:
     """Said beside an ε at δ where values were discovered."""
     return (
-        f"Values were, or may have been, discovered, which spends δ too, at most {delta:g} in all: with "
-        f"everything asked it is (ε, {2 * delta:g})-differential privacy."
+        f"Discovering values has spent up to δ = {spent:g} as well. "
+        f"Everything asked together is (ε, {total:g})-differentially private."
     )
 
 

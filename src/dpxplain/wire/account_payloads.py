@@ -79,6 +79,7 @@ def budget_figures(budget: Budget) -> BudgetFigures:
             remaining=formats.at_most(epsilon.remaining),
         ),
         delta=budget.delta,
+        discovered_delta=budget.discovered_delta,
         total_delta=budget.total_delta,
         gaussian=budget.gaussian,
         expires=None if budget.expires is None else budget.expires.isoformat(),

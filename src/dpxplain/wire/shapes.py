@@ -33,7 +33,8 @@ class BudgetFigures(TypedDict):
     epsilon: Amounts
     epsilon_text: AmountTexts
     delta: float
-    total_delta: float  # with that of discoveries of values
+    discovered_delta: float  # what discoveries of values have spent, or may have spent, beside delta
+    total_delta: float  # both together
     expires: str | None
     shared_remaining: float | None
     gaussian: float  # of what was spent, the part that paid for Gaussian noise

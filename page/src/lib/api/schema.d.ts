@@ -33,7 +33,9 @@ export interface paths {
         };
         /**
          * Ready
-         * @description Whether the ledger can be written and the data sets can be asked. Takes a few seconds at most.
+         * @description Whether the ledger can be written, the data sets can be asked and requests are answered.
+         *
+         *     Takes a few seconds at most.
          */
         get: operations["ready_api_v1_ready_get"];
         put?: never;
