@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpxplain.results.question import Question
     from dpxplain.session import Session, check_schema, connect, example
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Answer",

@@ -331,6 +331,6 @@ def test_verifying_says_that_it_has_upgraded_the_ledger(old, capfd):
     assert run(("audit", "verify", "--ledger", old, "--json")) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["upgraded"] is True
-    assert f"It was upgraded to version {VERSION}" in " ".join(err.split())
+    assert f"It was upgraded to format {VERSION}" in " ".join(err.split())
     assert run(("audit", "verify", "--ledger", old)) == 0
     assert "upgraded" not in "".join(capfd.readouterr())

@@ -82,8 +82,6 @@ def ledger_at(
     )
     if ledger.is_new:
         note(f"{ledger.name} is new: nothing was spent in it before.")
-    if ledger.upgrade_note:
-        note(ledger.upgrade_note)
     try:
         yield ledger
     finally:

@@ -121,10 +121,10 @@ def verify_audit(
         since = None if full else _last_verified(ledger, place_of_key)
         report = ledger.verify_audit(head, anchored, since=since, full=full or None)
         _remember_verified(ledger, place_of_key)
-        upgrade = ledger.upgrade_note
+        upgraded = ledger.is_upgraded
     intact = report.intact and report.records > 0
     if as_json:
-        fields = json_fields(report) | {"intact": intact, "upgraded": bool(upgrade)}
+        fields = json_fields(report) | {"intact": intact, "upgraded": upgraded}
         if anchored is not None:
             age = round(anchored.age.total_seconds())
             fields["anchor"] = {"records": anchored.records, "time": anchored.time, "age_seconds": age}

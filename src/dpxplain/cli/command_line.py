@@ -123,11 +123,12 @@ def root(
     """
     if version:
         from dpxplain import __version__
+        from dpxplain.ledger.migrations import VERSION
 
         if as_json:
-            show_json({"version": __version__})
+            show_json({"version": __version__, "ledger_format": VERSION})
         else:
-            typer.echo(f"dpxplain {__version__}")
+            typer.echo(f"dpxplain {__version__} (ledger format {VERSION})")
     elif context.invoked_subcommand is None:
         with _help_as_json(as_json):
             typer.echo(context.get_help())

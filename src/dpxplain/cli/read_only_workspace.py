@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpxplain.cli.screen import note
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.address import find_ledger
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
@@ -44,8 +43,6 @@ def open_workspace_ledger(schema: Schema, workspace: str | Path | None) -> Works
         ledger = open_ledger(None)
     else:
         ledger = open_ledger(address.place, anchor=address.anchor, create=False)
-        if ledger.upgrade_note:
-            note(ledger.upgrade_note)
     try:
         ledger.open_dataset(schema.table.name, schema.privacy.rho, schema.privacy.delta)
     except BaseException:

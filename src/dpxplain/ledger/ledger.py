@@ -22,7 +22,6 @@ from dpxplain.ledger.credentials import BrowserSessions, Tokens
 from dpxplain.ledger.data_versions import SQLDataVersions
 from dpxplain.ledger.failed_charges import Failures
 from dpxplain.ledger.jobs import Jobs, Processes
-from dpxplain.ledger.migrations import VERSION
 from dpxplain.ledger.privacy_units import PrivacyUnits
 from dpxplain.ledger.protocol import (
     EVERYONE,
@@ -132,15 +131,9 @@ class SQLLedger(Account):
         return self._store.is_new
 
     @property
-    def upgrade_note(self) -> str:
-        """A sentence if opening the ledger has upgraded it; otherwise empty."""
-        version = self._store.upgraded_from
-        if version is None:
-            return ""
-        return (
-            f"{self.name} had the format of an older DPXPlain (version {version}). It was upgraded to "
-            f"version {VERSION}, as the audit log says."
-        )
+    def is_upgraded(self) -> bool:
+        """Whether opening it has brought it from an older format to the present one."""
+        return self._store.is_upgraded
 
     def check_clock(self) -> None:
         """Refuses if this machine's clock and that of the ledger's database differ too much."""

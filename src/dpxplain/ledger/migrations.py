@@ -16,7 +16,7 @@ from dpxplain.errors import SourceError
 from dpxplain.ledger import audit
 from dpxplain.ledger.account_totals import create_accounts, fill_accounts
 from dpxplain.ledger.protocol import damaged
-from dpxplain.ledger.store import Store
+from dpxplain.ledger.store import LOG, Store
 from dpxplain.ledger.tables import (
     ENTRIES,
     FLIGHTS,
@@ -49,7 +49,7 @@ def check_version(name: str, version: int | None) -> int:
     """The version of a ledger that this program can read or migrate."""
     if version is not None and version > VERSION:
         raise SourceError(
-            f"{name} was made by a newer DPXPlain (version {version}, known {VERSION}).",
+            f"{name} has format {version}, of a newer DPXPlain; this one knows formats up to {VERSION}.",
             remedy="Upgrade DPXPlain.",
         )
     if version != VERSION and version not in _STEPS:
@@ -73,7 +73,12 @@ def migrate(store: Store) -> None:
             version = step.end
         store.set_version(connection, version)
     if first != VERSION:
-        store.upgraded_from = first
+        store.is_upgraded = True
+        LOG.warning(
+            "%s had format %d. It was upgraded to format %d, which an older DPXPlain cannot read; the audit "
+            "log says so.",
+            *(store.name, first, VERSION),
+        )
 
 
 def create_all(connection: sa.Connection) -> None:

@@ -71,8 +71,7 @@ class Store(ABC):
         self.name = name
         self.busy_seconds = busy_seconds
         self.is_new = False
-        self.upgraded_from: int | None = None
-        """The version that the ledger had, if opening it has upgraded it."""
+        self.is_upgraded = False
         self._skew = timedelta(0)
         self.anchor: AnchorGuard | None = None
         """Set where the ledger is opened with an anchor file."""

@@ -56,22 +56,19 @@ class Opening:
     datasets: tuple[str, ...]
     unavailable: dict[str, str]
     """Declared data sets whose data cannot be opened, each with the reason."""
-    upgrade: str = ""
-    """A sentence if the ledger was upgraded."""
 
     @classmethod
     def of(cls, server: Server) -> Opening:
         ledger = server.ledger
         names = tuple(dataset.name for dataset in server.datasets.all)
         missing = {file.name: str(file.problem) for file in server.datasets.unavailable}
-        return cls(ledger.name, ledger.is_new, *ledger.head(), names, missing, ledger.upgrade_note)
+        return cls(ledger.name, ledger.is_new, *ledger.head(), names, missing)
 
     def __str__(self) -> str:
         age = "is new" if self.is_new else "is open"
         return (
             f"{self.ledger} {age}: {self.records:,} records, head {self.head}. "
             f"Data sets: {', '.join(self.datasets) or 'none yet; a curator adds the first on the page'}."
-            f"{' ' if self.upgrade else ''}{self.upgrade}"
         )
 
 
