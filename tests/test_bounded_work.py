@@ -15,7 +15,8 @@ import pytest
 
 import dpxplain as dpx
 from call_counts import calls
-from dpxplain.explanation.distinct import fold_implied, nested_with
+from dpxplain.explanation import distinct
+from dpxplain.explanation.distinct import fold_implied, nested_with, nesting_work
 from dpxplain.explanation.family import Family, Listed
 from dpxplain.model.query import Comparison, Or
 from dpxplain.model.release import ExplanationLine
@@ -132,6 +133,16 @@ def test_folding_grows_with_the_lines_and_not_with_their_pairs() -> None:
         return calls(lambda: fold_implied(family, lines), most=1_000_000)
 
     assert work(400) < 2.5 * work(200)
+
+
+def test_a_table_that_takes_too_long_to_fold_is_shown_unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = _conditions(200)
+    lines = [ExplanationLine(i, 1.0, (0.0, 2.0), (1, 200)) for i in range(200)]
+    monkeypatch.setattr(distinct, "_FOLDING_WORK", 50 * nesting_work(family))
+    folded = fold_implied(family, lines)
+    assert [len(line.folded) for line in folded] == [1] * 25 + [0] * 150
+    monkeypatch.setattr(distinct, "_FOLDING_WORK", 1)
+    assert fold_implied(family, lines) == tuple(lines)
 
 
 def test_conditions_are_nested_where_one_holds_in_all_cells_of_the_other() -> None:

@@ -34,7 +34,7 @@ LEAST_SURE = 0.7
 _CANDIDATES = 10  # looked at per line of the table
 MOST_NESTING_WORK = 2 * 10**10
 """Bytes that are compared to find the conditions that imply others: about ten seconds."""
-_MOST_FOLDED = 1_000  # lines of a table without cells
+_MOST_FOLDED, _FOLDING_WORK = 1_000, 4 * 10**9  # lines of a table without cells, and bytes compared for them
 _MOST_COMPARED = 300  # all pairs of them are, so time grows with the cube
 
 Node = frozenset[tuple[str, int]] | tuple[int, int]
@@ -301,12 +301,13 @@ def fold_implied(family: Family, lines: Sequence[ExplanationLine]) -> tuple[Expl
     """The lines without those that imply, or are implied by, a line whose interval they overlap.
 
     For mechanisms that release no cells: by structure one condition's rows are among the other's, and by
-    overlapping intervals neither is known to matter more. Lines after the first `_MOST_FOLDED` stay as they
-    are.
+    overlapping intervals neither is known to matter more. As many lines are compared as takes a second or
+    two; those after them stay as they are.
     """
     if not can_nest(family):
         return tuple(lines)
-    compared, rest = lines[:_MOST_FOLDED], lines[_MOST_FOLDED:]
+    most = min(_MOST_FOLDED, _FOLDING_WORK // max(1, nesting_work(family)))
+    compared, rest = lines[:most], lines[most:]
     predicates = np.array([line.predicate for line in compared], dtype=np.int64)
     low, high = np.array([line.influence_interval for line in compared]).reshape(-1, 2).T
 
