@@ -18,6 +18,8 @@ import pytest
 from slow_engine import SECRET, SlowEngine, slow_down
 
 from dpxplain.ledger.ledger import open_ledger
+from dpxplain.model.cancellation import Stopped
+from dpxplain.server import translate
 from server_fixture import SQL, WEIGHTS, RunningServer, config_of, running_server, soon
 
 AT = "/datasets/people"
@@ -164,6 +166,24 @@ def test_a_failure_after_the_charge_says_only_that_it_failed(
     assert spent(client) == 0.1
     entries = client.get(f"{AT}/history").json()["entries"]
     assert [entry["state"] for entry in entries] == ["reserved"]
+
+
+def test_a_stored_result_that_cannot_be_shown_is_nobodys_failure_and_free_to_ask_again(
+    small: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = small.client()
+
+    def too_long(*_: Any, **__: Any) -> Any:
+        raise Stopped("The time is up.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(translate, "show_answer", too_long)
+        response = client.post(f"{AT}/query", json=QUERY)
+    assert (response.status_code, response.json()["code"]) == (500, "not_shown")
+    assert [entry["state"] for entry in client.get(f"{AT}/history").json()["entries"]] == ["released"]
+    assert client.get(AT).json()["failures"]["counted"] == 0
+    again = client.post(f"{AT}/query", json=QUERY).json()
+    assert (again["free"], spent(client)) == (True, 0.1)
 
 
 def test_measured_requests_take_whole_steps_also_when_they_fail(tmp_path: Path) -> None:

@@ -275,6 +275,7 @@ def error_of_response(shape: Mapping[str, Any], body: Mapping[str, Any]) -> DPXP
         "too_slow": Unavailable,
         "cancelled": Unavailable,
         "failed_after_charge": InternalError,
+        "not_shown": InternalError,
         "lost": InternalError,
         "too_many_requests": Unavailable,
         "too_many_at_once": Unavailable,

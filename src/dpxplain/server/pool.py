@@ -31,6 +31,7 @@ from dpxplain.server.problems import (
     error_location,
     failed_after_charge,
     interrupted,
+    not_shown,
     too_many_at_once,
 )
 
@@ -267,7 +268,10 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
                 error_location(error),
             )
             is_interrupted = task.ending is not None and not task.ending.counts
-            failure = interrupted(task.charged) if is_interrupted else failed_after_charge()
+            if task.is_stored:
+                failure = not_shown()
+            else:
+                failure = interrupted(task.charged) if is_interrupted else failed_after_charge()
         elif task.stop.asked or isinstance(error, Stopped):
             failure = too_slow()
         else:

@@ -200,6 +200,16 @@ def failed_after_charge() -> Problem:
     )
 
 
+def not_shown() -> Problem:
+    """For a release that is stored, but whose rendering failed or took too long."""
+    return Problem(
+        500,
+        "not_shown",
+        "The result is paid for and stored, but the server could not show it.",
+        "Ask the same again: it is free. If it fails again, ask for fewer conditions and tell the curator.",
+    )
+
+
 def interrupted(rho: float) -> Problem:
     """For an ending that the data cannot have decided. The client sends the same request again by itself."""
     seconds = _OUTAGE_RETRY_SECONDS
