@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import timeit
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,6 +23,7 @@ from dpxplain.model.query import Comparison, Or
 from dpxplain.model.release import ExplanationLine
 from dpxplain.model.schema import Schema
 from dpxplain.model.value_domain import like_matcher
+from dpxplain.server.problems import key_positions
 from dpxplain.session import Session
 
 NUMBERS = ["1", "2.5", "1e400", "-1e999", "12345678901234567890", "4611686018427387904", "1e300", "x"]
@@ -81,6 +83,14 @@ def test_the_case_of_every_letter_is_ignored_as_before() -> None:
         for other in (relative for relative in relatives if len(relative) == 1):
             expected = re.fullmatch(re.escape(letter), other, re.IGNORECASE) is not None
             assert like_matcher(letter, True)(other) == expected or letter in "%_", (letter, other)
+
+
+def test_the_keys_of_a_long_schema_are_found_in_time_that_grows_with_its_lines() -> None:
+    def seconds(lines: int) -> float:
+        text = "[columns]\n" + "\n".join(f"k{number} = 1" for number in range(lines))
+        return min(timeit.repeat(lambda: key_positions(text), number=1, repeat=5))
+
+    assert seconds(16_000) < 24 * seconds(2_000)  # the square would be 64 times
 
 
 # -- Casts -------------------------------------------------------------------------------------------------

@@ -332,9 +332,7 @@ def _validation_message(errors: Sequence[Any]) -> str:
 
 _NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _PATH = rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*"
-_HEADER_OR_KEY = re.compile(
-    rf"^[ \t]*(?:\[\[?[ \t]*(?P<table>{_PATH})[ \t]*\]|(?P<key>{_PATH})[ \t]*=)", re.M
-)
+_HEADER_OR_KEY = re.compile(rf"[ \t]*(?:\[\[?[ \t]*(?P<table>{_PATH})[ \t]*\]|(?P<key>{_PATH})[ \t]*=)")
 _UNREADABLE = "cannot be read here: perhaps a quote or bracket is missing, or a key is given twice"
 
 
@@ -362,13 +360,18 @@ def key_positions(text: str) -> dict[str, Position]:
     """
     positions: dict[str, Position] = {}
     table: list[str] = []
-    for match in _HEADER_OR_KEY.finditer(text):
+    line_start = 0
+    for line, content in enumerate(text.split("\n"), start=1):
+        position = _marked(content, line, line_start, 1)
+        line_start += len(content) + 1
+        match = _HEADER_OR_KEY.match(content)
+        if match is None:
+            continue
         names = [name.strip("\"'") for name in re.findall(_NAME, match["table"] or match["key"])]
         if match["table"]:
             table = path = names
         else:
             path = [*table, *names]
-        position = _rest_of_line(text, text.count("\n", 0, match.start()) + 1, 1)
         for length in range(1, len(path) + 1):
             positions.setdefault(".".join(path[:length]), position)
     return positions
@@ -386,7 +389,10 @@ def _rest_of_line(text: str, line: int, column: int) -> Position:
     lines = text.split("\n")
     line = min(line, len(lines))
     content = lines[line - 1]
-    line_start = sum(len(other) + 1 for other in lines[: line - 1])
+    return _marked(content, line, sum(len(other) + 1 for other in lines[: line - 1]), column)
+
+
+def _marked(content: str, line: int, line_start: int, column: int) -> Position:
     indent = len(content) - len(content.lstrip())
     end = len(content.rstrip())
     first = max(column - 1, indent) if column - 1 < end else min(indent, end)
