@@ -5,7 +5,7 @@ process gives signs of life. After `SILENCE` without one the process counts as g
 records it. If the connection breaks while a charge is committed, no data are read for it: once the ledger is
 back, its flight is marked as untouched. The next identical request takes over an untouched charge, and one
 with an ending that keeps it, instead of being charged again. One release at most is stored for a charge
-(docs/adr/0045).
+(docs/adr/0044).
 """
 
 from __future__ import annotations

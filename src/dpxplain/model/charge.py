@@ -240,7 +240,7 @@ def read_id(id: EntryId) -> tuple[int, str | None] | None:
 
 
 class Ending(StrEnum):
-    """Why a charge ended without a release, as the audit log says it (docs/adr/0045)."""
+    """Why a charge ended without a release, as the audit log says it (docs/adr/0044)."""
 
     STOPPED = "server stopped"
     """The operator stopped the server."""
