@@ -84,3 +84,30 @@ def test_jobs_leave_the_audit_log_alone(ledger):
     ledger.jobs.update("job", "done", "")
     assert len(ledger.audit()) == 1
     assert ledger.verify_audit().intact
+
+
+def test_of_an_owner_only_the_newest_ended_jobs_are_kept_and_every_one_that_runs(ledger, monkeypatch):
+    monkeypatch.setattr(jobs, "MOST_ENDED", 2)
+    create(ledger, "running")
+    ledger.jobs.create("of bob", "adult", "bob", "explain", {})
+    ledger.jobs.update("of bob", "done", "")
+    for number in range(4):
+        create(ledger, f"ended {number}")
+        ledger.jobs.update(f"ended {number}", "done", "")
+    create(ledger, "new")
+    assert [job.id for job in ledger.jobs.of_owner("ann", "adult")] == [
+        "new",
+        "ended 3",
+        "ended 2",
+        "running",
+    ]
+    assert ledger.jobs.get("of bob").state == "done"
+
+
+def test_a_list_of_jobs_with_long_requests_is_short(ledger, monkeypatch):
+    monkeypatch.setattr(jobs, "_MOST_LISTED", 25)
+    for number in range(5):
+        create(ledger, f"job {number}")  # {"k":5} has seven characters
+    assert [job.id for job in ledger.jobs.of_owner("ann", "adult")] == ["job 4", "job 3", "job 2"]
+    monkeypatch.setattr(jobs, "_MOST_LISTED", 1)
+    assert [job.id for job in ledger.jobs.of_owner("ann", "adult")] == ["job 4"]

@@ -18,7 +18,7 @@ from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.errors import BadRequest
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.model.schema import Schema
-from dpxplain.server import oidc
+from dpxplain.server import catalog, oidc
 from dpxplain.server.config import Oidc
 from dpxplain.server.oidc import Issuer
 from server_fixture import SCHEMA, RunningServer, config_of, running_server, soon, write_people
@@ -166,3 +166,32 @@ def test_discovery_leads_to_https_only(named: str, monkeypatch: pytest.MonkeyPat
 def test_servers_of_one_machine_do_not_take_each_others_cookies(server: RunningServer) -> None:
     port = httpx.URL(server.url).port
     assert list(server.browser("alice").cookies) == [f"dpxplain-{port}"]
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        'settings={"theme": "dark blue"}',
+        "x[1]=a",
+        "path=/",
+        "no value",
+        "caf\u00e9=\u00e9",
+        "big=" + "a" * 9_000,
+    ],
+    ids=["json", "brackets", "reserved", "bare", "letters", "big"],
+)
+def test_a_cookie_of_another_application_on_the_host_signs_nobody_out(
+    server: RunningServer, foreign: str
+) -> None:
+    browser = server.browser()
+    [(name, session)] = browser.cookies.items()
+    for cookies in (f"{foreign}; {name}={session}", f"{name}={session}; {foreign}"):
+        headers = {"Cookie": cookies.encode("latin-1")}
+        assert server.anonymous(headers).get("/datasets").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["COUNT(*)", "AVG(pay)", 'a"b; --'])
+def test_a_column_named_as_an_aggregate_takes_an_example_away_and_not_the_data_set(name: str) -> None:
+    columns = {name: {"values": ["x", "y"]}, "pay": {"bounds": [0, 10]}}
+    schema = Schema.load({"table": {"name": "odd"}, "privacy": {"rho": 1.0}, "columns": columns})
+    assert catalog.examples(schema)

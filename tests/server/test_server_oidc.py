@@ -7,8 +7,11 @@ import hashlib
 import hmac
 import json
 import logging
+import socketserver
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -147,6 +150,40 @@ def test_an_issuer_that_is_away_keeps_everybody_out_without_failing() -> None:
     assert verifier.verify(token) == Refusal("keys")
     problem = Refusal("keys").problem()
     assert (problem.status, problem.shape["code"]) == (503, "issuer_unavailable")
+
+
+@pytest.mark.parametrize(
+    "begin", [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"]
+)
+def test_an_issuer_that_sends_byte_by_byte_is_not_waited_for(
+    begin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oidc, "_FETCH_SECONDS", 0.5)
+    given_up, late = threading.Event(), threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(begin)
+            try:
+                while not late.wait(0.05):
+                    self.request.sendall(b" ")
+            except OSError:
+                given_up.set()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        verifier = oidc.Issuer(Oidc(issuer=address, audience=AUDIENCE, jwks_url=f"{address}/keys"))
+        key = ec.generate_private_key(ec.SECP256R1())
+        token = jwt.encode({"sub": "x"}, key, algorithm="ES256", headers={"kid": "a"})
+        try:
+            with ThreadPoolExecutor(1) as threads:
+                refusal = threads.submit(verifier.verify, token)
+                is_given_up = given_up.wait(60)
+                late.set()
+                assert (refusal.result(), is_given_up) == (Refusal("keys"), True)
+        finally:
+            server.shutdown()
 
 
 def test_a_good_token_opens_a_browser_session_that_ends_no_later(

@@ -13,6 +13,7 @@ import pytest
 
 from dpxplain.engines.opening import OpenedTables
 from dpxplain.server import health, registry, translate
+from dpxplain.server.routes import page
 from dpxplain.session import Session
 from server_fixture import COUNT, SQL, WEIGHTS, RunningServer, add_dataset, config_of, running_server
 
@@ -306,3 +307,41 @@ def test_t27_long_formulas_and_statements_wait_for_their_turn_or_are_refused(tmp
         assert client.post(f"{AT}/query", json={"sql": padded, "rho": 0.1}).json()["free"]
         assert ask_why(client, answer, of="AVG(pay) / 2").status_code == 200
         assert turns == ["alice"] * 2
+
+
+def test_t27_jobs_are_listed_in_the_shared_pool_and_an_ended_job_keeps_no_plan(tmp_path: Path) -> None:
+    with running_server(config_of(tmp_path, limits=MANY)) as server:
+        client = server.client()
+        why = {"answer": answer_of(client), "weights": WEIGHTS, "k": 2, "rho": 0.1}
+        job = client.post(f"{AT}/explain?wait=60", json=why).json()
+        assert job["state"] == "done"
+        local = server.state.jobs.local(job["id"])
+        assert (local.work, local.result is not None) == (None, True)
+        turns: list[str] = []
+        submit = server.state.planning.submit
+
+        def noted(caller: str, *work: Any) -> Any:
+            turns.append(caller)
+            return submit(caller, *work)
+
+        server.state.planning.submit = noted
+        assert [one["id"] for one in client.get(f"{AT}/jobs").json()["jobs"]] == [job["id"]]
+        assert turns == ["alice"]
+
+
+def test_t27_the_documentation_that_everybody_may_read_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Any] = []
+    write = page.documentation
+
+    def noted(document: Any) -> str:
+        written.append(document)
+        return write(document)
+
+    monkeypatch.setattr(page, "documentation", noted)
+    with running_server(config_of(tmp_path)) as server:
+        anyone = server.anonymous()
+        assert len({anyone.get("/docs").text for _ in range(3)}) == 1
+        assert anyone.get("/openapi.json").json() == written[0]
+        assert len(written) == 1

@@ -25,6 +25,10 @@ STATES = (*UNFINISHED, "done", "failed", "cancelled")
 SILENCE = timedelta(seconds=60)
 """An unfinished job without a heartbeat for so long is lost: its process is gone."""
 
+MOST_ENDED = 200
+"""Ended jobs that are kept for one owner: a request may be large, and asking again may be free."""
+_MOST_LISTED = 1_000_000  # characters of requests in one list
+
 
 class Jobs:
     """The jobs of one ledger. Their process calls `update` or `heartbeat` well within `SILENCE`."""
@@ -47,7 +51,10 @@ class Jobs:
             "created": time,
             "heard": time,
         }
+        ended = (JOBS.c.owner == owner, JOBS.c.state.not_in(UNFINISHED))
+        newest = sa.select(JOBS.c.id).where(*ended).order_by(JOBS.c.created.desc()).limit(MOST_ENDED)
         with self._store.updating() as connection:
+            connection.execute(sa.delete(JOBS).where(*ended, JOBS.c.id.not_in(newest)))
             audit.insert(connection, JOBS, row)
         return self.get(id)
 
@@ -90,11 +97,20 @@ class Jobs:
 
     @damage_explained()
     def of_owner(self, owner: str, dataset: str, limit: int = 50) -> list[Job]:
-        """The owner's newest jobs on a data set; `prune` deletes those older than a day."""
+        """The owner's newest jobs on a data set, fewer if their requests are long.
+
+        `prune` deletes those older than a day.
+        """
         own = sa.select(JOBS).where(JOBS.c.owner == owner, JOBS.c.dataset == dataset)
+        listed: list[sa.Row[Any]] = []
+        characters = 0
         with self._store.reading() as connection:
-            rows = connection.execute(own.order_by(JOBS.c.created.desc()).limit(limit)).all()
-        return [_job(row) for row in rows]
+            for row in connection.execute(own.order_by(JOBS.c.created.desc()).limit(limit)):
+                characters += len(row.request)
+                if listed and characters > _MOST_LISTED:
+                    break
+                listed.append(row)
+        return [_job(row) for row in listed]
 
     def prune(self, older: timedelta = timedelta(days=1)) -> None:
         """Delete jobs whose last sign of life is older; what they released is in their entries."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
 from dpxplain.engines.opening import engine_name
+from dpxplain.errors import QueryRefused
 from dpxplain.model.budget import Budget
 from dpxplain.model.expression import sql_literal, sql_name
 from dpxplain.model.schema import Bin, Column, DomainValue, Schema, label
@@ -101,11 +103,13 @@ def examples(schema: Schema) -> list[Example]:
         return questions
     first_two = [label(value) for value in schema.domain(grouping)[:2]]
     sql = _select(grouping, "COUNT(*)", schema)
-    questions.append(_example(f"How many rows by {grouping}?", sql, first_two, schema))
+    with suppress(QueryRefused):  # a column may be named COUNT(*)
+        questions.append(_example(f"How many rows by {grouping}?", sql, first_two, schema))
     measured = next((n for n, c in schema.columns.items() if c.is_summable and n != grouping), None)
     if measured is not None:
         sql = _select(grouping, f"AVG({sql_name(measured)})", schema)
-        questions.append(_example(f"Does {measured} differ by {grouping}?", sql, first_two, schema))
+        with suppress(QueryRefused):
+            questions.append(_example(f"Does {measured} differ by {grouping}?", sql, first_two, schema))
     return questions
 
 

@@ -10,11 +10,11 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 
 from dpxplain.ledger.protocol import FOREIGN, LOCAL_OWNER, Identity
 from dpxplain.server.oidc import Issuer
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CURATOR = "curator"
 _MOST_CHARACTERS = 8_000
+_MOST_COOKIES = 64_000  # characters, of all applications of this host
 _LONGEST_NAME = 200
 _THREADS, _ISSUER_THREADS = 16, 8
 _PORT = re.compile(r":([0-9]{1,5})$")
@@ -166,8 +167,5 @@ class Authenticator:
         )
 
     def _cookie(self, headers: Headers) -> str | None:
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")[:_MOST_CHARACTERS]).get(self.cookie_name(headers))
-        except CookieError:
-            return None
-        return morsel.value or None if morsel is not None else None
+        # Not SimpleCookie: it drops all cookies if one, perhaps another application's, has an odd form.
+        return cookie_parser(headers.get("cookie", "")[:_MOST_COOKIES]).get(self.cookie_name(headers)) or None

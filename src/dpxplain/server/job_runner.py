@@ -53,8 +53,9 @@ class LocalJob:
     def cancel(self) -> None:
         """End the job at once if it is queued, otherwise as soon as it can stop."""
         self.task.cancel()
-        if self.work is not None:
-            self.work.cancel()
+        work = self.work
+        if work is not None:
+            work.cancel()
 
 
 class JobRunner:
@@ -80,8 +81,8 @@ class JobRunner:
             with self._lock:
                 self._local[job.id] = job
                 self._drop_old_results()
-            job.work = submit(job.task, lambda: self._work(job, work))
-        job.work.add_done_callback(lambda future: self._finish(job, future))
+            job.work = future = submit(job.task, lambda: self._work(job, work))
+        future.add_done_callback(lambda future: self._finish(job, future))
         return job.id
 
     def get(self, id: str) -> Job:
@@ -158,6 +159,7 @@ class JobRunner:
         if job.problem is not None:
             error = job.problem.shape
         self._store_state(job, state, error=error, entry=job.task.entry)
+        job.work = None  # it refers to the plan, which may be many times larger than the result
         job.ended.set_result(None)
 
     def _store_state(

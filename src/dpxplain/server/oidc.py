@@ -6,6 +6,7 @@ used as a shared secret, is refused before its claims are read.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -139,7 +140,9 @@ class Issuer:
         try:
             address = self._settings.jwks_url or self._discovered_address()
             published = _fetch_json(address).get("keys", [])
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, AttributeError, KeyError) as error:
+        except (
+            httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, TypeError, AttributeError, KeyError
+        ) as error:  # fmt: skip
             LOG.warning("the keys of the OIDC issuer could not be fetched: %s", type(error).__name__)
             return
         keys = {}
@@ -167,15 +170,23 @@ class Issuer:
 
 
 def _fetch_json(address: str) -> dict[str, Any]:
-    """The JSON document at an address. Follows no redirect, which could name another source of keys."""
+    """The JSON document at an address, or TimeoutError if not all of it has come in time."""
+    return asyncio.run(asyncio.wait_for(_fetch_document(address), _FETCH_SECONDS))
+
+
+async def _fetch_document(address: str) -> dict[str, Any]:
+    """Follows no redirect, which could name another source of keys.
+
+    httpx limits the wait for each part only, so an issuer that sends byte by byte would be read for hours.
+    """
     local = is_loopback(urlsplit(address).hostname or "")  # a proxy would ask its own machine
-    with (
-        httpx.Client(timeout=_FETCH_SECONDS, trust_env=not local) as client,
+    async with (
+        httpx.AsyncClient(timeout=_FETCH_SECONDS, trust_env=not local) as client,
         client.stream("GET", address) as response,
     ):
         response.raise_for_status()
         content = bytearray()
-        for part in response.iter_bytes():
+        async for part in response.aiter_bytes():
             content += part
             if len(content) > _MOST_BYTES:
                 raise ValueError

@@ -23,6 +23,7 @@ from dpxplain.errors import BadRequest, SchemaError, SourceError
 from dpxplain.ledger.address import LedgerAddress
 from dpxplain.server.app import create_app, ledger_of
 from dpxplain.server.config import Config, Serving, is_loopback
+from dpxplain.server.connections import BoundedConnection
 from dpxplain.server.context import Server
 from dpxplain.server.registry import check_folders
 
@@ -132,6 +133,7 @@ def uvicorn_of(config: Config, app: FastAPI) -> uvicorn.Server:
     return GracefulServer(
         uvicorn.Config(
             app,
+            http=BoundedConnection,
             access_log=False,
             log_config=None,
             lifespan="on",

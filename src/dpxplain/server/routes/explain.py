@@ -158,13 +158,13 @@ def _own_job(server: ServerDep, caller: AnyCaller, job: JobId) -> Job:
 OwnJob = Annotated[Job, Depends(_own_job)]
 
 
-@router.get("/datasets/{dataset}/jobs", responses=answers(JobList))
-def jobs(access: AccessDep) -> Any:
+@router.get("/datasets/{dataset}/jobs", responses=answers(JobList, "Your jobs.", 503))
+async def jobs(access: AccessDep) -> Any:
     """Your jobs of the last day on a data set, the newest first: those that run, and those that ended."""
     server = access.server
-    own_jobs = server.ledger.jobs.of_owner(access.caller.name, access.name)
-    lines = [
-        JobLine(
+
+    def line(job: Job) -> JobLine:
+        return JobLine(
             id=job.id,
             kind=job.kind,  # type: ignore[typeddict-item]
             state=job.state,  # type: ignore[typeddict-item]
@@ -173,9 +173,12 @@ def jobs(access: AccessDep) -> Any:
             request=dict(job.request),
             weights=request_weights(job.request),
         )
-        for job in own_jobs
-    ]
-    return JSONResponse(JobList(jobs=lines))
+
+    def listed() -> Response:
+        own_jobs = server.ledger.jobs.of_owner(access.caller.name, access.name)
+        return JSONResponse(JobList(jobs=[line(job) for job in own_jobs]))
+
+    return await access.plan(listed)  # requests may be long, and take turns with those of others
 
 
 @router.get("/jobs/{job}", responses={**answers(JobPayload, "Ended.", 409, 503), **_GOING_ON})

@@ -54,11 +54,20 @@ async def index(request: Request, server: ServerDep) -> Response:
     return FileResponse(built) if built.is_file() else HTMLResponse(_MISSING)
 
 
+# Both are open to everybody and not limited in number, so they are written once, not for each request.
+
+
 @router.get(f"{PREFIX}/openapi.json")
 async def openapi(request: Request) -> Any:
-    return JSONResponse(request.app.openapi())
+    state = request.app.state
+    if not hasattr(state, "openapi_document"):
+        state.openapi_document = JSONResponse(request.app.openapi()).body
+    return Response(state.openapi_document, media_type="application/json")
 
 
 @router.get(f"{PREFIX}/docs")
 async def docs(request: Request) -> Response:
-    return HTMLResponse(documentation(request.app.openapi()))
+    state = request.app.state
+    if not hasattr(state, "documentation"):
+        state.documentation = documentation(request.app.openapi()).encode()
+    return HTMLResponse(state.documentation)

@@ -1,0 +1,64 @@
+"""Connections of clients that send without end, too slowly or not at all, or do not read what they asked for.
+
+Uvicorn bounds none of these: a request's head may have any length, and a client is waited for without end.
+"""
+
+from __future__ import annotations
+
+from asyncio import Transport
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MOST_HEAD_BYTES = 64_000
+SECONDS_BETWEEN_LOOKS = 30.0
+_LEAST_BYTES = 30_000  # between two looks, while it is the client's turn to send or to read
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """Closes a connection whose request has too long a head, or whose client keeps the server waiting."""
+
+    _is_sending = True  # the client is: also before its first byte
+    _was_sending = False  # the same request, at the last look
+    _in_head = True
+    _head = _received = _unread = 0
+    _has_read = False
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._next_look = self.loop.call_later(SECONDS_BETWEEN_LOOKS, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._next_look.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._is_sending = True
+        self._received += len(data)
+        self._head += len(data)
+        super().data_received(data)
+        if self._in_head and self._head > MOST_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._has_read = False, True  # what is unread now is of another response
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_sending = self._was_sending = False
+        self._in_head, self._head = True, 0
+        super().on_message_complete()
+
+    def resume_writing(self) -> None:
+        self._has_read = True
+        super().resume_writing()
+
+    def _look(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        is_slow_reader = 0 < self._unread <= unread + _LEAST_BYTES and unread > 0 and not self._has_read
+        is_slow_sender = self._was_sending and not self.flow.read_paused and self._received < _LEAST_BYTES
+        if is_slow_reader or is_slow_sender:
+            self.transport.abort()
+            return
+        self._received, self._unread, self._has_read = 0, unread, False
+        self._was_sending = self._is_sending
+        self._next_look = self.loop.call_later(SECONDS_BETWEEN_LOOKS, self._look)
