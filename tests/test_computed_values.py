@@ -234,3 +234,19 @@ def test_the_command_line_answers_and_judges_a_computed_value(
         app, ["explain", *place, "Male", "Female", "--of", "rate", "--rho", "0.1", "--yes"]
     )
     assert isinstance(refused.exception, ExplanationError)
+
+
+@pytest.mark.parametrize("value", ["EXP(AVG(x))", "SUM(x) * SUM(x) * SUM(x) * SUM(x)"])
+def test_a_charged_answer_at_the_ends_of_floats_can_be_shown(tmp_path: Path, value: str) -> None:
+    bounds = [-800, 0] if value.startswith("EXP") else [-1e99, 1e99]
+    schema = {
+        "table": {"name": "t"},
+        "privacy": {"rho": 100.0},
+        "columns": {"g": {"values": ["a", "b"]}, "x": {"bounds": bounds, "step": bounds[0] / -800}},
+    }
+    rows = pd.DataFrame({"g": ["a", "b"] * 500, "x": [-745.0] * 1000})
+    with dpx.connect(rows, schema=schema, workspace=tmp_path) as session:
+        for number in range(12):  # noise decides how near to 0 it comes
+            answers = session.query(f"SELECT g, {value} FROM t GROUP BY g", 1.0 + number / 100)
+            assert "a" in str(answers)
+            assert "<svg" in answers._repr_html_()

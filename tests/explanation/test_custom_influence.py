@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import itertools
 import math
@@ -632,3 +633,23 @@ def test_a_function_that_calls_itself_is_told_once() -> None:
         return counts.matching(0) if depth else again(counts, 1)
 
     assert code_of(_of(again)) == code_of(_of(again))
+
+
+def test_an_influence_at_the_address_of_one_that_is_gone_is_rehearsed_too(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, dataset = _session(tmp_path)
+    plans = [_plan(session, dataset, _of(function)) for function in (_matching, _not_matching)]
+    monkeypatch.setattr(builtins, "id", lambda _thing: 1)  # as if each had come after the other was gone
+    first, second = (plan.shape for plan in plans)
+    again = _plan(session, dataset, _of(_matching)).shape
+    assert first == again != second
+    session.close()
+
+
+def _matching(counts: Any) -> Any:
+    return counts.matching(0)
+
+
+def _not_matching(counts: Any) -> Any:
+    return counts.matching(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 import dpxplain as dpx
-from dpxplain.errors import BudgetExhausted, ChargeTakenOver, LedgerUnavailable
+from dpxplain.errors import BudgetExhausted, ChargeTakenOver, LedgerBehind, LedgerUnavailable
 from dpxplain.ledger import single_flight
 from dpxplain.ledger.ledger import open_ledger
 from dpxplain.ledger.tables import FLIGHTS, PROCESSES
@@ -424,3 +425,52 @@ def test_charge_from_before_a_declared_loss_is_not_taken_over(pair):
     there.recovery.declare_loss(reason="an old copy", by="carol", everything=True)
     there.top_up("adult", 1.0, reason="more", by="carol")
     assert ann.reserve_once("adult", charge).row != first.row
+
+
+def test_a_process_that_was_silent_stores_no_second_release_after_a_restore(pair, tmp_path):
+    """The release of who took over the charge was seen, and is among what the restore has lost."""
+    here, there = pair
+    entry = here.reserve_once("adult", CHARGE)
+    here.recovery.backup(tmp_path / "backup.sqlite")
+    make_silent(there)
+    taken = there.reserve_once("adult", CHARGE)
+    assert taken.row == entry.row
+    there.release(taken.row, "{}")
+    there.recovery.restore(tmp_path / "backup.sqlite", by="carol")
+    with pytest.raises(LedgerBehind):
+        here.release(entry.row, "{}")
+    assert there.find("adult", "k") is None
+
+
+def test_a_process_that_was_silent_stores_no_second_release_in_an_older_copy(tmp_path):
+    """The copy still says that it measures; only the anchor knows that its charge was taken over."""
+    path, copy = tmp_path / "ledger.sqlite", tmp_path / "copy.sqlite"
+    with closing(open_ledger(path)) as here, closing(open_ledger(path)) as there:
+        here.open_dataset("adult", 1.0, 1e-6)
+        entry = here.reserve_once("adult", CHARGE)
+        overwrite(copy, path)
+        make_silent(there)
+        there.release(there.reserve_once("adult", CHARGE).row, "{}")
+        overwrite(path, copy)
+        with pytest.raises(LedgerBehind):
+            here.release(entry.row, "{}")
+
+
+def overwrite(target: Path, source: Path) -> None:
+    with closing(sqlite3.connect(source)) as read, closing(sqlite3.connect(target)) as written:
+        read.backup(written)
+
+
+def test_an_ending_that_is_reported_after_a_restore_does_not_keep_the_charge(pair, tmp_path):
+    here, there = pair
+    entry = here.reserve_once("adult", CHARGE)
+    make_silent(there)
+    there.failures.find_interrupted()
+    there.recovery.backup(tmp_path / "backup.sqlite")
+    there.release(there.reserve_once("adult", CHARGE).row, "{}")
+    there.recovery.restore(tmp_path / "backup.sqlite", by="carol")
+    if there.recovery.anchor_problem():
+        there.recovery.declare_loss(reason="restored", by="carol")
+    here.abandon(entry.row, Ending.LEDGER_LOST)
+    with pytest.raises(BudgetExhausted):  # as it would be charged again
+        there.reserve_once("adult", CHARGE)

@@ -19,7 +19,7 @@ import pytest
 import dpxplain as dpx
 from chance import plausible_count
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.errors import BadRequest, DPXPlainError, QueryRefused, SchemaError
+from dpxplain.errors import BadRequest, DPXPlainError, LedgerUnavailable, QueryRefused, SchemaError
 from dpxplain.model.confidential import Confidential
 from dpxplain.model.schema import Schema
 from dpxplain.model.unknown_column import ValueCounts
@@ -506,3 +506,45 @@ def test_no_public_table_closes_a_data_set_after_a_discovery(rows: dict[str, Any
             assert session.discover("city", rho=0.1).values == ("Oslo", "Rome")
             assert session.query(GROUPED, rho=1)
             assert "country" not in session.schema.columns
+
+
+def test_a_discovery_for_which_another_left_no_delta_meanwhile_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = declared()
+    schema["columns"]["sex"] = {"values": "discover"}
+    with connect(tmp_path, schema) as here, connect(tmp_path, schema) as there:
+        releaser, delta = there._dataset.releaser, 0.9 * there.schema.privacy.delta
+        reserve = releaser.reserve  # type: ignore[attr-defined]
+
+        def reserve_late(*asked: Any) -> Any:
+            monkeypatch.undo()
+            here.discover("city", 1.0, delta=delta)
+            return reserve(*asked)
+
+        monkeypatch.setattr(releaser, "reserve", reserve_late)
+        with pytest.raises(BadRequest, match="no room for this discovery"):
+            there.discover("sex", 1.0, delta=delta)
+        assert there.budget.spent == 1.0
+
+
+@pytest.mark.parametrize(("error", "is_taken_over"), [("ledger lost", True), ("failed", False)])
+def test_a_discovery_that_takes_over_its_charge_needs_no_more_delta(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, is_taken_over: bool
+) -> None:
+    """By default a column has all of the δ that there is for it, so there is none for a second charge."""
+
+    def fail(*_release: Any) -> None:
+        raise LedgerUnavailable("It is away.") if is_taken_over else ZeroDivisionError
+
+    with connect(tmp_path) as session:
+        with monkeypatch.context() as patched:
+            patched.setattr(session._dataset.releaser, "store", fail)
+            with pytest.raises((LedgerUnavailable, ZeroDivisionError)):
+                session.discover("city", 1.0)
+        if is_taken_over:
+            assert session.discover("city", 1.0).values
+        else:
+            with pytest.raises(BadRequest, match="no room for this discovery"):
+                session.discover("city", 1.0)
+        assert session.budget.spent == 1.0

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import dpxplain as dpx
-from dpxplain.errors import InternalError, SourceError
+from dpxplain.engines import postgres_engine
+from dpxplain.errors import InternalError, SourceError, SourceLost
 from dpxplain.phases.releaser import StoredReleaser
 from dpxplain.session import Session
 from postgres_server import PostgresServer
@@ -159,6 +160,27 @@ def test_a_table_that_changed_in_postgres_is_noticed_before_the_charge(
     for sql in (SQL.format(2), "SELECT job, SUM(pay) FROM t GROUP BY job"):
         with pytest.raises(SourceError, match="Nothing was charged"):
             live.query(sql, 1.0)
+    assert live.budget.spent == 1.0
+
+
+def test_a_table_that_was_locked_after_the_charge_is_asked_for_again_at_no_further_cost(
+    live: Session, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(postgres_engine._SETTINGS, "lock_timeout", "100ms")
+    releaser: Any = live._dataset.releaser
+    reserve = releaser.reserve
+
+    def reserve_and_lock(*asked: Any) -> Any:
+        entry = reserve(*asked)
+        database.execute("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        return entry
+
+    with monkeypatch.context() as patched:
+        patched.setattr(releaser, "reserve", reserve_and_lock)
+        with pytest.raises(SourceLost):
+            live.query(SQL.format(1), 1.0)
+    database.execute("ROLLBACK")
+    assert live.query(SQL.format(1), 1.0).id == 1
     assert live.budget.spent == 1.0
 
 

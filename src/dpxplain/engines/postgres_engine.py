@@ -53,8 +53,10 @@ Run = Callable[[str, list[Any]], Fetched]
 T = TypeVar("T")
 
 _SPENT = "What was reserved stays spent."
-_SHUT_DOWN = ("57P01", "57P02", "57P03")
-"""SQLSTATEs of a database that an operator stopped, or of which another session crashed, or that starts."""
+_SHUT_DOWN = ("57P01", "57P02", "57P03", "55P03")
+"""SQLSTATEs of a database that an operator stopped, or of which another session crashed, or that starts; and
+of a table that another session has locked for longer than `lock_timeout`: none of its rows was read.
+"""
 _IDLE = 2  # connections kept open between passes
 _MOST_SETS = 1000  # of GROUPING SETS in one statement; PostgreSQL takes 4096
 _SETTINGS = {

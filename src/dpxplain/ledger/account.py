@@ -8,7 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import BadRequest, ChargeTakenOver, InternalError, LedgerUnavailable, SchemaError
+from dpxplain.errors import (
+    BadRequest,
+    ChargeTakenOver,
+    InternalError,
+    LedgerBehind,
+    LedgerUnavailable,
+    SchemaError,
+)
 from dpxplain.ledger import audit
 from dpxplain.ledger.account_totals import count_entry
 from dpxplain.ledger.data_versions import check_or_open
@@ -202,15 +209,18 @@ class Account:
             version=None if charge.data is None else charge.data.version,
         )
 
-    def check_affordable(self, dataset: str, rho: float) -> None:
-        """Raises the refusal that reserving would meet now, if any; charges nothing."""
+    def check_affordable(self, dataset: str, rho: float, key: str) -> None:
+        """Raises the refusal that reserving the request would meet now, if any; charges nothing."""
         with self._store.reading() as connection:
             state = standing(connection, dataset, self._analyst, self._default_limit)
+            if self._flights.is_kept(connection, self._request(dataset, key)):
+                return  # whether it is the very same charge is for `reserve_once` to see
         if refusal := state.refusal(dataset, self._analyst, charge_units(rho, ())):
             raise refusal
 
     def release(self, entry: int, payload: str) -> None:
         with self._store.writing() as connection:
+            self._check_not_put_back(connection)
             row = connection.execute(_CHARGED_ENTRY, {"entry": entry, "analyst": self._analyst}).one_or_none()
             is_flight_of_other = row is not None and row.is_measured and row.process != self._flights.process
             if is_flight_of_other or (row is not None and row.released and self._flights.measures(entry)):
@@ -220,12 +230,28 @@ class Account:
                 raise InternalError(
                     f"Entry {entry} cannot be released: it was never reserved, or was released before."
                 )
+            is_ended = self._flights.measures(entry) and not row.is_measured
+            if is_ended and not self._flights.was_taken_for_dead(connection, row.dataset, entry):
+                raise LedgerBehind(
+                    "The ledger was put back while this was measured, and may have lost another release of "
+                    "the same charge.",
+                    remedy="Ask the curator; then ask again, which is charged again.",
+                )
             if row.kind == "discover":  # another process may have made it if this one was silent
                 _check_undiscovered(connection, row.dataset, row.key, besides=entry)
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
             connection.execute(_DELETE_UNRELEASED, {"released": entry})
             self._flights.land(connection, entry)
+
+    def _check_not_put_back(self, connection: sa.Connection) -> None:
+        """Refuses to release in an older copy, which does not know what was taken over and released since."""
+        anchor = self._store.anchor
+        if anchor is not None and anchor.readable() is not None and anchor.problem(connection) is not None:
+            raise LedgerBehind(
+                "The ledger was put back while this was measured.",
+                remedy="Only the curator can go on: see dpxplain ledger status.",
+            )
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return self._visible.by_key(dataset, key)
@@ -245,9 +271,9 @@ class Account:
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return VisibleEntries(self._store, self._analyst, sees_all=True).by_key(dataset, key)
 
-    def spent_delta(self, dataset: str, column: str | None = None) -> float:
+    def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         with self._store.reading() as connection:
-            return spent_delta(connection, dataset, column)
+            return spent_delta(connection, dataset, column, besides=besides)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         stored = self._visible.by_id(dataset, id)

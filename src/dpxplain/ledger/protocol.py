@@ -73,9 +73,10 @@ class LedgerView(Protocol):
         """
         ...
 
-    def spent_delta(self, dataset: str, column: str | None = None) -> float:
+    def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         """The δ that discoveries of all analysts have spent, or those of a column; infinite after a loss.
 
+        Charges without a release of the request with the key `besides` are left out.
         At a server's client always 0: the server, which knows all charges, checks δ before it charges.
         """
         ...

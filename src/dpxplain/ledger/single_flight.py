@@ -228,6 +228,11 @@ class Flights:
         own = doubtful is not None and doubtful.request == request and flight.heard in doubtful.heard
         return int(flight.entry) if own or flight.heard == _UNTOUCHED else None
 
+    def is_kept(self, connection: sa.Connection, request: dict[str, Any]) -> bool:
+        """Whether asking for the request again may take over a charge."""
+        flight = connection.execute(_FLIGHT, request).one_or_none()
+        return self.kept_charge(connection, request, flight) is not None
+
     def _interrupted_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
         """The newest entry of the request whose ending keeps the charge.
 
@@ -328,9 +333,19 @@ class Flights:
         charge = connection.execute(_UNRELEASED_ENTRY, {"entry": entry}).one_or_none()
         if charge is None:
             return
-        last = last_endings(connection, charge.dataset).get(entry)
-        if last is not None and (last.ending, last.process) == (Ending.DIED, self.process):
+        if self.was_taken_for_dead(connection, charge.dataset, entry):
             self._record(connection, charge.dataset, charge.analyst, entry, ending, self.process)
+
+    def was_taken_for_dead(self, connection: sa.Connection, dataset: str, entry: int) -> bool:
+        """Whether the last that the log says of the entry is that this process died while it measured.
+
+        What it says from before a restore or a declared loss does not count: another process may have taken
+        over the entry and released it, and both may be among what was lost.
+        """
+        last = last_endings(connection, dataset).get(entry)
+        if last is None or (last.ending, last.process) != (Ending.DIED, self.process):
+            return False
+        return last.record > (connection.execute(_LAST_RECOVERY).scalar_one() or 0)
 
     def let_go(self, entry: int) -> None:
         """Give no more signs of life for the entry."""

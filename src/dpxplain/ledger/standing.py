@@ -61,8 +61,10 @@ def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
 
 
 _DISCOVERY, _LOSS = "discover", "loss"
-_DELTA_CHARGES = sa.select(ENTRIES.c.kind, ENTRIES.c.request).where(
-    ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_((_DISCOVERY, _LOSS))
+_DELTA_CHARGES = (
+    sa.select(ENTRIES.c.kind, ENTRIES.c.key, ENTRIES.c.request, RELEASES.c.entry.is_(None).label("is_open"))
+    .outerjoin(RELEASES)
+    .where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_((_DISCOVERY, _LOSS)))
 )
 _LARGEST_DELTA = sa.select(sa.func.max(LIMITS.c.delta)).where(LIMITS.c.dataset == _DATASET)
 _ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
@@ -170,15 +172,19 @@ def standing(
     )
 
 
-def spent_delta(connection: sa.Connection, dataset: str, column: str | None = None) -> float:
+def spent_delta(
+    connection: sa.Connection, dataset: str, column: str | None = None, *, besides: str = ""
+) -> float:
     """The δ of all discoveries that were charged, or of those of a column, whatever came of them.
 
-    Infinite once a loss was declared: a discovery may be among the lost records.
+    Charges without a release of the request with the key `besides` are left out: it may take over one of
+    them. Infinite once a loss was declared: a discovery may be among the lost records.
     """
     charges = connection.execute(_DELTA_CHARGES, {"dataset": dataset}).all()
     if any(charge.kind == _LOSS for charge in charges):
         return math.inf
-    requests = [json.loads(charge.request or "{}") for charge in charges]
+    others = [charge for charge in charges if charge.key != besides or not charge.is_open]
+    requests = [json.loads(charge.request or "{}") for charge in others]
     if any(type(request.get("delta")) is not float for request in requests):
         raise InternalError("The history has a discovery without its δ.")
     return math.fsum(request["delta"] for request in requests if column in (None, request.get("column")))

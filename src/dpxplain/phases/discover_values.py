@@ -126,7 +126,7 @@ def even_share(schema: Schema) -> float:
 
 def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
     """Refuses a δ that, with the column's earlier charges, exceeds its even share."""
-    spent = dataset.ledger.spent_delta(dataset.name, plan.column)
+    spent = dataset.ledger.spent_delta(dataset.name, plan.column, besides=plan.key(dataset))
     if math.fsum((spent, plan.delta)) > even_share(dataset.schema):
         raise BadRequest(
             f"The share of δ of {plan.column}, {even_share(dataset.schema):g}, has no room for this.",
@@ -135,8 +135,9 @@ def check_share(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
 
 
 def check_delta(dataset: OpenDataset, plan: DiscoveryPlan) -> None:
-    """Refuses a discovery that the declared δ has no room for, as its charge would be refused too."""
-    spent, declared = dataset.ledger.spent_delta(dataset.name), dataset.schema.privacy.delta
+    """Refuses a discovery that the declared δ has no room for, unless it may take over a charge."""
+    spent = dataset.ledger.spent_delta(dataset.name, besides=plan.key(dataset))
+    declared = dataset.schema.privacy.delta
     if math.fsum((spent, plan.delta)) > declared:
         raise exhausted_delta(declared)
 

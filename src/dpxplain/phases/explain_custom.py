@@ -148,13 +148,13 @@ class CustomPlan:
 
     @property
     def shape(self) -> Hashable:
-        """With the influence itself, as its code may depend on anything that it holds."""
+        """With all that the influence computes with: not its address, which another one may have later."""
         return (
             query_shape(self.query),
             self.family.key,
             len(self.contrast.groups),
             self.shares.k,
-            id(self.influence),
+            (type(self.influence), tuple(map(plain, self.influence.thresholds)), code_of(self.influence)),
         )
 
     def charge(self, dataset: OpenDataset, request: Request) -> Charge:

@@ -105,8 +105,8 @@ class VersionedLedger:
     def discovered(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return self._ledger.discovered(dataset, key)
 
-    def spent_delta(self, dataset: str, column: str | None = None) -> float:
-        return self._ledger.spent_delta(dataset, column)
+    def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
+        return self._ledger.spent_delta(dataset, column, besides=besides)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         return self._ledger.entry(dataset, id)

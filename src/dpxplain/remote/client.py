@@ -93,7 +93,7 @@ class RemoteLedger:
     def discovered(self, dataset: str, key: str) -> None:
         """Always None: the server's schema holds what was discovered."""
 
-    def spent_delta(self, dataset: str, column: str | None = None) -> float:
+    def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         """Always 0: the server, which knows all charges, checks δ before it charges."""
         return 0.0
 

@@ -78,6 +78,10 @@ class View:
     alt: str = ""  # the chart in words, if the result has one
 
 
+_FURTHEST = 1e307  # ends of an axis beyond it, or nearer to each other than this, leave the range of floats
+_NEAREST = 1e-290
+
+
 @singledispatch
 def view(result: object, most: int = MOST_ROWS) -> View:
     """The view of a result, by its type; at most `most` rows of its table."""
@@ -91,10 +95,13 @@ def span(intervals: Iterable[tuple[float, float]], reference: float | None = Non
 
     >>> span([(2.0, 10.0)]), span([(98.0, 99.0)]), span([(98.0, 99.0)], reference=0.0)
     ((0.0, 10.0), (98.0, 99.0), (0.0, 99.0))
+    >>> span([(0.0, 5e-324)]), span([(-1e308, 1.7e308)])
+    ((-1.0, 1.0), (-1e+307, 1e+307))
     """
     ends = [end for pair in intervals for end in pair if math.isfinite(end)]
     if reference is not None:
         ends.append(reference)
+    ends = [min(max(end, -_FURTHEST), _FURTHEST) for end in ends]
     if not ends:
         return -1.0, 1.0
     low, high = min(ends), max(ends)
@@ -102,8 +109,8 @@ def span(intervals: Iterable[tuple[float, float]], reference: float | None = Non
         low = 0.0
     if low / 2 < high < 0:
         high = 0.0
-    if low == high:
-        margin = abs(low) / 10 or 1.0
+    if high - low <= _NEAREST:
+        margin = abs(low) / 10 if abs(low) > _NEAREST else 1.0
         return low - margin, high + margin
     return low, high
 

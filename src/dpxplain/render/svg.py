@@ -257,7 +257,7 @@ def _place(value: Any, x: Spec, width: float) -> float:
     if "value" in x:
         return float(x["value"])
     low, high = map(float, x["scale"]["domain"])
-    return (float(value) - low) / (high - low) * width
+    return (min(max(float(value), low), high) - low) / (high - low) * width  # what is endless ends there
 
 
 def _color(encoding: Spec | None, row: Spec) -> str:

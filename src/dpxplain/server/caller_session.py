@@ -54,14 +54,16 @@ class TaskReleaser(LocalReleaser):
     def _store_with_retries(self, entry: Entry, text: str) -> None:
         """Retries while the ledger is away, since measuring again would cost again.
 
-        A store whose connection broke may have succeeded, so a retry looks first. Retries reveal nothing
-        about the data: that the release is stored was decided before.
+        A store whose connection broke may have succeeded, so a retry looks first; what it finds may also be
+        the release of a process that took over the charge meanwhile, which the ledger then says. Retries
+        reveal nothing about the data: that the release is stored was decided before.
         """
         deadline = time.monotonic() + STORING_SECONDS
         first = True
         while True:
             try:
-                if first or self.ledger.get(self._task.dataset, entry.id) is None:
+                stored = None if first else self.ledger.get(self._task.dataset, entry.id)
+                if stored is None or stored[1] != text:
                     super().store(entry, text)
                 return
             except LedgerUnavailable as error:

@@ -243,7 +243,7 @@ def _plan_affordable(access: DatasetAccess, body: Prepare | Explain) -> Planned:
     if body.expected_key not in (None, planned.key):
         raise other_plan()
     if not preview.price.free and preview.price.rho > 0:
-        access.account.check_affordable(access.name, preview.price.rho)
+        access.account.check_affordable(access.name, preview.price.rho, planned.key)
     return planned
 
 
