@@ -16,6 +16,8 @@ import pytest
 
 import dpxplain as dpx
 from call_counts import calls
+from dpxplain.engines.duckdb_dialect import DuckDBDialect
+from dpxplain.engines.encoding import Encoding, Rows
 from dpxplain.explanation import distinct
 from dpxplain.explanation.distinct import fold_implied, nested_with, nesting_work
 from dpxplain.explanation.family import Family, Listed
@@ -25,6 +27,8 @@ from dpxplain.model.schema import Schema
 from dpxplain.model.value_domain import like_matcher
 from dpxplain.server.problems import key_positions
 from dpxplain.session import Session
+from dpxplain.sql.parse import parse
+from dpxplain.sql.render import expressions
 
 NUMBERS = ["1", "2.5", "1e400", "-1e999", "12345678901234567890", "4611686018427387904", "1e300", "x"]
 SCHEMA: dict[str, Any] = {
@@ -163,3 +167,45 @@ def test_conditions_are_nested_where_one_holds_in_all_cells_of_the_other() -> No
         cells = {other: set(part.cells_of(other)) for other in range(40) if other != predicate}
         expected = [other for other, there in cells.items() if own <= there or there <= own]
         assert nested_with(family, predicate) == expected
+
+
+def test_the_sql_of_computed_conditions_grows_with_their_number_and_not_with_its_square() -> None:
+    def length(conditions: int) -> int:
+        schema = Schema.load(SCHEMA)
+        text = " OR ".join(f"k + {number} > 9" for number in range(conditions))
+        names = expressions(parse(f"SELECT COUNT(*) FROM t WHERE {text}", schema).query, schema)
+        assert len(names) == conditions
+        rows = Rows("SELECT * FROM encoded", ("code_2", "units_2"))
+        return len(Encoding(schema, {}, DuckDBDialect()).with_derived(names, rows).sql)
+
+    assert length(200) < 2.5 * length(100)
+
+
+def test_hundreds_of_computed_conditions_are_answered(session: Session) -> None:
+    conditions = " OR ".join(f"k + {number} > 9" for number in range(500))
+    answer = session.query(f"SELECT COUNT(*) FROM t WHERE {conditions}", rho=1e5)
+    assert round(answer.rows[0].estimate) == 24
+
+
+def test_a_statement_of_too_many_computed_columns_is_refused_before_it_is_planned(session: Session) -> None:
+    conditions = " OR ".join(f"k + {number} > 9" for number in range(600))
+    with pytest.raises(dpx.BadRequest, match="600 computed columns"):
+        session.preview(f"SELECT COUNT(*) FROM t WHERE {conditions}", rho=1.0)
+
+
+def test_subqueries_cannot_multiply_a_statement(session: Session) -> None:
+    """Each name of a long expression stands for all of it."""
+    doubled = ", ".join(f"c{i + 1} AS (SELECT x + x AS x FROM c{i})" for i in range(6))
+    ctes = f"WITH c0 AS (SELECT k AS x FROM t), {doubled}"
+    names = ", ".join(f"x AS a{i}" for i in range(1_500))
+    for sql in (
+        f"{ctes} SELECT COUNT(*) FROM c6 WHERE " + " OR ".join(f"x > {i}" for i in range(1_500)),
+        f"{ctes}, d AS (SELECT {names} FROM c6) SELECT COUNT(*) FROM d",
+        f"{ctes} SELECT {', '.join(f'SUM(x + {i})' for i in range(1_000))} FROM c6",
+    ):
+
+        def preview(statement: str = sql) -> None:
+            with pytest.raises(dpx.BadRequest, match="too many parts"):
+                session.preview(statement, rho=1.0)
+
+        assert calls(preview, most=3_000_000)

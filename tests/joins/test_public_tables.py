@@ -334,5 +334,5 @@ def test_a_public_table_of_a_key_that_is_yet_to_be_discovered_is_joined_afterwar
                     session.query(sql, rho=1)
                 assert "(ε, " not in str(session.budget)
                 session.discover("carrier", rho=10)
-            assert "(ε, 2e-06)-differential privacy" in " ".join(str(session.budget).split())
+            assert "(ε, 2e-06)-differentially private" in " ".join(str(session.budget).split())
             assert len(session.query(sql, rho=1).rows) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,8 @@ import pytest
 
 import dpxplain as dpx
 from dpxplain.errors import BadRequest, BudgetExhausted, QueryRefused
+from dpxplain.phases import discover_values
+from dpxplain.phases.discover_values import discovery_key as key
 from server_fixture import RunningServer, config_of, running_server
 
 SCHEMA = """[table]
@@ -128,3 +131,26 @@ def test_quality_bought_before_a_discovery_charges_no_later_query_in_vain(server
         assert {row.column for row in again} == {"sex", "city"}
         assert session.quality(rho=0.5).free
         assert "of all rows" in " ".join(session.query(SQL, rho=0.11).shaped_by)
+
+
+def test_what_everybody_asks_looks_up_few_of_many_discoveries_that_found_nothing(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = server.client("alice"), server.client("bob")
+    looked_up: list[str] = []
+
+    def noted(*asked: Any) -> str:
+        looked_up.append(key(*asked))
+        return looked_up[-1]
+
+    monkeypatch.setattr(discover_values, "discovery_key", noted)
+    for _ in range(100):
+        ask = {"column": "city", "rho": 1e-6, "delta": 1e-12}
+        shown = alice.post("/datasets/towns/discover", json=ask).json()
+        assert (shown["values"], shown["free"]) == ([], False)
+    looked_up.clear()
+    assert bob.get("/datasets/towns/budget").status_code == 200
+    assert len(looked_up) < 60
+    ask = {"column": "city", "rho": 1, "delta": 4e-7}
+    shown = alice.post("/datasets/towns/discover", json=ask).json()
+    assert len(shown["values"]) == 2

@@ -164,6 +164,18 @@ def test_more_groups_than_a_server_answers_are_refused_before_the_charge(tmp_pat
         assert spent(client) == 0
 
 
+def test_more_values_than_a_server_answers_are_refused_before_the_charge(tmp_path: Path) -> None:
+    counts = ", ".join(f"SUM(CASE WHEN d = {number} THEN 1 ELSE 0 END) AS n{number}" for number in range(60))
+    sql = f"SELECT b, c, {counts} FROM people GROUP BY b, c"
+    with running_server(wide_config(tmp_path / "wide")) as server:
+        client = server.client()
+        for path in ("preview", "query"):
+            refused = client.post(f"{AT}/{path}", json={"sql": sql, "rho": 0.1})
+            assert (refused.status_code, refused.json()["code"]) == (400, "query_refused")
+            assert "60 aggregates of 3,600 declared groups" in refused.json()["message"]
+        assert spent(client) == 0
+
+
 def test_a_large_stored_answer_is_rendered_where_it_keeps_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

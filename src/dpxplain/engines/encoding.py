@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from types import MappingProxyType
 from typing import Any
@@ -64,6 +64,8 @@ class Encoding:
     """The texts that a column may have in a row that is wanted at all."""
     wanted: frozenset[str] | None = None
     """The columns that are encoded; None means all of them, as the choice of a person's rows needs."""
+    derived: str = "derived"
+    """What the value of an expression is called while it is encoded."""
 
     def all_rows(self) -> Rows:
         """The encoded table: the rows with the columns of declared expressions."""
@@ -168,19 +170,41 @@ class Encoding:
         Expressions are evaluated over encoded columns, so they see declared values only; their own values are
         clamped or listed like those of any column, whatever was inferred of them.
         """
+        own = []
         for name in names:
-            rows = self.with_one_derived(name, rows)
-        return rows
+            if name in self.schema.columns:  # later ones may use it
+                rows = self.with_one_derived(name, rows)
+            else:
+                own.append(name)
+        return self._with_own(own, rows) if own else rows
+
+    def _with_own(self, names: Sequence[str], rows: Rows) -> Rows:
+        """The rows with expressions of a query, which use declared columns only: side by side in one SELECT.
+
+        One SELECT inside another for each would take a database the square of their number in memory.
+        """
+        values: dict[str, str] = {}
+        added: dict[str, str] = {}
+        for number, name in enumerate(names):
+            one = replace(self, derived=f"derived_{number}")
+            values[one.derived] = one._derived_value(self.schema.column(name))
+            added |= one._derived_columns(name, self.schema.column(name))
+        kept = ", ".join(rows.columns)
+        sql = f"SELECT {kept}, {_listed(values)} FROM ({rows.sql}) AS rows_before"
+        sql = f"SELECT {kept}, {_listed(added)} FROM ({sql}) AS with_value"
+        return Rows(sql, (*rows.columns, *added))
+
+    def _derived_value(self, column: Column) -> str:
+        expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
+        node = read_expression(column.expression or "", self.schema.columns)
+        if column.lookup and isinstance(node, Reference) and self.schema.columns[node.column].values:
+            return expression.looked_up(node.column, column.lookup)
+        return expression.render(expression_of(column, self.schema.columns))
 
     def with_one_derived(self, name: str, rows: Rows, figures: Mapping[str, str] | None = None) -> Rows:
         """The rows with one expression's encoded columns, and with `figures` of its value `derived`."""
         column = self.schema.column(name)
-        expression = ExpressionSQL(self.schema, self.dialect, self.parameters)
-        node = read_expression(column.expression or "", self.schema.columns)
-        if column.lookup and isinstance(node, Reference) and self.schema.columns[node.column].values:
-            value = expression.looked_up(node.column, column.lookup)
-        else:
-            value = expression.render(expression_of(column, self.schema.columns))
+        value = self._derived_value(column)
         added = self._derived_columns(name, column)
         kept, further = ", ".join(rows.columns), figures or {}
         sql = f"SELECT {kept}, {value} AS derived FROM ({rows.sql}) AS rows_before"
@@ -190,23 +214,24 @@ class Encoding:
         return Rows(sql, (*rows.columns, *added, *further))
 
     def derived_number(self, column: Column) -> str:
-        """The value that is called `derived`, as a number."""
+        """The value of an expression, as a number."""
         if column.is_temporal:
-            micros = self.dialect.micros(f"CAST(derived AS {self.dialect.moment})", "timestamp", "UTC")
+            micros = self.dialect.micros(f"CAST({self.derived} AS {self.dialect.moment})", "timestamp", "UTC")
             return f"CAST({micros} AS {self.dialect.double})"
         if isinstance(next(iter(column.values or ()), None), bool):
-            return self.dialect.number("derived", "boolean")
-        return f"CAST(derived AS {self.dialect.double})"
+            return self.dialect.number(self.derived, "boolean")
+        return f"CAST({self.derived} AS {self.dialect.double})"
 
     def _derived_columns(self, name: str, column: Column) -> dict[str, str]:
         if column.values is None:
             return self._number_columns(name, column, self.derived_number(column))
         columns = {}
         listed = [value for value in self.schema.domain(name) if value is not None]
-        value = f"CAST(derived AS {self.dialect.type_of(listed[0] if listed else '')})"
+        value = f"CAST({self.derived} AS {self.dialect.type_of(listed[0] if listed else '')})"
         key = self._key(value, _expression_kind(listed), column)
         codes = {_key_of(value): code for code, value in enumerate(listed, 1)}
-        columns[code_column(self.schema, name)] = self._code("derived", key, codes, self.schema.domain(name))
+        code = self._code(self.derived, key, codes, self.schema.domain(name))
+        columns[code_column(self.schema, name)] = code
         if column.is_summable:
             columns[units_column(self.schema, name)] = self._units(column, self.derived_number(column))
         return columns

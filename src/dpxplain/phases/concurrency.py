@@ -5,6 +5,7 @@ key, and keys that were seen lately.
 from __future__ import annotations
 
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -135,13 +136,11 @@ class SizedMemo:
     def __init__(self, together: int, each: int) -> None:
         self._together, self._each = together, each
         self._results: dict[Hashable, _Sized] = {}  # oldest first
+        self._held: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)  # keys by holder, oldest first
+        self._bytes: Counter[str] = Counter()  # by holder
         self._locks = KeyedLocks()
         self._mutex = threading.Lock()
-
-    @property
-    def bytes(self) -> int:
-        with self._mutex:
-            return sum(result.bytes for result in self._results.values())
+        self.bytes = 0
 
     def get(self, key: Hashable, compute: Callable[[], T], size: Callable[[T], int], holder: str = "") -> T:
         """The cached or computed result, counted for the holder. One that is too large is not cached."""
@@ -152,30 +151,34 @@ class SizedMemo:
                 return value
             computed = compute()
             with self._mutex:
-                self._results[key] = _Sized(computed, size(computed), holder)
-                self._drop(self._each, holder)
-                self._drop(self._together, None)
+                self._add(key, _Sized(computed, size(computed), holder))
+                while self._bytes[holder] > self._each:
+                    self._drop(next(iter(self._held[holder])))
+                while self.bytes > self._together:
+                    self._drop(next(iter(self._results)))
             return computed
 
     @contextmanager
     def keep_if_accepted(self, holder: str) -> Iterator[None]:
         """Drops what the block added to the holder's results if the block raises."""
-        before = set(self._results)
+        with self._mutex:
+            before = set(self._held[holder])
         try:
             yield
         except BaseException:
             with self._mutex:
-                for key in [key for key, result in self._results.items() if result.holder == holder]:
-                    if key not in before:
-                        del self._results[key]
+                for key in self._held[holder].keys() - before:
+                    self._drop(key)
             raise
 
-    def _drop(self, most: int, holder: str | None) -> None:
-        """Drops the oldest results, of one holder or of all, until the rest fits."""
-        results = [(key, result) for key, result in self._results.items() if holder in (None, result.holder)]
-        total = sum(result.bytes for _, result in results)
-        for key, result in results:
-            if total <= most:
-                return
-            del self._results[key]
-            total -= result.bytes
+    def _add(self, key: Hashable, result: _Sized) -> None:
+        self._results[key] = result
+        self._held[result.holder][key] = None
+        self._bytes[result.holder] += result.bytes
+        self.bytes += result.bytes
+
+    def _drop(self, key: Hashable) -> None:
+        result = self._results.pop(key)
+        del self._held[result.holder][key]
+        self._bytes[result.holder] -= result.bytes
+        self.bytes -= result.bytes

@@ -46,6 +46,7 @@ Show = Callable[[Released[R]], T]
 
 KEPT_FAMILIES = 4 * FAMILY_BYTES  # in bytes, per data set; of one caller, no more than one largest family
 KEPT_PASSES = 4 * LARGEST_PASS  # in bytes, per data set
+_PASS_BYTES = 1_000  # of a kept pass, besides its cells
 KEPT_REHEARSALS = 10_000  # kinds of requests, per data set
 
 
@@ -238,8 +239,9 @@ class OpenDataset:
             grouped = self._grouped(query, ((),))
             return grouped.map(lambda scanned: totals(scanned, groups.columns, groups.shape))
 
-        key = ("totals", *self.schema.joined, query)
-        return self._passes.get(key, scan, lambda _: BYTES_PER_CELL * groups.size)
+        return self._passes.get(
+            self._pass_key("totals", query), scan, lambda _: _PASS_BYTES + BYTES_PER_CELL * groups.size
+        )
 
     def histogram(self, query: Query, name: str, bins: int) -> Confidential[IntArray]:
         """Rows of every (group, bin): of a declared column's own bins, or of a `Histogram` query's."""
@@ -272,9 +274,9 @@ class OpenDataset:
             return cells(scanned, groups.columns, groups.shape, family, blocks)
 
         return self._passes.get(
-            ("cells", *self.schema.joined, query, family.key),
+            self._pass_key("cells", query, family.key),
             lambda: self._grouped(query, blocks).map(arranged),
-            lambda _: pass_bytes(groups, family, blocks),
+            lambda _: _PASS_BYTES + pass_bytes(groups, family, blocks),
         )
 
     def marginals(self, query: Query, family: Family) -> Confidential[Totals]:
@@ -331,6 +333,11 @@ class OpenDataset:
         if self.joins is not None:
             self.joins.close()
         self.ledger.close()
+
+    def _pass_key(self, kind: str, query: Query, *more: str) -> str:
+        """Identity of a pass, as a digest: a query may be larger than what is kept of its pass."""
+        parts = [kind, *self.schema.joined, identity(query), *more]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _grouped(self, query: Query, subsets: tuple[tuple[str, ...], ...]) -> Confidential[AnyGrouped]:
         return self._open_engine.grouped(query, subsets, rehearsed=self.is_rehearsal)

@@ -7,9 +7,9 @@ declared δ bounds what all discoveries spend together; the ledger checks it whe
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -25,6 +25,7 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.threshold import threshold_for, values_above
 
 KIND = "discover"
+_ATTEMPTS = range(2**24)  # to discover a column; each costs ρ
 
 
 @dataclass(frozen=True)
@@ -169,12 +170,18 @@ def known_values(schema: Schema, column: str, ledger: LedgerView, seed: int | No
 def _latest(schema: Schema, column: str, ledger: LedgerView, seed: int | None) -> tuple[str, tuple[str, ...]]:
     """The key and values of the discovery that found some; or else the key of the next attempt.
 
-    The ledger releases at most one discovery of a key, so everybody has the same values.
+    The ledger releases at most one discovery of a key, so everybody has the same values. An attempt is made
+    only after the one before it was stored, so the last one is found by halving: everybody's requests look
+    it up, and there may be many attempts that found nothing.
     """
-    for attempt in itertools.count():
-        key = discovery_key(schema, column, seed, attempt)
-        stored = ledger.discovered(schema.table.name, key)
-        values = () if stored is None else DiscoveryRelease.from_json(stored[1]).values
-        if stored is None or values:
-            break
-    return key, values
+
+    def stored(attempt: int) -> tuple[str, ...] | None:
+        release = ledger.discovered(schema.table.name, discovery_key(schema, column, seed, attempt))
+        return None if release is None else DiscoveryRelease.from_json(release[1]).values
+
+    attempt, values = 0, stored(0)
+    if values == ():
+        attempt = bisect_left(_ATTEMPTS, True, lo=1, key=lambda number: stored(number) is None)
+        if values := stored(attempt - 1):
+            attempt -= 1
+    return discovery_key(schema, column, seed, attempt), values or ()

@@ -29,6 +29,7 @@ from dpxplain.server.pool import Pool
 from dpxplain.server.problems import too_many_failures
 
 _MOST_RESAMPLED = 1_000_000  # values that a bootstrap draws for one question, twice
+_MOST_VALUES = 100_000  # of one answer, all aggregates together; each is some 3 kB while it is shown
 _MOST_COMPUTED = 10_000_000  # groups times characters of a formula
 _BYTES_PER_CELL = 128  # of DuckDB's hash table and of the result, with room to spare
 
@@ -56,6 +57,16 @@ def check_groups(groups: int, sizes: Sizes) -> None:
             f"The query has {groups:,} declared groups, more than the {sizes.groups:,} that this server "
             "answers at once. Nothing was charged.",
             remedy="Group by fewer columns, or by columns with fewer declared values.",
+        )
+
+
+def check_values(groups: int, aggregates: int) -> None:
+    """Refuses an answer of more values than can be shown at once, although its groups could be."""
+    if aggregates > 1 and groups * aggregates > _MOST_VALUES:
+        raise QueryRefused(
+            f"The query has {aggregates:,} aggregates of {groups:,} declared groups each, more than the "
+            f"{_MOST_VALUES:,} values that this server answers at once. Nothing was charged.",
+            remedy=f"Ask for at most {max(1, _MOST_VALUES // groups):,} of them in one query.",
         )
 
 

@@ -17,6 +17,7 @@ _ONLY = "A subquery may select columns and filter rows; aggregate in the outer q
 # Clauses that choose or combine rows by more than a condition on each of them.
 _CLAUSES = {"group": "GROUP BY", "having": "HAVING", "limit": "LIMIT", "distinct": "DISTINCT"}
 _LARGEST = 300  # nodes of a column's expression: each use of it in another column repeats them all
+_MOST_COPIED = 20_000  # nodes of all these uses together
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def _columns_of_item(item: exp.Expr, relation: Relation, scope: Scope) -> Iterat
         raise scope.refuse("An aggregate in a subquery is not answered.", _ONLY, aggregate)
     if isinstance(inner, exp.Column):
         name = scope.resolve(inner, relation.columns, kind="")
-        yield item.alias or name, _placed(relation.columns[name], inner)
+        yield item.alias or name, _placed(relation.columns[name], inner, scope)
         return
     if not item.alias:
         raise scope.refuse("This column has no name.", "Name it with AS.", inner)
@@ -186,7 +187,7 @@ def _item(item: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
     if not isinstance(column, exp.Column) or isinstance(column.this, exp.Star):
         return _substituted(item, relation, scope)
     name = scope.resolve(column, relation.columns, kind="")
-    expression = _placed(relation.columns[name], column)
+    expression = _placed(relation.columns[name], column, scope)
     if isinstance(expression, exp.Column) and expression.name == name:
         return expression
     alias = exp.to_identifier(name, quoted=True)
@@ -208,7 +209,8 @@ def _substitute_known(
         is_item = isinstance(node.parent, exp.Ordered) and matching(node.this, names)
         if is_plain and (is_item or not matching(node.this, relation.columns)):
             continue
-        node.replace(_placed(relation.columns[scope.resolve(node, relation.columns, kind="")], node))
+        name = scope.resolve(node, relation.columns, kind="")
+        node.replace(_placed(relation.columns[name], node, scope))
 
 
 def _substituted(node: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
@@ -217,13 +219,18 @@ def _substituted(node: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
     def replaced(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column) or not isinstance(part.this, exp.Identifier):
             return part
-        return _placed(relation.columns[scope.resolve(part, relation.columns, kind="")], part)
+        return _placed(relation.columns[scope.resolve(part, relation.columns, kind="")], part, scope)
 
     return node.transform(replaced)
 
 
-def _placed(expression: exp.Expr, reference: exp.Expr) -> exp.Expr:
-    """A copy to stand where it is referred to; a plain column is then refused at that place."""
+def _placed(expression: exp.Expr, reference: exp.Expr, scope: Scope) -> exp.Expr:
+    """Copies the expression for use at a reference. A plain column raises at that position later."""
+    if not isinstance(expression, exp.Column):
+        scope.copied["nodes"] += sum(1 for _ in expression.walk())
+    if scope.copied["nodes"] > _MOST_COPIED:
+        problem = "With its subqueries put in place, the statement has too many parts."
+        raise scope.refuse(problem, "Use long expressions fewer times.", reference)
     copy = expression.copy()
     if isinstance(copy, exp.Column):
         copy.this.meta.clear()

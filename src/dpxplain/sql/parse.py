@@ -8,6 +8,7 @@ without their label would spend budget on an answer nobody can read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
@@ -36,6 +37,7 @@ from dpxplain.sql.expression_parser import column_name, filtered_name, number_na
 from dpxplain.sql.formula_parser import Aggregates, FormulaParser, rounding
 from dpxplain.sql.inline import inline, table_scope
 from dpxplain.sql.join import join_conditions, read_joins
+from dpxplain.sql.render import expressions
 from dpxplain.sql.scope import Scope, matching, number
 from dpxplain.sql.source import read
 from dpxplain.sql.vocabulary import GRAMMAR
@@ -56,6 +58,7 @@ _AGGREGATES: dict[type[exp.Expr], MeasuredKind] = {
 }
 
 T = TypeVar("T")
+MOST_EXPRESSIONS = 512  # columns that a statement computes; each is encoded for every row
 
 
 def parse(sql: str, schema: Schema) -> Statement:
@@ -104,7 +107,18 @@ def _parsed(sql: str, declared: SchemaKey) -> Statement:
         aggregate=aggregates.known[0],
         where=all_of(conditions) if conditions else None,
     )
+    _check_expressions([replace(query, aggregate=aggregate) for aggregate in aggregates.known], scope)
     return Statement(sql, query, presentation, tuple(aggregates.known[1:]))
+
+
+def _check_expressions(queries: Sequence[Query], scope: Scope) -> None:
+    """Refuses more computed columns than an engine takes well in one statement."""
+    computed = {name for query in queries for name in expressions(query, scope.schema)}
+    if len(computed) > MOST_EXPRESSIONS:
+        raise scope.refuse(
+            f"The statement has {len(computed):,} computed columns; at most {MOST_EXPRESSIONS} are answered.",
+            "Compare columns with constants, or ask in several queries.",
+        )
 
 
 def quoted_name(name: str) -> str:

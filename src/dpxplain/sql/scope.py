@@ -7,8 +7,9 @@ declared names or values, which are public.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -45,6 +46,8 @@ class Scope:
     schema: Schema
     qualifiers: tuple[str, ...] = ()  # names that may stand before a column: the table's, its alias
     joins: tuple[Joined, ...] = ()
+    copied: Counter[str] = field(default_factory=Counter)
+    """The nodes that were copied into the statement so far, one count for all its subqueries."""
 
     def refuse(self, problem: str, remedy: str, at: Place = None) -> QueryRefused:
         return self.source.refuse(problem, remedy, at)

@@ -120,7 +120,7 @@ async def preview(access: AccessDep, body: PreviewQuery) -> Any:
 
     def price() -> Response:
         planned = _plan(access, body)
-        size_limits.check_groups(planned.group_count, access.server.sizes)
+        _check_size(access, planned)
         form = None if planned.schema.joined else query_form(planned.statement, planned.schema)
         tells, doubt = precision.query_hints(plan_at, body.rho)
         return JSONResponse(
@@ -154,7 +154,7 @@ async def query(access: AccessDep, body: Ask, form: AskForm = "shown") -> Any:
         planned = _plan(access, body)
         stored = planned.find()
         if stored is None:
-            size_limits.check_groups(planned.group_count, access.server.sizes)
+            _check_size(access, planned)
         return planned, None if stored is None else show(stored)
 
     planned, response = await access.plan(find_stored)
@@ -257,6 +257,11 @@ def _plan(access: DatasetAccess, body: Ask) -> PlannedQuery:
     if body.expected_key not in (None, planned.key):
         raise other_plan()
     return planned
+
+
+def _check_size(access: DatasetAccess, planned: PlannedQuery) -> None:
+    size_limits.check_groups(planned.group_count, access.server.sizes)
+    size_limits.check_values(planned.group_count, len(planned.statement.queries))
 
 
 def _preparations(access: DatasetAccess, answer: Answer | Answers) -> list[PreparationsOfQuery]:
