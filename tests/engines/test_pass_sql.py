@@ -16,6 +16,7 @@ from dpxplain.engines.engine import Engine
 from dpxplain.engines.postgres_engine import PostgresEngine
 from dpxplain.model.query import Aggregate, And, Comparison, Filter, Not, Query
 from dpxplain.model.schema import Schema
+from dpxplain.sql.render import suits_row_cells
 from postgres_server import PostgresServer
 
 SCHEMA = Schema.load(
@@ -95,6 +96,17 @@ def test_cells_equal_those_of_duckdb(engine: PostgresEngine, where: Filter | Non
     subsets = ((), ("zone",), ("zone", "age"), ("name",))
     other = DuckDBEngine(ROWS, versioned(SCHEMA))
     assert cells(engine, query, subsets) == cells(other, query, subsets)
+
+
+def test_cells_are_numbered_only_if_they_are_many_and_the_numbers_fit_into_32_bits() -> None:
+    columns = {f"c{number}": {"values": [*range(100)]} for number in range(40)}
+    declared = {"table": {"name": "t"}, "privacy": {"rho": 1.0}, "columns": columns}
+    schema, names = Schema.load(declared), list(columns)
+    count = Query("t", (), Aggregate("count"))
+    assert suits_row_cells(count, schema, [(name,) for name in names])
+    assert not suits_row_cells(count, schema, [(name,) for name in names[:32]])
+    assert not suits_row_cells(count, schema, [tuple(names[place : place + 5]) for place in range(33)])
+    assert not suits_row_cells(Query("t", (), Aggregate("persons")), schema, [(name,) for name in names])
 
 
 @pytest.mark.process

@@ -27,6 +27,7 @@ from sqlglot import parse_one
 from test_engine_contract import ODD_ROWS, SCHEMA, declare, table_of
 
 import dpxplain as dpx
+from dpxplain.engines import spark_dialect
 from dpxplain.engines.duckdb import DuckDBEngine
 from dpxplain.engines.engine import Engine
 from dpxplain.engines.spark import SparkEngine, _Materialised
@@ -46,6 +47,7 @@ from dpxplain.model.query import (
     Query,
 )
 from dpxplain.model.schema import Schema
+from dpxplain.sql import render
 from dpxplain.sql.spark_spelling import for_spark
 
 AMOUNTS = [
@@ -163,6 +165,22 @@ def test_hard_values_are_counted_as_by_duckdb_whatever_the_session_is_set_to(
         for query, subsets in queries():
             assert cells(spark, query, subsets) == cells(duckdb, query, subsets), query
         assert fits(spark) == fits(duckdb)
+
+
+@pytest.mark.slow
+def test_numbered_cells_of_hard_values_are_those_of_duckdb(
+    spark_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As wide passes count and encode them."""
+    monkeypatch.setattr(render, "_FEW_SETS", 1)
+    monkeypatch.setattr(spark_dialect, "_MOST_FIELDS", 0)
+    schema = declare(DECLARED)
+    variance = Query("t", ("flag",), Aggregate("var_pop", "rate"), Membership("big", (1, 2**63 - 1)))
+    counted = Query("t", ("flag",), Aggregate("count", "day"))
+    subsets = (("moment", "a", "local"), (), ("a",), ("local", "day"))
+    with closing(DuckDBEngine(HARD, schema)) as duckdb, spark_engine(spark_session, HARD, schema) as spark:
+        for query, parts in (*queries(), (variance, subsets), (counted, subsets)):
+            assert cells(spark, query, parts) == cells(duckdb, query, parts), query
 
 
 @pytest.mark.slow

@@ -63,6 +63,8 @@ class Dialect(ABC):
     """Whether whole numbers of any width are compared with a literal as they are, without an error."""
     counts_clamped = False
     """Whether a clamped number is computed once for its count and its sum, so that both may read it."""
+    numbers_cells = False
+    """Whether a pass over many subsets counts numbered cells, not GROUPING SETS."""
 
     # -- Names, values, types ------------------------------------------------------------------------------
 
@@ -127,8 +129,8 @@ class Dialect(ABC):
     def is_nan(self, number: str) -> str:
         return f"isnan({number})"
 
-    def for_texts(self, number: int) -> Dialect:
-        """The dialect for a statement that encodes columns with so many declared texts together."""
+    def for_texts(self, number: int, columns: int) -> Dialect:
+        """The dialect for a statement that encodes so many columns, with so many declared texts together."""
         return self
 
     @abstractmethod

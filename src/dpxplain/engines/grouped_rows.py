@@ -1,4 +1,4 @@
-"""The rows of a `grouped_select`, as an engine fetched them, in the form that every engine answers in."""
+"""The rows of a pass's statement, as an engine fetched them, in the form that every engine answers in."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpxplain.model.grouped_pass import BIN, Grouped
+from dpxplain.model.grouped_pass import BIN, Grouped, cell_starts
 from dpxplain.model.query import Query
 from dpxplain.model.schema import Schema
 from dpxplain.sql.encoded_names import code_column
-from dpxplain.sql.render import grouping_parts
+from dpxplain.sql.render import code_sizes, grouping_parts
 
 
 def grouped_of(
     columns: Mapping[str, Any], query: Query, schema: Schema, subsets: tuple[tuple[str, ...], ...]
 ) -> Grouped:
-    """The cells, from the fetched columns by name; NULL (masked) is 0."""
+    """The cells, from the fetched columns by name; NULL (masked) is 0.
+
+    The columns are those of `grouped_select`, or those of `cells_select`, which has the cells' numbers.
+    """
 
     def numbers(name: str) -> NDArray[np.int64]:
         column: Any = columns[name]
         is_masked = hasattr(column, "filled")  # asked so, because numpy.ma is slow to import
         return np.asarray(column.filled(0) if is_masked else column, dtype=np.int64)
 
+    if "cell" in columns:
+        fetched = {name: numbers(name) for name in columns}
+        return _numbered_cells(fetched, query, schema, subsets)
     attributes = list(dict.fromkeys(name for subset in subsets for name in subset))
     codes = {name: numbers(code_column(schema, name)) for name in (*query.group_by, *attributes)}
     if "bin" in columns:
@@ -39,6 +45,30 @@ def grouped_of(
             is_part = np.array([name in columns for columns in (query.group_by + s for s in subsets)])
             codes[name] = np.where(is_part[subset], codes[name], 0)
     return Grouped(codes, subset, count, total)
+
+
+def _numbered_cells(
+    columns: Mapping[str, NDArray[np.int64]],
+    query: Query,
+    schema: Schema,
+    subsets: tuple[tuple[str, ...], ...],
+) -> Grouped:
+    """The cells, whose codes are the digits of their numbers."""
+    order = np.argsort(columns["cell"], kind="stable")
+    columns = {name: column[order] for name, column in columns.items()}
+    sizes = code_sizes(schema, subsets)
+    starts = np.array(cell_starts(subsets, sizes))
+    cell, count = columns["cell"], columns["count"]
+    subset = np.searchsorted(starts, cell, side="right") - 1
+    codes = {name: np.zeros_like(cell) for name in sizes}
+    ends = np.searchsorted(subset, np.arange(len(subsets) + 1))
+    for number, names in enumerate(subsets):
+        place = slice(ends[number], ends[number + 1])
+        rest = cell[place] - starts[number]
+        for name in reversed(names):
+            rest, codes[name][place] = np.divmod(rest, sizes[name])
+    keys = {name: columns[code_column(schema, name)] for name in query.group_by}
+    return Grouped({**keys, **codes}, subset, count, columns.get("total", np.zeros_like(count)))
 
 
 def joined(cells: list[Grouped], sizes: list[int]) -> Grouped:

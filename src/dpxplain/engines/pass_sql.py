@@ -1,7 +1,8 @@
 """The statement of a grouped pass in a database server, which encodes as few values as it can.
 
 Where a query compares a column of texts with a value, the text itself is compared; and cells are counted by
-texts as they are, of which only those of the cells are encoded (ADR 28). Both are the same counts and sums.
+texts as they are, of which only those of the cells are encoded (ADR 28). In Spark a pass over many subsets
+counts numbered cells instead of GROUPING SETS (ADR 29). All are the same counts and sums.
 """
 
 from __future__ import annotations
@@ -14,8 +15,18 @@ from dpxplain.engines.private_join import all_rows
 from dpxplain.model.expression import columns_of, read_expression
 from dpxplain.model.query import And, Comparison, Filter, Query, filter_columns
 from dpxplain.model.schema import Schema
-from dpxplain.sql.encoded_names import CELLS, DERIVED, ENCODED, NAMED_CELLS, code_column
-from dpxplain.sql.render import Rendered, expressions, grouped_select, regrouped_select
+from dpxplain.sql.encoded_names import CELLS, DERIVED, ENCODED, NAMED_CELLS, ROW_CELLS, code_column
+from dpxplain.sql.render import (
+    Rendered,
+    cells_select,
+    expressions,
+    grouped_select,
+    regrouped_select,
+    row_cells_select,
+    suits_row_cells,
+)
+
+_MOST_SETS = 1000  # of one statement; PostgreSQL takes 4096 GROUPING SETS
 
 
 def grouped_statement(
@@ -33,28 +44,40 @@ def grouped_statement(
     them. The statement's values are bound to the parameters of the encodings.
     """
     own, texts, known = encodings[0], frozenset[str](), None
+    has_row_cells = own.dialect.numbers_cells and suits_row_cells(query, schema, subsets)
     if stored is None and schema.privacy.unit == "row":
         query, only = _without_equalities(query, own)
         grouped = frozenset((*query.group_by, *(name for subset in subsets for name in subset)))
         read = _read_columns(query, grouped, schema)
-        texts = frozenset(name for name in grouped - read if _is_text(name, own)) & frozenset(few)
+        if not has_row_cells:  # a number is made of codes
+            texts = frozenset(name for name in grouped - read if _is_text(name, own)) & frozenset(few)
         if _is_number(query.aggregate.column, schema) and not own.dialect.counts_clamped:
             known = query.aggregate.column
         wanted = grouped | read
-        dialect = own.dialect.for_texts(sum(len(members_of(schema.column(name))) for name in wanted - texts))
+        number = sum(len(members_of(schema.column(name))) for name in wanted - texts)
+        dialect = own.dialect.for_texts(number, len(wanted))
         encodings = [replace(own, dialect=dialect, texts=texts, only=only, known=known, wanted=wanted)]
-    rendered = grouped_select(query, schema, subsets, has_known=known is not None, parameters=own.parameters)
+    select = row_cells_select if has_row_cells else grouped_select
+    rendered = select(query, schema, subsets, has_known=known is not None, parameters=own.parameters)
     encoded = stored or all_rows(schema, encodings)
     tables = {ENCODED: encoded.sql}
     if names := expressions(query, schema):
         rows = Rows(f"SELECT * FROM {ENCODED}", encoded.columns)
         tables[DERIVED] = replace(own, schema=schema).with_derived(names, rows).sql
+    if has_row_cells:
+        tables[ROW_CELLS] = _sql(rendered, own)
+        rendered = cells_select(rendered, ROW_CELLS)
     if texts:
         tables[CELLS] = _sql(rendered, own)
         tables[NAMED_CELLS] = _encoded_cells(rendered, texts, own)
         rendered = regrouped_select(rendered, NAMED_CELLS)
     listed = ", ".join(f"{name} {own.dialect.inlined} ({sql})" for name, sql in tables.items())
     return f"WITH {listed} {_sql(rendered, own)}"
+
+
+def statement_parts(subsets: tuple[tuple[str, ...], ...]) -> list[tuple[tuple[str, ...], ...]]:
+    """The subsets in parts, each small enough for one statement."""
+    return [subsets[start : start + _MOST_SETS] for start in range(0, len(subsets), _MOST_SETS)]
 
 
 def _sql(rendered: Rendered, encoding: Encoding) -> str:

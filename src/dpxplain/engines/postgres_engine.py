@@ -19,7 +19,7 @@ from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of, joined
-from dpxplain.engines.pass_sql import grouped_statement
+from dpxplain.engines.pass_sql import grouped_statement, statement_parts
 from dpxplain.engines.postgres_dialect import PostgresDialect
 from dpxplain.engines.postgres_source import (
     Connection,
@@ -58,13 +58,14 @@ _SHUT_DOWN = ("57P01", "57P02", "57P03", "55P03")
 of a table that another session has locked for longer than `lock_timeout`: none of its rows was read.
 """
 _IDLE = 2  # connections kept open between passes
-_MOST_SETS = 1000  # of GROUPING SETS in one statement; PostgreSQL takes 4096
 _SETTINGS = {
     "TimeZone": "UTC",
     "DateStyle": "ISO, YMD",
     "extra_float_digits": "1",
     "client_min_messages": "error",
     "jit": "off",  # compiling the many expressions of wide tables takes a hundred times the scan
+    # GROUPING SETS have a hash table each. Beyond this memory PostgreSQL sorts all rows for each set instead.
+    "hash_mem_multiplier": "64",
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "60s",
 }
@@ -191,7 +192,7 @@ class PostgresEngine:
     # -- One pass ------------------------------------------------------------------------------------------
 
     def _scan(self, run: Run, query: Query, subsets: tuple[tuple[str, ...], ...]) -> AnyGrouped:
-        parts = [subsets[start : start + _MOST_SETS] for start in range(0, len(subsets), _MOST_SETS)]
+        parts = statement_parts(subsets)
         cells = [self._cells(run, query, part) for part in parts]
         return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
 

@@ -17,7 +17,7 @@ from dpxplain.engines.check_sql import checked_rows, fit_figures
 from dpxplain.engines.encoding import Encoding, Rows, check_columns
 from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of, joined
-from dpxplain.engines.pass_sql import grouped_statement
+from dpxplain.engines.pass_sql import grouped_statement, statement_parts
 from dpxplain.engines.private_join import all_rows, check_units
 from dpxplain.engines.source_state import LiveTable
 from dpxplain.engines.spark_source import SparkSource, check_unit, open_all, place_of, quietly, silenced
@@ -31,6 +31,7 @@ from dpxplain.model.schema import Schema
 from dpxplain.model.schema_fit import FitCounts, FitQuestion, SourceFigures
 from dpxplain.model.unknown_column import ValueCounts
 from dpxplain.sql.encoded_names import Parameters
+from dpxplain.sql.render import suits_row_cells
 
 TIME_LIMIT = 1800.0
 """Seconds that a statement may take, unless the caller says otherwise."""
@@ -137,7 +138,13 @@ class SparkEngine:
     # -- One pass ------------------------------------------------------------------------------------------
 
     def _scan(self, query: Query, subsets: tuple[tuple[str, ...], ...], rehearsed: bool) -> AnyGrouped:
-        parts = _groupable(query, subsets)
+        parts = [
+            part
+            for several in statement_parts(subsets)
+            for part in (
+                [several] if suits_row_cells(query, self.schema, several) else _groupable(query, several)
+            )
+        ]
         cells = [self._cells(query, part, rehearsed) for part in parts]
         return cells[0] if len(cells) == 1 else joined(cells, [len(part) for part in parts])
 

@@ -22,6 +22,8 @@ _FEW = 8  # texts that are looked up one after the other; of more, only those wi
 # Declared texts of a statement that are compared one by one; each is some 65 bytes of a method, of which Java
 # compiles none above 8,000.
 _MOST_COMPARISONS = 64
+# Above so many columns (spark.sql.codegen.maxFields) Spark itself splits the code into short methods.
+_MOST_FIELDS = 100
 _WHOLE_FROM = float(2**52)  # from here on every double is a whole number
 _NO_LONG = float(2**63)  # Spark casts it to 2^63 - 1, and quietly
 _FAR = 8 * 10**18  # microseconds; beyond every declared date, and a change of the zone does not overflow
@@ -40,14 +42,17 @@ class SparkDialect(Dialect):
     moment = "TIMESTAMP_NTZ"
     compares_whole = True
     counts_clamped = True
+    numbers_cells = True
 
     def __init__(self, names: Mapping[str, str] | None = None, padded: frozenset[str] = frozenset()) -> None:
         self._names = names or {}
         self._padded = {self.quote(name) for name in padded}
         self._compares_texts = False
+        self._is_wide = False
 
-    def for_texts(self, number: int) -> SparkDialect:
+    def for_texts(self, number: int, columns: int) -> SparkDialect:
         dialect = copy(self)
+        dialect._is_wide = columns > _MOST_FIELDS
         dialect._compares_texts = number <= _MOST_COMPARISONS
         return dialect
 
@@ -129,6 +134,8 @@ class SparkDialect(Dialect):
 
     def code(self, key: str, codes: Mapping[Any, int], parameters: Parameters) -> str:
         is_text = all(isinstance(value, str) for value in codes)
+        if self._is_wide and len(codes) <= _FEW:
+            return self._searched(key, [*codes.items()], parameters)
         text = key if is_text else f"CAST({key} AS STRING)"
         if is_text and self._compares_texts:
             return self._searched(text, sorted(codes.items(), key=lambda item: item[0].encode()), parameters)
@@ -144,7 +151,7 @@ class SparkDialect(Dialect):
         place = f"CAST(array_position(get({texts}, {bucket}), {text}) AS INT)"
         return f"get(get({numbers}, {bucket}), {place} - 1)"
 
-    def _searched(self, text: str, codes: Sequence[tuple[str, int]], parameters: Parameters) -> str:
+    def _searched(self, text: str, codes: Sequence[tuple[Any, int]], parameters: Parameters) -> str:
         """A search in a list that is sorted by bytes: by its halves, at last one text after the other."""
         if len(codes) > _FEW:
             middle = len(codes) // 2

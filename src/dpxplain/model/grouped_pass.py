@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,16 @@ def cell_number(group_by: Sequence[str], subsets: Sequence[tuple[str, ...]], siz
     """Cells of all subsets together, code 0 included; `sizes` says how many codes each column has."""
     groups = math.prod(sizes[name] for name in group_by)
     return groups * sum(math.prod(sizes[name] for name in subset) for subset in subsets)
+
+
+def cell_starts(subsets: Sequence[tuple[str, ...]], sizes: Mapping[str, int]) -> list[int]:
+    """The number of each subset's first cell, where the cells of all subsets are numbered from 0.
+
+    >>> cell_starts([("a",), ("a", "b"), ("b",)], {"a": 3, "b": 2})
+    [0, 3, 9]
+    """
+    cells = [math.prod(sizes[name] for name in subset) for subset in subsets]
+    return list(accumulate(cells[:-1], initial=0))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ PERSON = "person_hash"  # of the privacy unit, where it is not the row
 UNIT = "person_text"  # the privacy unit itself, only where tables are still to be joined by it
 CELLS = "cells"  # of a pass that counts by texts
 NAMED_CELLS = "named_cells"  # the same cells, whose texts were encoded
+ROW_CELLS = "row_cells"  # each row once per subset of a wide pass, with the number of its cell
 DERIVED = "with_derived"  # the encoded table with the columns of a query's own expressions
 
 
