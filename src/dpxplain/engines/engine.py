@@ -79,6 +79,13 @@ class Engine(Protocol):
         """What was read, to tell whether it has changed."""
         ...
 
+    def check_unchanged(self) -> None:
+        """Refuses a live table whose columns, or the right to read them, changed since it was opened.
+
+        Reads no row. A statement that was rehearsed before can still be prepared if this passes.
+        """
+        ...
+
     def grouped(
         self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
     ) -> Confidential[AnyGrouped]:

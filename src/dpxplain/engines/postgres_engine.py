@@ -119,6 +119,10 @@ class PostgresEngine:
     def __del__(self) -> None:
         self.close()  # a server drops the engine of an edited schema while passes may still run on it
 
+    def check_unchanged(self) -> None:
+        self.open()
+        self._measured(lambda _run: None, rehearsed=True)
+
     def grouped(
         self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False
     ) -> Confidential[AnyGrouped]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -103,6 +104,12 @@ class SparkEngine:
         opened, self._opened = self._opened, ()
         for source in reversed(opened):
             source.close()
+
+    def check_unchanged(self) -> None:
+        """Spark analyses the tables anew where it is remote; otherwise it did so once when it opened them."""
+        self.open()
+        for opened in self._opened:
+            self._measured(partial(self._run, f"SELECT * FROM {opened.view}", Parameters(), rehearsed=True))
 
     def grouped(
         self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False

@@ -176,8 +176,13 @@ class OpenDataset:
         return self.releaser.find_or_measure(plan, request, self, show, look)
 
     def is_rehearsed(self, kind: Hashable) -> bool:
-        """Whether a kind of request was rehearsed; on a table that others may change, none is for long."""
-        return kind in self._rehearsed and not (self.engine is not None and self.engine.is_live)
+        """Whether a kind of request was rehearsed."""
+        return kind in self._rehearsed
+
+    def check_unchanged(self) -> None:
+        """Refuses a table that others changed, in a database, since it was opened. Reads no row."""
+        if self.engine is not None and self.engine.is_live:
+            self._open_engine.check_unchanged()
 
     def note_rehearsed(self, kind: Hashable) -> None:
         self._rehearsed.add(kind)

@@ -110,14 +110,16 @@ def rehearse(
     """Carries a plan out on a table without rows, up to the result, so that what fails costs nothing.
 
     After the charge only the data, or something that breaks meanwhile, can make it fail. A kind of request
-    is rehearsed once; on a table that others may change, each time.
+    is rehearsed once; afterwards a table that others may change is compared with what was opened.
     """
     parts = repr((type(plan), tuple(dataset.schema.joined), plan.shape, look))
     kind = hashlib.sha256(parts.encode()).hexdigest()  # many are kept, and some are large
-    if dataset.is_rehearsed(kind):
-        return
+    rehearsal = dataset.rehearsal(StoredReleaser())
     try:
-        text = plan.measure(dataset.rehearsal(StoredReleaser())).to_json()
+        if dataset.is_rehearsed(kind):
+            rehearsal.check_unchanged()
+            return
+        text = plan.measure(rehearsal).to_json()
         show(Released(plan.read(text), _rehearsed_entry(charge), free=False))
     except SourceError as error:
         if isinstance(error, LedgerUnavailable):
