@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 
 PAGE := src/dpxplain/server/static/index.html
 
-.PHONY: setup demo page serve check check-python check-page bench bench-engines load audit audit-time experiments studies clean constraints
+.PHONY: setup demo page types serve check check-python check-page bench bench-engines load audit audit-time experiments studies clean constraints
 .PHONY: test test-python test-browser test-page test-fast test-slow test-slow-python test-slow-browser test-all test-stress fuzz
 
 setup: $(STAMP)
@@ -31,6 +31,11 @@ page: $(PAGE)
 $(PAGE): $(STAMP) $(wildcard page/*.*) $(shell find page/src page/public -type f 2>/dev/null) tools/page
 	@tools/page build
 	@touch $@
+
+# The page's types, made anew of the server's OpenAPI document: after a change of what the server sends.
+types: setup
+	@$(BIN)/python tools/openapi.py > $(VENV)/openapi.json
+	@OPENAPI=../$(VENV)/openapi.json tools/page types
 
 # One user, bundled data, no login: open the address it prints.
 serve: setup page

@@ -31,7 +31,7 @@ from postgres_server import PostgresServer
 pytestmark = pytest.mark.slow
 
 ROWS = 5_000
-TURNS = 5
+TURNS = 10
 ATTRIBUTES = [f"a{number:03}" for number in range(297)]
 VALUES: dict[str, list[Any]] = {
     name: [*range(2 + number % 4)] if number % 2 else [f"v{value}" for value in range(2 + number % 4)]

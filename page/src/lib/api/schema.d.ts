@@ -1370,6 +1370,8 @@ export interface components {
             epsilon_text: components["schemas"]["AmountTexts"];
             /** Delta */
             delta: number;
+            /** Discovered Delta */
+            discovered_delta: number;
             /** Total Delta */
             total_delta: number;
             /** Expires */
@@ -1386,6 +1388,8 @@ export interface components {
             epsilon_text: components["schemas"]["AmountTexts"];
             /** Delta */
             delta: number;
+            /** Discovered Delta */
+            discovered_delta: number;
             /** Total Delta */
             total_delta: number;
             /** Expires */
@@ -6241,7 +6245,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As asked. */
+            /** @description Your jobs. */
             200: {
                 headers: {
                     [name: string]: unknown;
