@@ -22,7 +22,7 @@ import pytest
 import dpxplain as dpx
 from dpxplain.engines import source_state
 from dpxplain.engines.duckdb import DuckDBEngine
-from dpxplain.engines.encoded_tables import storage_place
+from dpxplain.engines.encoded_tables import parquet_size, storage_place
 from dpxplain.engines.source_state import FileSource
 from dpxplain.errors import DataChanged, InternalError, SchemaError, SourceError
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
@@ -121,7 +121,7 @@ def test_globs_and_arrow_datasets_are_files_too(storage: str, tmp_path: Path) ->
 def test_the_place_follows_from_declarations_sizes_of_files_and_the_memory_limit(source: Path) -> None:
     files = FileSource(source)
 
-    def place(schema: Schema, memory: str | None = "0.05KB") -> str:
+    def place(schema: Schema, memory: str | None = "0.03KB") -> str:
         return storage_place(schema, files, memory)
 
     assert place(_schema("auto"), "1GB") == "memory"
@@ -138,7 +138,7 @@ def test_the_place_follows_from_declarations_sizes_of_files_and_the_memory_limit
 def test_a_small_file_of_many_equal_rows_is_judged_by_their_number_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows, file = 2_000_000, tmp_path / "equal.parquet"
+    rows, file = 4_000_000, tmp_path / "equal.parquet"
     parquet.write_table(pa.table({"g": ["A"] * rows, "x": [1.0] * rows}), file)
     assert file.stat().st_size < 100_000
     with closing(DuckDBEngine(file, _schema("auto"), memory="30MB")) as engine:
@@ -148,6 +148,25 @@ def test_a_small_file_of_many_equal_rows_is_judged_by_their_number_before_it_is_
     for schema in (_schema("memory"), _schema("auto", unit="g", max_rows=1)):
         with pytest.raises(SourceError, match="need more memory than the limit allows"):
             DuckDBEngine(file, schema, memory="10MB")
+
+
+def test_the_judged_size_of_encoded_rows_is_about_what_they_take(tmp_path: Path) -> None:
+    rows, file = 1_000_000, tmp_path / "rows.parquet"
+    numbers = pa.array(range(rows))
+    parquet.write_table(pa.table({"g": ["A", "B"] * (rows // 2), "x": numbers, "e": numbers}), file)
+    columns = {
+        "g": {"values": ["A", "B"]},
+        "x": {"bounds": [0, rows], "step": 1},
+        "e": {"edges": [0, 10, 100]},
+    }
+    schema = Schema.load(
+        {"table": {"name": "t", "storage": "memory"}, "privacy": {"rho": 1}, "columns": columns}
+    )
+    judged = parquet_size(schema, FileSource(file))
+    with closing(DuckDBEngine(file, schema)) as engine:
+        sizes = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
+        (taken,) = engine._connection.execute(sizes).fetchone() or (0,)
+    assert 0.5 * judged < taken < 2 * judged
 
 
 def test_the_rows_of_a_person_cannot_be_streamed(source: Path) -> None:

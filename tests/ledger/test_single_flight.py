@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -454,6 +454,10 @@ def test_a_process_that_was_silent_stores_no_second_release_in_an_older_copy(tmp
         overwrite(path, copy)
         with pytest.raises(LedgerBehind):
             here.release(entry.row, "{}")
+        there.recovery.declare_loss(reason="an older copy", by="carol")  # a take-over is no charge to declare
+        with pytest.raises(LedgerBehind):
+            here.release(entry.row, "{}")
+        assert there.failures.counted("adult", "") == {}
 
 
 def overwrite(target: Path, source: Path) -> None:
@@ -474,3 +478,48 @@ def test_an_ending_that_is_reported_after_a_restore_does_not_keep_the_charge(pai
     here.abandon(entry.row, Ending.LEDGER_LOST)
     with pytest.raises(BudgetExhausted):  # as it would be charged again
         there.reserve_once("adult", CHARGE)
+
+
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.STOPPED, Ending.LEDGER_LOST], ids=str)
+def test_a_process_whose_charge_another_took_over_and_ended_asks_anew(pair, ending):
+    """The ledger is not said to be behind: nothing was put back."""
+    here, there = pair
+    entry = here.reserve_once("adult", CHARGE)
+    make_silent(there)
+    taken = there.reserve_once("adult", CHARGE)
+    there.abandon(taken.row, ending)
+    with pytest.raises(ChargeTakenOver):
+        here.release(entry.row, "{}")
+
+
+def test_a_release_whose_commit_broke_is_checked_again_when_it_is_repeated(pair, tmp_path, monkeypatch):
+    here, there = pair
+    entry = here.reserve_once("adult", CHARGE)
+    here.recovery.backup(tmp_path / "backup.sqlite")
+    writing = here._store.writing
+
+    @contextmanager
+    def broken():
+        with writing() as connection:
+            yield connection
+            raise LedgerUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(here._store, "writing", broken)
+        with pytest.raises(LedgerUnavailable):
+            here.release(entry.row, "{}")
+    there.recovery.restore(tmp_path / "backup.sqlite", by="carol")
+    with pytest.raises(LedgerBehind):
+        here.release(entry.row, "{}")
+
+
+def test_the_last_budget_is_enough_for_a_charge_of_a_process_that_is_silent(pair):
+    here, there = pair
+    ann, again = (ledger.account("ann", default_limit=0.1) for ledger in pair)
+    charge = Charge("query", "k", Request("q"), 0.1)
+    entry = ann.reserve_once("adult", charge)
+    with pytest.raises(BudgetExhausted):
+        again.check_affordable("adult", 0.1, "k")
+    make_silent(there)
+    again.check_affordable("adult", 0.1, "k")
+    assert again.reserve_once("adult", charge).row == entry.row

@@ -349,7 +349,7 @@ def test_the_budget_tells_the_delta_that_was_spent_whatever_is_declared_later(tm
         assert (session.budget.delta, session.budget.discovered_delta) == (1e-2, 4e-3)
     with pytest.raises(SchemaError, match=r"have spent δ = 0\.004, more than 1e-09") as refused:
         connect(tmp_path, declared({"delta": 1e-9}))
-    assert "Declare a delta of 0.004 or more" in str(refused.value)
+    assert "Keep the declared delta of 0.01" in str(refused.value)
     with connect(tmp_path, declared({"delta": 5e-3})) as session:
         assert session.budget.total_delta == pytest.approx(9e-3)
         assert "spent up to δ = 0.004 as well" in str(session.budget)
@@ -543,8 +543,29 @@ def test_a_discovery_that_takes_over_its_charge_needs_no_more_delta(
             with pytest.raises((LedgerUnavailable, ZeroDivisionError)):
                 session.discover("city", 1.0)
         if is_taken_over:
+            assert session._dataset.ledger.spent_delta("people") > 0
             assert session.discover("city", 1.0).values
         else:
             with pytest.raises(BadRequest, match="no room for this discovery"):
                 session.discover("city", 1.0)
         assert session.budget.spent == 1.0
+
+
+def test_failed_discoveries_of_a_column_use_up_its_own_share_of_delta_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = declared()
+    schema["columns"]["sex"] = {"values": "discover"}
+    with connect(tmp_path, schema) as session:
+        planned = session.plan_discovery("city", 0.1)
+        planned.check(only_share=True)
+
+        def fail(*_release: Any) -> None:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(session._dataset.releaser, "store", fail)
+            with pytest.raises(ZeroDivisionError):
+                planned.run()
+        with pytest.raises(BadRequest, match="has no room for this"):
+            planned.check(only_share=True)

@@ -12,7 +12,7 @@ import pytest
 from slow_engine import slow_down
 
 from dpxplain.server import connections
-from server_fixture import SQL, RunningServer, config_of, running_server
+from server_fixture import COUNT, SQL, RunningServer, config_of, running_server
 
 HEAD = "GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 LOOK = 0.2
@@ -97,3 +97,23 @@ def test_who_waits_for_the_server_keeps_the_connection(impatient: RunningServer)
         finally:
             engine.go.set()
         assert asked.result().status_code == 200
+
+
+def test_a_line_after_a_request_does_not_end_the_connection_while_the_server_works(
+    impatient: RunningServer,
+) -> None:
+    body = f'{{"sql": "{COUNT}", "rho": 0.2}}'
+    token = impatient.token("bob")
+    request = (
+        f"POST /api/v1/datasets/people/query HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}\r\n"
+    )
+    engine = slow_down(impatient)
+    with connected(impatient) as client:
+        client.sendall(request.encode())
+        try:
+            assert engine.entered.acquire(timeout=60)
+            time.sleep(5 * LOOK)
+        finally:
+            engine.go.set()
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200")

@@ -1,7 +1,8 @@
 """Encoded rows of an open data set in DuckDB: in memory, in a file, or nowhere but in the source; and where
 many rows agree in every code, a table of the distinct ones.
 
-The place follows from the declarations, the sizes of the files and the memory limit, and from no value.
+The place follows from the declarations, the sizes of the files, the rows that Parquet files declare and the
+memory limit, and from no value.
 Rows are written to a file only where the curator's schema says `[table] storage = "file"` or `cache =
 true`: it holds every row's codes and numbers, for one session, or kept so that the next one opens faster.
 It is readable by its owner alone. A kept one is used only if the digest that it is named by fits its
@@ -36,7 +37,7 @@ from dpxplain.sql.render import condensed_columns
 Place = Literal["memory", "stream", "file"]
 
 _TEXT_GROWTH = 2  # bytes of encoded rows for each byte of a text file, at most about so many
-_GROWTH = 8  # of a compressed file; where all rows are alike it can be more
+_GROWTH = 8  # of a compressed file other than Parquet; where all rows are alike it can be more
 
 
 def storage_place(schema: Schema, source: object, memory: str | None) -> Place:
@@ -93,12 +94,13 @@ def parquet_size(schema: Schema, source: FileSource) -> int:
     for name in (name for name, _ in source.sizes() if _is_parquet(name)):
         with contextlib.suppress(OSError, pa.ArrowException):  # a damaged file is refused when it is read
             rows += read_metadata(name).num_rows
-    return rows * sum(map(_encoded_bytes, schema.columns.values()))
+    person = 0 if schema.privacy.unit == "row" else 8
+    return rows * (person + sum(map(_encoded_bytes, schema.columns.values())))
 
 
 def _encoded_bytes(column: Column) -> int:
-    """The bytes of a column's code and number in one encoded row."""
-    number = 8 * column.is_summable
+    """The bytes of a column's code and number in one encoded row; of a number, the least that it takes."""
+    number = 4 if column.is_summable else 8 if column.values is None else 0
     if column.domain is None:
         return number
     return number + (1 if len(column.domain) < 2**8 else 2 if len(column.domain) < 2**16 else 4)

@@ -325,6 +325,13 @@ class Encoding:
         )
 
 
+def read_columns(schema: Schema) -> list[str]:
+    """The columns of the source that some pass may read."""
+    names = [name for name, column in schema.columns.items() if column.expression is None]
+    unit = [] if schema.privacy.unit == "row" else [schema.privacy.unit]
+    return list(dict.fromkeys([*names, *schema.unknown, *unit]))
+
+
 def check_columns(schema: Schema, kinds: Mapping[str, Kind], untyped: frozenset[str] = frozenset()) -> None:
     """Refuses a schema that contradicts the source's column names and types. Reads no values.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpxplain.engines.dialect import Kind
-from dpxplain.engines.encoding import members_of
+from dpxplain.engines.encoding import members_of, read_columns
 from dpxplain.engines.postgres_dialect import PostgresDialect, kind_of
 from dpxplain.errors import DPXPlainError, SchemaError, SourceError
 from dpxplain.model.schema import Schema, holds_password, is_database
@@ -187,23 +187,16 @@ class PostgresAddress:
         }
         few = _few_texts(schema, _distinct(connection, *relations[0]))
         table = ".".join(map(quote, relations[0]))
-        read = [name for name in _read_columns(schema) if name in kinds]
+        read = [name for name in read_columns(schema) if name in kinds]
         return PostgresTable(table, kinds, few, column_types(connection, table, read))
 
     def _check_rights(self, schema: Schema, readable: dict[str, bool]) -> None:
-        denied = [name for name in _read_columns(schema) if not readable.get(name, True)]
+        denied = [name for name in read_columns(schema) if not readable.get(name, True)]
         if denied:
             raise SourceError(
                 f"The role may not read {', '.join(denied)} of {self.table}.",
                 remedy="GRANT SELECT on the table, or on its declared columns, to the role.",
             )
-
-
-def _read_columns(schema: Schema) -> list[str]:
-    """The columns of the source that some pass may read."""
-    names = [name for name, column in schema.columns.items() if column.expression is None]
-    unit = [] if schema.privacy.unit == "row" else [schema.privacy.unit]
-    return list(dict.fromkeys([*names, *schema.unknown, *unit]))
 
 
 def column_types(connection: Connection, table: str, names: Sequence[str]) -> ColumnTypes:

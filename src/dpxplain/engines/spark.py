@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dpxplain.engines.check_sql import checked_rows, fit_figures
-from dpxplain.engines.encoding import Encoding, Rows, check_columns
+from dpxplain.engines.encoding import Encoding, Rows, check_columns, read_columns
 from dpxplain.engines.fit_sql import fit_counts, value_counts
 from dpxplain.engines.grouped_rows import grouped_of, joined
 from dpxplain.engines.pass_sql import grouped_statement, statement_parts
@@ -106,10 +106,15 @@ class SparkEngine:
             source.close()
 
     def check_unchanged(self) -> None:
-        """Spark analyses the tables anew where it is remote; otherwise it did so once when it opened them."""
+        """Analyses the columns that are read. Spark Connect looks at the table again for it.
+
+        A session in this process has resolved its table when it was opened, so there nothing can be noticed.
+        """
         self.open()
-        for opened in self._opened:
-            self._measured(partial(self._run, f"SELECT * FROM {opened.view}", Parameters(), rehearsed=True))
+        for part, opened in zip(self._checked.values(), self._opened, strict=True):
+            quote = opened.dialect().quote
+            names = ", ".join(quote(name) for name in read_columns(part) if name in opened.kinds)
+            self._measured(partial(self._run, f"SELECT {names} FROM {opened.view}", Parameters(), True))
 
     def grouped(
         self, query: Query, subsets: tuple[tuple[str, ...], ...], *, rehearsed: bool = False

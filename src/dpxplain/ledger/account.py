@@ -8,18 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import (
-    BadRequest,
-    ChargeTakenOver,
-    InternalError,
-    LedgerBehind,
-    LedgerUnavailable,
-    SchemaError,
-)
+from dpxplain.errors import BadRequest, ChargeTakenOver, InternalError, LedgerUnavailable, SchemaError
 from dpxplain.ledger import audit
 from dpxplain.ledger.account_totals import count_entry
 from dpxplain.ledger.data_versions import check_or_open
-from dpxplain.ledger.single_flight import Flights, may_follow
+from dpxplain.ledger.single_flight import Flights, may_follow, put_back
 from dpxplain.ledger.standing import (
     add_notice,
     charge_units,
@@ -97,7 +90,11 @@ class Account:
 
     def budget(self, dataset: str) -> Budget:
         with self._store.single_read() as connection:
-            return standing(connection, dataset, self._analyst, self._default_limit).budget()
+            state = standing(connection, dataset, self._analyst, self._default_limit)
+        if not state.has_discoveries:  # nearly always
+            return state.budget()
+        with self._store.single_read() as connection:
+            return state.budget(discovered_delta(connection, dataset))
 
     def reserve(self, dataset: str, charge: Charge) -> Entry:
         with self._store.charging() as connection:
@@ -230,28 +227,21 @@ class Account:
                 raise InternalError(
                     f"Entry {entry} cannot be released: it was never reserved, or was released before."
                 )
-            is_ended = self._flights.measures(entry) and not row.is_measured
-            if is_ended and not self._flights.was_taken_for_dead(connection, row.dataset, entry):
-                raise LedgerBehind(
-                    "The ledger was put back while this was measured, and may have lost another release of "
-                    "the same charge.",
-                    remedy="Ask the curator; then ask again, which is charged again.",
-                )
+            if self._flights.measures(entry) and not row.is_measured:
+                self._flights.check_own(connection, row.dataset, entry)
             if row.kind == "discover":  # another process may have made it if this one was silent
                 _check_undiscovered(connection, row.dataset, row.key, besides=entry)
             release = audit.insert(connection, RELEASES, {"entry": entry, "payload": payload})
             audit.append_change(connection, self._analyst, audit.RELEASED, row.dataset, {RELEASES: release})
             connection.execute(_DELETE_UNRELEASED, {"released": entry})
             self._flights.land(connection, entry)
+        self._flights.let_go(entry)
 
     def _check_not_put_back(self, connection: sa.Connection) -> None:
         """Refuses to release in an older copy, which does not know what was taken over and released since."""
         anchor = self._store.anchor
         if anchor is not None and anchor.readable() is not None and anchor.problem(connection) is not None:
-            raise LedgerBehind(
-                "The ledger was put back while this was measured.",
-                remedy="Only the curator can go on: see dpxplain ledger status.",
-            )
+            raise put_back()
 
     def find(self, dataset: str, key: str) -> tuple[Entry, str] | None:
         return self._visible.by_key(dataset, key)
@@ -273,7 +263,8 @@ class Account:
 
     def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         with self._store.reading() as connection:
-            return spent_delta(connection, dataset, column, besides=besides)
+            kept = self._flights.kept_entry(connection, self._request(dataset, besides))
+            return spent_delta(connection, dataset, column, besides=kept)
 
     def entry(self, dataset: str, id: EntryId) -> Entry | None:
         stored = self._visible.by_id(dataset, id)
@@ -309,11 +300,13 @@ def _declare(connection: sa.Connection, dataset: str, declared: int, delta: floa
     latest = latest_limit(connection, dataset)
     if latest is not None and (latest.declared_units, latest.delta) == (declared, delta):
         return  # another process has recorded it meanwhile
-    if latest is not None and delta < (spent := discovered_delta(connection, dataset)):
-        raise SchemaError(
-            f"privacy.delta: discoveries of values have spent δ = {spent:g}, more than {delta:g}.",
-            remedy=f"Declare a delta of {spent:g} or more: what was spent stays spent.",
-        )
+    if latest is not None and delta < latest.delta:
+        spent = discovered_delta(connection, dataset)
+        if delta < spent:
+            raise SchemaError(
+                f"privacy.delta: discoveries of values have spent δ = {spent:g}, more than {delta:g}.",
+                remedy=f"Keep the declared delta of {latest.delta:g}: what was spent stays spent.",
+            )
     time = audit.now()
     row = {
         "dataset": dataset,

@@ -9,7 +9,14 @@ import sqlalchemy as sa
 
 from dpxplain.ledger import audit
 from dpxplain.ledger.protocol import check_name, check_reason, damage_explained
-from dpxplain.ledger.single_flight import ChargeEvent, Flights, events, last_endings, may_follow
+from dpxplain.ledger.single_flight import (
+    ChargeEvent,
+    Flights,
+    events,
+    last_endings,
+    last_recovery,
+    may_follow,
+)
 from dpxplain.ledger.standing import known_limit
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FLIGHTS, LOG, UNRELEASED
@@ -101,9 +108,12 @@ class Failures:
     def kept(self, dataset: str) -> frozenset[int]:
         """Every entry of the data set whose last ending keeps its charge for the identical request."""
         with self._store.reading() as connection:
-            endings = last_endings(connection, dataset)
-        ended = endings.items()
-        return frozenset(entry for entry, event in ended if event.ending and event.ending.keeps_charge)
+            recovery, endings = last_recovery(connection), last_endings(connection, dataset)
+        return frozenset(
+            entry
+            for entry, event in endings.items()
+            if event.ending and event.ending.keeps_charge and event.record > recovery
+        )
 
     @damage_explained()
     def endings(self, dataset: str) -> Counter[Ending]:

@@ -76,7 +76,7 @@ class LedgerView(Protocol):
     def spent_delta(self, dataset: str, column: str | None = None, *, besides: str = "") -> float:
         """The δ that discoveries of all analysts have spent, or those of a column; infinite after a loss.
 
-        Charges without a release of the request with the key `besides` are left out.
+        The charge that the request with the key `besides` would take over is left out.
         At a server's client always 0: the server, which knows all charges, checks δ before it charges.
         """
         ...

@@ -23,7 +23,7 @@ from dpxplain.ledger.anchor_file import Head, KeptAnchor
 from dpxplain.ledger.anchor_guard import AnchorGuard, full_mark, holds
 from dpxplain.ledger.backup import Backup, raise_sequences, restore_backup, verified_backup, write_backup
 from dpxplain.ledger.protocol import AuditReport, check_reason
-from dpxplain.ledger.single_flight import forget_untouched
+from dpxplain.ledger.single_flight import end_all_flights
 from dpxplain.ledger.standing import standing
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, LIMITS, LOG, RELEASES
@@ -97,8 +97,8 @@ def declare_loss(
             "anchor": None if anchor is None else _head_details(anchor.head),
             "ledger": None if last is None else {"records": last.id, "head": last.hash},
         }
+        end_all_flights(connection)  # before the declaration, after which none of these charges is kept
         audit.append(connection, by, audit.LOSS_DECLARED, None, details)
-        forget_untouched(connection)
         mark = full_mark(connection)
         # With these heads, the next loss begins at the last record that is shared, and not at the first one.
         earlier = [] if anchor is None else _shared_heads(connection, anchor)

@@ -20,7 +20,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpxplain.errors import DPXPlainError
+from dpxplain.errors import ChargeTakenOver, DPXPlainError, LedgerBehind
 from dpxplain.ledger import audit
 from dpxplain.ledger.store import Store
 from dpxplain.ledger.tables import ENTRIES, FLIGHTS, RELEASES, UNRELEASED
@@ -115,6 +115,18 @@ def last_endings(connection: sa.Connection, dataset: str) -> dict[int, ChargeEve
     return endings
 
 
+def last_event(connection: sa.Connection, dataset: str, entry: int) -> ChargeEvent | None:
+    """The last ending or take-over of an entry since the ledger was last restored or a loss declared."""
+    since = last_recovery(connection)
+    own = [e for e in events(connection, dataset) if e.entry == entry and e.action != audit.CANCELLED]
+    return own[-1] if own and own[-1].record > since else None
+
+
+def last_recovery(connection: sa.Connection) -> int:
+    """The record of the last restore or declared loss; endings before it keep no charge."""
+    return connection.execute(_LAST_RECOVERY).scalar_one() or 0
+
+
 @dataclass(frozen=True)
 class _Flight:
     request: dict[str, Any]
@@ -183,20 +195,8 @@ class Flights:
             unchanged.append(FLIGHTS.c.heard == flight.heard)
         is_ended = connection.execute(sa.delete(FLIGHTS).where(*unchanged)).rowcount > 0
         if is_ended:
-            self._record(connection, flight.dataset, flight.analyst, flight.entry, ending, flight.process)
+            _record(connection, flight.dataset, flight.analyst, flight.entry, ending, flight.process)
         return is_ended
-
-    @staticmethod
-    def _record(
-        connection: sa.Connection,
-        dataset: str,
-        analyst: str,
-        entry: int,
-        ending: Ending,
-        process: str | None,
-    ) -> None:
-        details = {"entry": entry, "analyst": analyst, "ending": str(ending), "process": process}
-        audit.append(connection, "", audit.INTERRUPTED, dataset, details)
 
     def is_measured(self, request: dict[str, Any]) -> bool:
         """Whether a living process measures the request now."""
@@ -228,9 +228,15 @@ class Flights:
         own = doubtful is not None and doubtful.request == request and flight.heard in doubtful.heard
         return int(flight.entry) if own or flight.heard == _UNTOUCHED else None
 
+    def kept_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
+        """The entry that asking for the request again may take over."""
+        return self.kept_charge(connection, request, connection.execute(_FLIGHT, request).one_or_none())
+
     def is_kept(self, connection: sa.Connection, request: dict[str, Any]) -> bool:
-        """Whether asking for the request again may take over a charge."""
+        """Whether asking for the request again may take over a charge, also of a process found dead then."""
         flight = connection.execute(_FLIGHT, request).one_or_none()
+        if flight is not None and not may_follow(flight.heard) and not self._is_own(flight):
+            return True
         return self.kept_charge(connection, request, flight) is not None
 
     def _interrupted_entry(self, connection: sa.Connection, request: dict[str, Any]) -> int | None:
@@ -242,14 +248,14 @@ class Flights:
         if not entries:  # nearly always
             return None
         endings = last_endings(connection, request["dataset"])
-        last_recovery = connection.execute(_LAST_RECOVERY).scalar_one() or 0
+        recovery = last_recovery(connection)
         with self._changed:
             measured = set(self._own)
         for entry in entries:
             event = endings.get(entry)
             if event is None or event.ending is None or entry in measured:
                 continue
-            if event.ending.keeps_charge and event.record > last_recovery:
+            if event.ending.keeps_charge and event.record > recovery:
                 return int(entry)
         return None
 
@@ -295,9 +301,8 @@ class Flights:
             return entry in self._own
 
     def land(self, connection: sa.Connection, entry: int) -> None:
-        """End the flight in the transaction of its release."""
+        """End the flight in the transaction of its release; `let_go` must follow once that is committed."""
         connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.entry == entry))
-        self.let_go(entry)
 
     def abandon(self, entry: int, ending: Ending) -> None:
         """End a flight without a release; if the ledger cannot be reached, it is told once that is back."""
@@ -333,22 +338,24 @@ class Flights:
         charge = connection.execute(_UNRELEASED_ENTRY, {"entry": entry}).one_or_none()
         if charge is None:
             return
-        if self.was_taken_for_dead(connection, charge.dataset, entry):
-            self._record(connection, charge.dataset, charge.analyst, entry, ending, self.process)
+        last = last_event(connection, charge.dataset, entry)
+        if last is not None and (last.ending, last.process) == (Ending.DIED, self.process):
+            _record(connection, charge.dataset, charge.analyst, entry, ending, self.process)
 
-    def was_taken_for_dead(self, connection: sa.Connection, dataset: str, entry: int) -> bool:
-        """Whether the last that the log says of the entry is that this process died while it measured.
+    def check_own(self, connection: sa.Connection, dataset: str, entry: int) -> None:
+        """Refuses to release an entry that this process measures and whose flight is gone.
 
-        What it says from before a restore or a declared loss does not count: another process may have taken
-        over the entry and released it, and both may be among what was lost.
+        That this process was taken for dead, and nobody took over, is no reason to refuse.
         """
-        last = last_endings(connection, dataset).get(entry)
-        if last is None or (last.ending, last.process) != (Ending.DIED, self.process):
-            return False
-        return last.record > (connection.execute(_LAST_RECOVERY).scalar_one() or 0)
+        last = last_event(connection, dataset, entry)
+        if last is None:
+            raise put_back()
+        if (last.ending, last.process) != (Ending.DIED, self.process):
+            self.let_go(entry)
+            raise ChargeTakenOver("Another process took over this charge.", remedy="Ask again.")
 
     def let_go(self, entry: int) -> None:
-        """Give no more signs of life for the entry."""
+        """Stops the heartbeat of an entry."""
         with self._changed:
             self._own.pop(entry, None)
             self._changed.notify()
@@ -399,9 +406,28 @@ class Flights:
             return False
 
 
-def forget_untouched(connection: sa.Connection) -> None:
-    """Keep no charge as untouched: after a loss, it may have been taken over and released."""
-    connection.execute(sa.delete(FLIGHTS).where(FLIGHTS.c.heard == _UNTOUCHED))
+def put_back() -> LedgerBehind:
+    """The refusal to store a release in an older copy, which may have lost another release of the charge."""
+    return LedgerBehind(
+        "An older copy of the ledger was restored while this request ran. Its result was dropped; the charge "
+        "stays.",
+        remedy="Only the curator can go on: see dpxplain ledger status.",
+    )
+
+
+def end_all_flights(connection: sa.Connection) -> None:
+    """End all flights: of what was lost, another process may have taken over and released any of them."""
+    for flight in connection.execute(_ALL_FLIGHTS).all():
+        _record(connection, flight.dataset, flight.analyst, flight.entry, Ending.LEDGER_LOST, flight.process)
+    connection.execute(sa.delete(FLIGHTS))
+
+
+def _record(
+    connection: sa.Connection, dataset: str, analyst: str, entry: int, ending: Ending, process: str | None
+) -> None:
+    """Write into the audit log how an entry ended."""
+    details = {"entry": entry, "analyst": analyst, "ending": str(ending), "process": process}
+    audit.append(connection, "", audit.INTERRUPTED, dataset, details)
 
 
 def may_follow(heard: str | None) -> bool:

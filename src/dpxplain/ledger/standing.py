@@ -61,10 +61,8 @@ def _analysts_statement(table: sa.Table) -> sa.Select[Any]:
 
 
 _DISCOVERY, _LOSS = "discover", "loss"
-_DELTA_CHARGES = (
-    sa.select(ENTRIES.c.kind, ENTRIES.c.key, ENTRIES.c.request, RELEASES.c.entry.is_(None).label("is_open"))
-    .outerjoin(RELEASES)
-    .where(ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_((_DISCOVERY, _LOSS)))
+_DELTA_CHARGES = sa.select(ENTRIES.c.id, ENTRIES.c.kind, ENTRIES.c.request).where(
+    ENTRIES.c.dataset == _DATASET, ENTRIES.c.kind.in_((_DISCOVERY, _LOSS))
 )
 _LARGEST_DELTA = sa.select(sa.func.max(LIMITS.c.delta)).where(LIMITS.c.dataset == _DATASET)
 _ANALYSTS = [_analysts_statement(table) for table in (ENTRIES, GRANTS)]
@@ -106,8 +104,8 @@ class Standing:
     gaussian: int = 0
     """The part of `spent` that paid for Gaussian noise."""
     own_gaussian: int = 0
-    discovered_delta: float = 0.0
-    """The δ of the data set that discoveries of all analysts have spent."""
+    has_discoveries: bool = False
+    """Whether an entry of any analyst has spent δ of the data set: a discovery or a declared loss."""
 
     @property
     def left(self) -> int:
@@ -117,14 +115,15 @@ class Standing:
         """The running totals of an entry that adds this charge."""
         return {"total_units": self.spent + charge, "own_units": self.own_spent + charge}
 
-    def budget(self) -> Budget:
+    def budget(self, discovered_delta: float = 0.0) -> Budget:
+        """The budget to be shown; `discovered_delta` is the δ that discoveries have spent."""
         if self.own_limit is None:
             return Budget(
                 limit=rho_of_units(self.limit),
                 spent=rho_of_units(self.spent),
                 delta=self.delta,
                 gaussian=rho_of_units(self.gaussian),
-                discovered_delta=self.discovered_delta,
+                discovered_delta=discovered_delta,
             )
         return Budget(
             limit=rho_of_units(self.own_limit),
@@ -133,7 +132,7 @@ class Standing:
             expires=self.expires,
             shared_remaining=rho_of_units(self.left),
             gaussian=rho_of_units(self.own_gaussian),
-            discovered_delta=self.discovered_delta,
+            discovered_delta=discovered_delta,
         )
 
     def refusal(self, dataset: str, analyst: str, charge: int) -> BudgetExhausted | None:
@@ -168,23 +167,22 @@ def standing(
         expires=moment(row.expires),
         gaussian=row.gaussian or 0,
         own_gaussian=row.own_gaussian or 0,
-        discovered_delta=discovered_delta(connection, dataset) if row.has_discoveries else 0.0,
+        has_discoveries=bool(row.has_discoveries),
     )
 
 
 def spent_delta(
-    connection: sa.Connection, dataset: str, column: str | None = None, *, besides: str = ""
+    connection: sa.Connection, dataset: str, column: str | None = None, *, besides: int | None = None
 ) -> float:
     """The δ of all discoveries that were charged, or of those of a column, whatever came of them.
 
-    Charges without a release of the request with the key `besides` are left out: it may take over one of
-    them. Infinite once a loss was declared: a discovery may be among the lost records.
+    The entry `besides` is left out. Infinite once a loss was declared: a discovery may be among the lost
+    records.
     """
     charges = connection.execute(_DELTA_CHARGES, {"dataset": dataset}).all()
     if any(charge.kind == _LOSS for charge in charges):
         return math.inf
-    others = [charge for charge in charges if charge.key != besides or not charge.is_open]
-    requests = [json.loads(charge.request or "{}") for charge in others]
+    requests = [json.loads(charge.request or "{}") for charge in charges if charge.id != besides]
     if any(type(request.get("delta")) is not float for request in requests):
         raise InternalError("The history has a discovery without its δ.")
     return math.fsum(request["delta"] for request in requests if column in (None, request.get("column")))

@@ -5,7 +5,7 @@ key, and keys that were seen lately.
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -136,7 +136,7 @@ class SizedMemo:
     def __init__(self, together: int, each: int) -> None:
         self._together, self._each = together, each
         self._results: dict[Hashable, _Sized] = {}  # oldest first
-        self._held: defaultdict[str, dict[Hashable, None]] = defaultdict(dict)  # keys by holder, oldest first
+        self._held: dict[str, dict[Hashable, None]] = {}  # the keys of each holder, oldest first
         self._bytes: Counter[str] = Counter()  # by holder
         self._locks = KeyedLocks()
         self._mutex = threading.Lock()
@@ -162,23 +162,25 @@ class SizedMemo:
     def keep_if_accepted(self, holder: str) -> Iterator[None]:
         """Drops what the block added to the holder's results if the block raises."""
         with self._mutex:
-            before = set(self._held[holder])
+            before = set(self._held.get(holder, ()))
         try:
             yield
         except BaseException:
             with self._mutex:
-                for key in self._held[holder].keys() - before:
+                for key in set(self._held.get(holder, ())) - before:
                     self._drop(key)
             raise
 
     def _add(self, key: Hashable, result: _Sized) -> None:
         self._results[key] = result
-        self._held[result.holder][key] = None
+        self._held.setdefault(result.holder, {})[key] = None
         self._bytes[result.holder] += result.bytes
         self.bytes += result.bytes
 
     def _drop(self, key: Hashable) -> None:
         result = self._results.pop(key)
-        del self._held[result.holder][key]
-        self._bytes[result.holder] -= result.bytes
         self.bytes -= result.bytes
+        self._bytes[result.holder] -= result.bytes
+        del self._held[result.holder][key]
+        if not self._held[result.holder]:
+            del self._held[result.holder], self._bytes[result.holder]

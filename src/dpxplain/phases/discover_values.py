@@ -7,6 +7,7 @@ declared δ bounds what all discoveries spend together; the ledger checks it whe
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from bisect import bisect_left
@@ -25,7 +26,6 @@ from dpxplain.phases.dataset import OpenDataset
 from dpxplain.privacy.mechanisms.threshold import threshold_for, values_above
 
 KIND = "discover"
-_ATTEMPTS = range(2**24)  # to discover a column; each costs ρ
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,8 @@ def _latest(schema: Schema, column: str, ledger: LedgerView, seed: int | None) -
 
     attempt, values = 0, stored(0)
     if values == ():
-        attempt = bisect_left(_ATTEMPTS, True, lo=1, key=lambda number: stored(number) is None)
+        beyond = next(2**power for power in itertools.count() if stored(2**power) is None)
+        attempt = bisect_left(range(beyond), True, lo=beyond // 2 + 1, key=lambda n: stored(n) is None)
         if values := stored(attempt - 1):
             attempt -= 1
     return discovery_key(schema, column, seed, attempt), values or ()

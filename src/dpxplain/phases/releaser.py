@@ -17,6 +17,7 @@ from dpxplain.errors import (
     ChargeTakenOver,
     DPXPlainError,
     InternalError,
+    LedgerBehind,
     LedgerUnavailable,
     SourceError,
     SourceLost,
@@ -77,7 +78,7 @@ class LocalReleaser:
 
     def ending(self, error: BaseException) -> Ending:
         """Why a measurement ended with this error; in doubt, the data may have decided it."""
-        if isinstance(error, LedgerUnavailable) and error.may_pass:
+        if isinstance(error, LedgerBehind) or (isinstance(error, LedgerUnavailable) and error.may_pass):
             return Ending.LEDGER_LOST
         if isinstance(error, SourceLost):
             return Ending.DATABASE_LOST if error.is_shut_down else Ending.CUT_OFF

@@ -78,8 +78,8 @@ class View:
     alt: str = ""  # the chart in words, if the result has one
 
 
-_FURTHEST = 1e307  # ends of an axis beyond it, or nearer to each other than this, leave the range of floats
-_NEAREST = 1e-290
+_FURTHEST = 1e307  # an axis ends here at the latest: differences of larger numbers are no floats
+_NEAREST = 1e-290  # an axis is at least so long: ratios to shorter ones are no floats
 
 
 @singledispatch

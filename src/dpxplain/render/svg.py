@@ -257,7 +257,9 @@ def _place(value: Any, x: Spec, width: float) -> float:
     if "value" in x:
         return float(x["value"])
     low, high = map(float, x["scale"]["domain"])
-    return (min(max(float(value), low), high) - low) / (high - low) * width  # what is endless ends there
+    return (
+        (min(max(float(value), low), high) - low) / (high - low) * width
+    )  # infinite ends are drawn at the edge
 
 
 def _color(encoding: Spec | None, row: Spec) -> str:

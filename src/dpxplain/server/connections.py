@@ -17,7 +17,7 @@ _LEAST_BYTES = 30_000  # between two looks, while it is the client's turn to sen
 class BoundedConnection(HttpToolsProtocol):
     """Closes a connection whose request has too long a head, or whose client keeps the server waiting."""
 
-    _is_sending = True  # the client is: also before its first byte
+    _is_sending = True  # whether the client is expected to send, as it is before its first byte
     _was_sending = False  # the same request, at the last look
     _in_head = True
     _head = _received = _unread = 0
@@ -37,7 +37,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._head += len(data)
         super().data_received(data)
         if self._in_head and self._head > MOST_HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too long.")
+            if self._is_answering:  # a refusal would be taken for the answer that is awaited
+                self.transport.abort()
+            else:
+                self.send_400_response("The head of the request is too long.")
 
     def on_headers_complete(self) -> None:
         self._in_head, self._has_read = False, True  # what is unread now is of another response
@@ -52,10 +55,17 @@ class BoundedConnection(HttpToolsProtocol):
         self._has_read = True
         super().resume_writing()
 
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a request has come whole and its response has not gone yet."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.more_body and not cycle.response_complete
+
     def _look(self) -> None:
         unread = self.transport.get_write_buffer_size()
         is_slow_reader = 0 < self._unread <= unread + _LEAST_BYTES and unread > 0 and not self._has_read
-        is_slow_sender = self._was_sending and not self.flow.read_paused and self._received < _LEAST_BYTES
+        is_awaited = self._was_sending and not self.flow.read_paused and not self._is_answering
+        is_slow_sender = is_awaited and self._received < _LEAST_BYTES
         if is_slow_reader or is_slow_sender:
             self.transport.abort()
             return

@@ -170,7 +170,10 @@ class Issuer:
 
 
 def _fetch_json(address: str) -> dict[str, Any]:
-    """The JSON document at an address, or TimeoutError if not all of it has come in time."""
+    """The JSON document at an address, or TimeoutError if not all of it has come in time.
+
+    The look-up of the host's name is not bounded by it.
+    """
     return asyncio.run(asyncio.wait_for(_fetch_document(address), _FETCH_SECONDS))
 
 

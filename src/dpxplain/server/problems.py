@@ -206,7 +206,7 @@ def not_shown() -> Problem:
         500,
         "not_shown",
         "The result is paid for and stored, but the server could not show it.",
-        "Ask the same again: it is free. If it fails again, ask for fewer conditions and tell the curator.",
+        "Ask the same again: it is free. If it fails again, tell the curator.",
     )
 
 

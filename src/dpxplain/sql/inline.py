@@ -225,7 +225,7 @@ def _substituted(node: exp.Expr, relation: Relation, scope: Scope) -> exp.Expr:
 
 
 def _placed(expression: exp.Expr, reference: exp.Expr, scope: Scope) -> exp.Expr:
-    """Copies the expression for use at a reference. A plain column raises at that position later."""
+    """Copies the expression for use at a reference. A plain column that is refused later is refused there."""
     if not isinstance(expression, exp.Column):
         scope.copied["nodes"] += sum(1 for _ in expression.walk())
     if scope.copied["nodes"] > _MOST_COPIED:
