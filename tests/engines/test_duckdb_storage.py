@@ -128,9 +128,10 @@ def test_the_place_follows_from_declarations_sizes_of_files_and_the_memory_limit
     assert place(_schema("auto"), None) == "memory"
     assert place(_schema("auto")) == "stream"
     assert place(_schema("auto", cache=True)) == "file"
-    assert place(_schema("auto", unit="id")) == "memory", "nothing is written to disk unasked"
-    assert place(_schema("auto", unit="id", cache=True)) == "file"
-    assert place(_schema("memory")) == "memory"
+    persons = "0.1KB"  # more than the encoded rows take, and less than twice as much
+    assert place(_schema("auto", unit="id"), persons) == "memory", "nothing is written to disk unasked"
+    assert place(_schema("auto", unit="id", cache=True), persons) == "file"
+    assert place(_schema("memory"), persons) == "memory"
     assert place(_schema("file"), "1GB") == "file"
     assert storage_place(_schema("stream"), object(), "1KB") == "memory", "a table that is in memory already"
 

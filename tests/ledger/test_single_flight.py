@@ -514,7 +514,7 @@ def test_a_release_whose_commit_broke_is_checked_again_when_it_is_repeated(pair,
 
 
 def test_the_last_budget_is_enough_for_a_charge_of_a_process_that_is_silent(pair):
-    here, there = pair
+    _, there = pair
     ann, again = (ledger.account("ann", default_limit=0.1) for ledger in pair)
     charge = Charge("query", "k", Request("q"), 0.1)
     entry = ann.reserve_once("adult", charge)

@@ -106,13 +106,14 @@ def test_a_line_after_a_request_does_not_end_the_connection_while_the_server_wor
     token = impatient.token("bob")
     request = (
         f"POST /api/v1/datasets/people/query HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
     )
     engine = slow_down(impatient)
     with connected(impatient) as client:
         client.sendall(request.encode())
         try:
             assert engine.entered.acquire(timeout=60)
+            client.sendall(b"\r\n")
             time.sleep(5 * LOOK)
         finally:
             engine.go.set()

@@ -257,9 +257,8 @@ def _place(value: Any, x: Spec, width: float) -> float:
     if "value" in x:
         return float(x["value"])
     low, high = map(float, x["scale"]["domain"])
-    return (
-        (min(max(float(value), low), high) - low) / (high - low) * width
-    )  # infinite ends are drawn at the edge
+    inside = min(max(float(value), low), high)  # infinite ends are drawn at the edge
+    return (inside - low) / (high - low) * width
 
 
 def _color(encoding: Spec | None, row: Spec) -> str:
