@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import dpxplain as dpx
-from dpxplain.ledger.migrations import VERSION
+from dpxplain.ledger import FORMAT
 
 COMMANDS = [
     "demo",
@@ -64,13 +64,13 @@ def test_every_command_has_help_with_an_example(dpxplain: Any, command: str) -> 
 
 
 def test_version(dpxplain: Any) -> None:
-    assert dpxplain("--version").out == f"dpxplain {dpx.__version__} (ledger format {VERSION})\n"
-    versions = {"version": dpx.__version__, "ledger_format": VERSION}
+    assert dpxplain("--version").out == f"dpxplain {dpx.__version__} (ledger format {FORMAT})\n"
+    versions = {"version": dpx.__version__, "ledger_format": FORMAT}
     assert json.loads(dpxplain("--version", "--json").out) == versions
 
 
 def test_programs_with_different_ledger_formats_have_different_versions() -> None:
-    assert (VERSION, dpx.__version__) == (9, "0.2.0"), "a new format needs a new version of the program"
+    assert (FORMAT, dpx.__version__) == (9, "0.2.0"), "a new format needs a new version of the program"
 
 
 @pytest.mark.process

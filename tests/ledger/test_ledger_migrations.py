@@ -17,9 +17,8 @@ from ledger_contract import reserve
 
 from dpxplain.cli import run
 from dpxplain.errors import BudgetExhausted, SourceError
-from dpxplain.ledger import migrations
+from dpxplain.ledger import FORMAT, migrations
 from dpxplain.ledger.ledger import SQLLedger, open_ledger
-from dpxplain.ledger.migrations import VERSION
 from dpxplain.model.charge import Charge, Ending, Event, Request, Spend
 
 DUMPS = sorted((Path(__file__).parent / "old_ledgers").glob("*.sql"))
@@ -131,7 +130,7 @@ def fresh(old: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
 
 def test_every_version_but_the_present_one_is_stored_here():
     versions = {int(dump.stem.partition("-")[2]) for dump in DUMPS}
-    assert versions == set(range(1, VERSION))
+    assert versions == set(range(1, FORMAT))
 
 
 def test_everything_is_still_there(old):
@@ -146,7 +145,7 @@ def test_everything_is_still_there(old):
             assert (explanation.kind, explanation.state, explanation.rho) == ("explain", "reserved", 0.5)
             assert ledger.find("adult", "a")[1] == '{"Zürich": 1}'
             assert ledger.verify_audit().problems == []
-        assert stored_version(old) == VERSION
+        assert stored_version(old) == FORMAT
 
 
 @pytest.mark.parametrize("dump", WITH_ACCOUNTS, ids=lambda dump: dump.stem, indirect=True)
@@ -185,7 +184,7 @@ def test_log_tells_of_every_step(old, dump):
     version = stored_version(old)
     with closing(open_ledger(old)) as ledger:
         steps = [record.details for record in ledger.audit() if record.action == "ledger upgraded"]
-    assert steps == [{"from_version": start, "to_version": start + 1} for start in range(version, VERSION)]
+    assert steps == [{"from_version": start, "to_version": start + 1} for start in range(version, FORMAT)]
 
 
 def test_altered_row_of_an_old_ledger_is_noticed(old):
@@ -217,7 +216,7 @@ def test_log_of_version_1_begins_with_what_was_found(old):
         assert last.action == "ledger upgraded"
         assert last.details == {
             "from_version": 1,
-            "to_version": VERSION,
+            "to_version": FORMAT,
             "found": {"datasets": 2, "entries": 3, "releases": 2},
         }
         assert {entry.analyst for entry in ledger.history("adult")} == {""}
@@ -243,7 +242,7 @@ def test_failed_step_changes_nothing(old, monkeypatch):
         last.run(connection)
         raise KeyboardInterrupt
 
-    last = migrations._STEPS[1 if version == 1 else VERSION - 1]
+    last = migrations._STEPS[1 if version == 1 else FORMAT - 1]
     steps = migrations._STEPS | {last.start: last._replace(run=fail_at_the_end)}
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "_STEPS", steps)
@@ -261,12 +260,12 @@ def test_processes_that_open_it_together_migrate_it_once(old):
         ledgers = list(threads.map(open_ledger, [old] * 4))
     for ledger in ledgers:
         actions = [record.action for record in ledger.audit()]
-        assert actions.count("ledger upgraded") == (1 if version == 1 else VERSION - version)
+        assert actions.count("ledger upgraded") == (1 if version == 1 else FORMAT - version)
         assert ledger.verify_audit().problems == []
         ledger.close()
 
 
-@pytest.mark.parametrize(("version", "sentence"), [(VERSION + 1, "newer DPXPlain"), (0, "is damaged")])
+@pytest.mark.parametrize(("version", "sentence"), [(FORMAT + 1, "newer DPXPlain"), (0, "is damaged")])
 def test_unknown_version_is_refused_and_left_alone(address, version, sentence):
     open_ledger(address).close()
     postgres = address.startswith("postgresql")
@@ -331,6 +330,6 @@ def test_verifying_says_that_it_has_upgraded_the_ledger(old, capfd):
     assert run(("audit", "verify", "--ledger", old, "--json")) == 0
     out, err = capfd.readouterr()
     assert json.loads(out)["upgraded"] is True
-    assert f"It was upgraded to format {VERSION}" in " ".join(err.split())
+    assert f"It was upgraded to format {FORMAT}" in " ".join(err.split())
     assert run(("audit", "verify", "--ledger", old)) == 0
     assert "upgraded" not in "".join(capfd.readouterr())

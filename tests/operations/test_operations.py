@@ -13,7 +13,7 @@ import pytest
 import yaml
 from throwaway_machine import Machine, obstacle, throwaway_machine
 
-from dpxplain.ledger.migrations import VERSION
+from dpxplain.ledger import FORMAT
 from printed_blocks import ROOT, Block, blocks_of
 
 BLOCKS = blocks_of(ROOT / "docs/operations.md")
@@ -135,7 +135,7 @@ def upgrade_old_ledger(machine: Machine, upgrade: Block) -> None:
     records = "SELECT count(*) FROM dpxplain.log"
     before = int(machine.output(f"{psql} --tuples-only --command '{records}'"))
     carry_out(machine, upgrade)
-    assert int(machine.output(version)) == VERSION
+    assert int(machine.output(version)) == FORMAT
     assert int(machine.output(f"{psql} --tuples-only --command '{records}'")) > before
     machine.output("runuser -u dpxplain -- dpxplain audit verify")
 

@@ -123,12 +123,12 @@ def root(
     """
     if version:
         from dpxplain import __version__
-        from dpxplain.ledger.migrations import VERSION
+        from dpxplain.ledger import FORMAT
 
         if as_json:
-            show_json({"version": __version__, "ledger_format": VERSION})
+            show_json({"version": __version__, "ledger_format": FORMAT})
         else:
-            typer.echo(f"dpxplain {__version__} (ledger format {VERSION})")
+            typer.echo(f"dpxplain {__version__} (ledger format {FORMAT})")
     elif context.invoked_subcommand is None:
         with _help_as_json(as_json):
             typer.echo(context.get_help())

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from dpxplain.errors import SourceError
-from dpxplain.ledger import audit
+from dpxplain.ledger import FORMAT, audit
 from dpxplain.ledger.account_totals import create_accounts, fill_accounts
 from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.store import LOG, Store
@@ -33,9 +33,6 @@ from dpxplain.ledger.tables import (
     set_index_conditions,
 )
 
-VERSION = 9
-"""Of the tables as tables.py declares them."""
-
 
 class Step(NamedTuple):
     """Leads from one version to a later one; `run` returns what the audit log should tell of it."""
@@ -47,12 +44,12 @@ class Step(NamedTuple):
 
 def check_version(name: str, version: int | None) -> int:
     """The version of a ledger that this program can read or migrate."""
-    if version is not None and version > VERSION:
+    if version is not None and version > FORMAT:
         raise SourceError(
-            f"{name} has format {version}, of a newer DPXPlain; this one knows formats up to {VERSION}.",
+            f"{name} has format {version}, of a newer DPXPlain; this one knows formats up to {FORMAT}.",
             remedy="Upgrade DPXPlain.",
         )
-    if version != VERSION and version not in _STEPS:
+    if version != FORMAT and version not in _STEPS:
         raise damaged(name)
     return version
 
@@ -60,24 +57,24 @@ def check_version(name: str, version: int | None) -> int:
 def migrate(store: Store) -> None:
     """Run the steps that the ledger lacks: all of them are committed, or nothing is changed."""
     with store.reading() as connection:
-        if check_version(store.name, store.version(connection)) == VERSION:
+        if check_version(store.name, store.version(connection)) == FORMAT:
             return
     with store.writing() as connection:
         # Read again under the lock: another process may have migrated the ledger meanwhile.
         first = version = check_version(store.name, store.version(connection))
-        while version < VERSION:
+        while version < FORMAT:
             step = _STEPS[version]
             details = step.run(connection)
             versions = {"from_version": step.start, "to_version": step.end}
             audit.append(connection, "", audit.UPGRADED, None, versions | details)
             version = step.end
         store.set_version(connection, version)
-    if first != VERSION:
+    if first != FORMAT:
         store.is_upgraded = True
         LOG.warning(
             "%s had format %d. It was upgraded to format %d, which an older DPXPlain cannot read; the audit "
             "log says so.",
-            *(store.name, first, VERSION),
+            *(store.name, first, FORMAT),
         )
 
 
@@ -194,7 +191,7 @@ def _add_flight_process(connection: sa.Connection) -> dict[str, Any]:
 _STEPS = {
     step.start: step
     for step in (
-        Step(1, VERSION, _rebuild),
+        Step(1, FORMAT, _rebuild),
         Step(2, 3, _refuse_replacement),
         Step(3, 4, _add_subject),
         Step(4, 5, _add_versions),

@@ -15,8 +15,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpxplain.errors import LedgerUnavailable, SourceError
+from dpxplain.ledger import FORMAT
 from dpxplain.ledger.address import missing_ledger
-from dpxplain.ledger.migrations import VERSION, create_all, migrate
+from dpxplain.ledger.migrations import create_all, migrate
 from dpxplain.ledger.store import Store, full_disk, seconds_or_default, utc_now
 from dpxplain.ledger.tables import APPEND_ONLY
 
@@ -276,4 +277,4 @@ def _create(connection: sa.Connection) -> None:
     connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS dpxplain")
     create_all(connection)
     _TURNSTILE.create(connection, checkfirst=False)
-    connection.execute(sa.insert(_TURNSTILE).values(id=1, version=VERSION))
+    connection.execute(sa.insert(_TURNSTILE).values(id=1, version=FORMAT))

@@ -22,10 +22,10 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from dpxplain.errors import LedgerUnavailable, SourceError
-from dpxplain.ledger import LEDGER_FILE
+from dpxplain.ledger import FORMAT, LEDGER_FILE
 from dpxplain.ledger.address import journal_of, missing_ledger
 from dpxplain.ledger.file_sync import sync_folder
-from dpxplain.ledger.migrations import VERSION, check_version, create_all, migrate
+from dpxplain.ledger.migrations import check_version, create_all, migrate
 from dpxplain.ledger.protocol import damaged
 from dpxplain.ledger.store import Store, full_disk, seconds_or_default
 from dpxplain.ledger.tables import ENTRIES
@@ -272,7 +272,7 @@ def _create(engine: sa.Engine) -> None:
         connection.exec_driver_sql("BEGIN")  # or every table would be synced to disk by itself
         create_all(connection)
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+        connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
         connection.commit()
 
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dpxplain.errors import LedgerUnavailable
+from dpxplain.errors import LedgerBehind, LedgerUnavailable
 from dpxplain.ledger.protocol import LOCAL_OWNER
 from dpxplain.model.cancellation import Stop, Stopped, stoppable
 from dpxplain.model.charge import Ending
@@ -256,7 +256,9 @@ def _run_without_details(task: Task, work: Callable[[], T]) -> T:
         with stoppable(task.stop):
             return work()
     except Exception as error:
-        if task.is_stored and isinstance(error, LedgerUnavailable):
+        if isinstance(error, LedgerBehind):  # the ledger decides it, and says what became of the charge
+            failure = error
+        elif task.is_stored and isinstance(error, LedgerUnavailable):
             failure = error  # what was measured is stored: to ask again is free
         elif task.entry is not None:
             LOG.log(
