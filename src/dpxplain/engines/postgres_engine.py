@@ -265,8 +265,8 @@ class PostgresEngine:
         check_stop()
         if broke_off:
             return SourceLost(
-                f"The database broke off. {_SPENT}",
-                remedy="Ask the same again once the database is back: it costs nothing more.",
+                f"The database broke off, or another session has locked the table. {_SPENT}",
+                remedy="Ask the same again later: it costs nothing more.",
                 is_shut_down=state in _SHUT_DOWN,
             )
         if took_too_long:

@@ -245,7 +245,7 @@ class Ending(StrEnum):
     STOPPED = "server stopped"
     """The operator stopped the server."""
     DATABASE_LOST = "database lost"
-    """The database of the data was shut down, or one of its other sessions crashed."""
+    """The database of the data was shut down, another session of it crashed, or one had locked the table."""
     LEDGER_LOST = "ledger lost"
     """The ledger could not be reached, or its disk was full."""
     CUT_OFF = "cut off"

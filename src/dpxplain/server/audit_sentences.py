@@ -115,7 +115,7 @@ def _truth_viewed(record: AuditRecord) -> str:
 
 _ENDINGS = {
     "server stopped": "the server was stopped",
-    "database lost": "the database of the data was shut down",
+    "database lost": "the database of the data was shut down, or its table was locked",
     "ledger lost": "the ledger could not be reached or written",
     "cut off": "the connection to the database of the data broke",
     "cancelled": "it was cancelled",

@@ -210,7 +210,7 @@ def row_cells_select(
     has_known: bool = False,
     parameters: Parameters | None = None,
 ) -> Rendered:
-    """Each row once per subset, with the number of its cell (`cell_starts`) and what is counted and summed.
+    """Each row once per subset: the number of its cell (`cell_starts`), the counted and the added value.
 
     Read by `cells_select`. `has_known` as for `grouped_select`.
     """
